@@ -34,6 +34,9 @@ LANES ?= 2
 MINORS ?= 3.5 4.0 4.1 4.2
 # Table formats, and the minors that `make lake-test` has them on.
 LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.1:iceberg,delta
+# Sizes of the record that `make bench-jobs` measures (edges of the graph as well), and statements it replays.
+EVENTS ?= 100000 1000000
+STATEMENTS ?= 10000
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
@@ -41,11 +44,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench npm-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs npm-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
 	@echo 'make bench        figures, each as a ratio to a direct connection'
+	@echo 'make bench-jobs   figures of the jobs by the size of the record: EVENTS="1000000 10000000 50000000"'
+	@echo '                  (a minute for each 100,000 on two cores), STATEMENTS=1000000 for replays'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make format       let ruff format and sort'
@@ -116,6 +121,11 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	@exec $(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
+
+bench-jobs: export SLUICE_BENCH_EVENTS = $(EVENTS)
+bench-jobs: export SLUICE_BENCH_STATEMENTS = $(STATEMENTS)
+bench-jobs: $(STAMP)
+	@exec $(PY) -m pytest tests/bench/test_jobs_figures.py -m bench -k jobs -s -q $(ARGS)
 
 $(NPM_STAMP): tests/e2e/npm/package.json
 	cd tests/e2e/npm && npm install --no-audit --no-fund --loglevel=error

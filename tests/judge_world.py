@@ -32,8 +32,7 @@ def load_cases(name: str) -> list[dict[str, Any]]:
 
 
 def _name(dotted: str) -> TableName:
-    catalog, database, table = dotted.split(".")
-    return TableName(catalog, database, table)
+    return TableName.of(dotted.split("."))
 
 
 BARRIERS = Rules(barriers="always")
@@ -108,7 +107,7 @@ class World:
     def _view(self, name: str, view: dict[str, Any]) -> Table:
         body = ViewBody(
             text=view["text"],
-            catalog="spark_catalog",
+            catalog=view.get("catalog", "spark_catalog"),
             database=view["database"],
             output=tuple(view["output"]),
             collation=view.get("collation", ""),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
 from gateway.errors import Faults
+from gateway.model.catalog import levels
 from gateway.model.secret_values import SecretValues
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
@@ -88,4 +89,4 @@ def first_context(settings: Settings) -> SessionContext:
     default = settings.default_catalog
     if default is None:
         return SessionContext()
-    return SessionContext(catalog=default.name, namespace=(default.catalog.default_db,))
+    return SessionContext(catalog=default.name, namespace=levels(default.catalog.default_db))

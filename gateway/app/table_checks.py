@@ -221,9 +221,9 @@ class _PolicyCheck:
         return f"{place}: policy `{self._policy.name}`: this {what} does not fit {_some(unfit)}: {why}"
 
     def _read(self, parts: Sequence[str]) -> Table | None:
-        if len(parts) != _COLUMN_LEVEL:
+        if len(parts) < _COLUMN_LEVEL or any("." in part for part in parts):
             return None
-        return self._tree.tables.get(TableName(*parts).folded())
+        return self._tree.tables.get(TableName.of(parts).folded())
 
 
 def _is_table(role: RelationRole) -> bool:

@@ -15,13 +15,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 LINK_BYTES = 32
+SHORT = 100
+"""Characters of texts whose digests are remembered: users, tables and codes come again with each event."""
 _EVENT = b"sluice event 1\n"
 _LINK = b"sluice link 1\n"
 _START = b"sluice chain 1\n"
+# Made once: `json.dumps` would make an encoder for each value, and verifying years of events is this.
+_written = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +70,20 @@ def digest(values: Mapping[str, Any], erased: Mapping[str, str] | None = None) -
 
 def digest_of(value: Any) -> str:
     """Return the digest of one value of an event, in hexadecimal."""
+    if type(value) is str and len(value) <= SHORT:
+        return _digest_of_short(value)
     return hashlib.sha256(canonical(value)).hexdigest()
+
+
+@lru_cache(maxsize=8192)
+def _digest_of_short(text: str) -> str:
+    return hashlib.sha256(canonical(text)).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
     """Write a value in the one way that does not depend on who has kept it: PostgreSQL's `jsonb` keeps
     numbers by their value and keys in an order of its own."""
-    written = json.dumps(_plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return written.encode("utf-8", "surrogatepass")
+    return _written(_plain(value)).encode("utf-8", "surrogatepass")
 
 
 def _plain(value: Any) -> Any:
@@ -80,7 +91,9 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return int(value) if math.isfinite(value) and value.is_integer() else value
-    if isinstance(value, Mapping):
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, dict | Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()

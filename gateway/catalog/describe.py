@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
-from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
+from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, joined
 from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 
@@ -29,9 +29,12 @@ def table_from_json(text: Any, name: TableName) -> Table:
         raise NotUnderstood("a description that is not JSON") from error
     if not isinstance(described, dict):
         raise NotUnderstood("a description that is not an object")
-    found = TableName(*(_text(described, key) for key in ("catalog_name", "schema_name", "table_name")))
+    catalog, schema, table = (_text(described, key) for key in ("catalog_name", "schema_name", "table_name"))
     namespace = described.get("namespace")
-    if found.folded() != name.folded() or not isinstance(namespace, list) or len(namespace) != 1:
+    if not isinstance(namespace, list) or not _is_nested((catalog, *map(str, namespace))):
+        raise NotUnderstood("a description of another table")
+    found = TableName(catalog, joined(namespace) if len(namespace) > 1 else schema, table)
+    if found.folded() != name.folded():
         raise NotUnderstood("a description of another table")
     columns = tuple(_column(column) for column in _list(described, "columns"))
     is_view = _text(described, "type").upper() == "VIEW"
@@ -81,12 +84,12 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
     if collation is not None and not isinstance(collation, str):
         raise NotUnderstood("a collation that is not text")
     namespace = split_name(session)
-    if len(namespace) != 2 or len(output) != len(columns):
+    if not _is_nested(namespace) or len(output) != len(columns):
         return None
     return ViewBody(
         text=text,
         catalog=namespace[0],
-        database=namespace[1],
+        database=joined(namespace[1:]),
         output=tuple(str(column) for column in output),
         collation="" if collation in (None, _BINARY) else collation,
         definer=definer_of(text, _properties(described)),
@@ -160,6 +163,13 @@ _CATALOG_VIEW = ("# Detailed View Information", "", "")
 """The title that tells a view of a catalog that is not Spark's own, such as Iceberg's, from a table."""
 _IN_NAMESPACE = "View Catalog and Namespace"
 _QUERIED = "View Query Output Columns"
+
+
+def _is_nested(name: Sequence[str]) -> bool:
+    """Whether this is a catalog and a namespace in it, of one level or several that can be written as one."""
+    return len(name) > 1 and not any("." in level for level in name[1:])
+
+
 _PLAIN_PART = re.compile(r"(?!\d+$)[A-Za-z0-9_]+")
 """What Spark writes without backticks."""
 
@@ -204,7 +214,7 @@ def _catalog_view_body(
     name: TableName,
     shown: str,
 ) -> ViewBody | None:
-    named = f"CREATE VIEW {'.'.join(map(_shown_part, (name.catalog, name.database, name.table)))} "
+    named = f"CREATE VIEW {'.'.join(map(_shown_part, name.parts))} "
     written, rest = shown[: len(named)], shown[len(named) :]
     heads = [
         head
@@ -216,13 +226,13 @@ def _catalog_view_body(
     queried = output[1:-1].split(", ") if output.startswith("[") and output.endswith("]") else []
     if written.lower() != named.lower() or len(heads) != 1 or not rest.endswith("\n"):
         return None
-    if len(namespace) != 2 or len(queried) != len(columns):
+    if not _is_nested(namespace) or len(queried) != len(columns):
         return None
     text = rest[len(heads[0]) : -1]
     return ViewBody(
         text=text,
         catalog=namespace[0],
-        database=namespace[1],
+        database=joined(namespace[1:]),
         output=tuple(queried),
         definer=definer_of(text, properties),
         by_position=True,
@@ -275,7 +285,10 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
                 columns.append(Column(name=label, type=checked_ddl(str(value)), comment=comment or None))
         elif label and isinstance(value, str):
             details.setdefault(label, value)
-    found = TableName(details.get("Catalog", ""), details.get("Database", ""), details.get("Table", ""))
+    database = details.get("Database", "")
+    if "." in name.database and _is_nested(("", *split_name(database))):
+        database = joined(split_name(database))
+    found = TableName(details.get("Catalog", ""), database, details.get("Table", ""))
     if (
         _is_whole_name(details.get("Name", ""), name, details.get("Provider", "").lower())
         and not {"Catalog", "Database", "Table"} & details.keys()
@@ -298,9 +311,9 @@ def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
     catalog, as Paimon's and those of JDBC catalogs, which say no provider, do. It is compared and not taken
     apart: with a dot in it, it could be another one."""
-    parts = (name.catalog, name.database, name.table)
-    written = ".".join(parts if provider not in ("", "paimon") else parts[-text.count(".") - 1 :])
-    return not any("." in part for part in parts) and text.lower() == written.lower() and "." in text
+    parts = name.parts
+    forms = [parts, parts[1:]] if provider in ("", "paimon") else [parts]
+    return not any("." in part for part in parts) and text.lower() in [".".join(f).lower() for f in forms]
 
 
 def split_name(text: str) -> tuple[str, ...]:

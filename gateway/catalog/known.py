@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Table, TableName, namespaces_of
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 
@@ -92,7 +92,11 @@ class KnownTables:
         """Drop what a statement has changed; the version rises when anything was known of it."""
         gone = {name.folded() for name in names} & self._facts.keys()
         dropped = {(catalog.lower(), database.lower()) for catalog, database in databases}
-        gone |= {name for name in self._facts if (name.catalog, name.database) in dropped}
+        gone |= {
+            name
+            for name in self._facts
+            if any((name.catalog, above) in dropped for above in namespaces_of(name.database))
+        }
         for name in gone:
             del self._facts[name]
         if gone:

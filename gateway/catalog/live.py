@@ -19,13 +19,14 @@ from gateway.catalog.describe import (
     catalog_view_from_rows,
     is_catalog_view,
     property_from_rows,
+    split_name,
     table_from_json,
     table_from_rows,
     view_body_from_properties,
     view_keys,
 )
 from gateway.catalog.known import KnownTables
-from gateway.catalog.types import NotUnderstood, quote, unquoted
+from gateway.catalog.types import NotUnderstood, quote
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
     CatalogSnapshot,
@@ -33,9 +34,12 @@ from gateway.model.catalog import (
     TableKind,
     TableName,
     ViewBody,
+    joined,
     kept_by_sessions,
+    levels,
+    namespaces_of,
 )
-from gateway.model.files import FileSource
+from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
 
@@ -59,6 +63,8 @@ _CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
 _NAMED_BELOW = frozenset({"iceberg"})
 """Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
+_MAX_NAMESPACES = 50_000
+"""More than any catalog has; keeps one that answers without end from filling the memory."""
 _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
 
@@ -146,7 +152,8 @@ class LiveCatalog:
         whole = {(c.lower(), d.lower()) for c, d in databases}
         for key in list(self._asking):
             if isinstance(key, TableName):
-                if key in folded or (key.catalog, key.database) in whole:
+                within = ((key.catalog, above) for above in namespaces_of(key.database))
+                if key in folded or any(place in whole for place in within):
                     del self._asking[key]
             elif key[1:] in touched or any(key[1:] == (catalog,) for catalog, _ in whole):
                 del self._asking[key]
@@ -251,7 +258,7 @@ class LiveCatalog:
             self._known.learn(name, table, self._clock())
 
     async def _describe(self, name: TableName) -> Table | None:
-        dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
+        dotted = ".".join(quote(part) for part in name.parts)
         try:
             table = await self._described(dotted, name)
             if _is_kept(table):
@@ -269,13 +276,14 @@ class LiveCatalog:
     async def _described(self, dotted: str, name: TableName) -> Table | None:
         """Return what our session knows of a table or view."""
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
+        absent = (_NO_SUCH_TABLE, _NO_SUCH_NAMESPACE)
         if self._json:
-            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
-            if rows == _NO_SUCH_TABLE:
+            rows = await self._rows(f"{sql} AS JSON", *absent, _NOT_SUPPORTED)
+            if rows in absent:
                 return None
             if not isinstance(rows, str):
                 return table_from_json(_only_cell(rows), name)
-        rows = await self._rows(sql, _NO_SUCH_TABLE)
+        rows = await self._rows(sql, *absent)
         if isinstance(rows, str):
             return None
         if is_catalog_view(rows):
@@ -311,11 +319,32 @@ class LiveCatalog:
         return told
 
     async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
-        rows = await self._rows(f"SHOW DATABASES IN {quote(key[1])}", _NO_SUCH_NAMESPACE)
-        return () if isinstance(rows, str) else tuple(unquoted(str(row[0])) for row in rows)
+        found: dict[str, None] = {}
+        catalog = key[1]
+        rows = await self._rows(f"SHOW DATABASES IN {quote(catalog)}", _NO_SUCH_NAMESPACE)
+        level = [] if isinstance(rows, str) else _listed((), rows)
+        while level:
+            found.update((joined(name), None) for name in level)
+            if len(found) > _MAX_NAMESPACES:
+                raise BackendUnavailable(f"`{catalog}` has more than {_MAX_NAMESPACES} databases to list")
+            if catalog == SESSION_CATALOG:
+                break
+            further: list[tuple[str, ...]] = []
+            for first in range(0, len(level), self._concurrency):
+                few = level[first : first + self._concurrency]
+                for below in await asyncio.gather(*(self._below(catalog, name) for name in few)):
+                    further += below
+            level = further
+        return tuple(found)
+
+    async def _below(self, catalog: str, above: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Return the namespaces in one; none of a catalog that has no nested ones, however it says so."""
+        place = ".".join(quote(part) for part in (catalog, *above))
+        rows = await self._rows(f"SHOW NAMESPACES IN {place}", refusable=True)
+        return [] if isinstance(rows, str) else _listed(above, rows)
 
     async def _tables(self, key: tuple[str, ...]) -> Sequence[tuple[str, bool]]:
-        database = f"{quote(key[1])}.{quote(key[2])}"
+        database = ".".join(quote(part) for part in (key[1], *levels(key[2])))
         rows = await self._rows(f"SHOW TABLES IN {database}", _NO_SUCH_NAMESPACE)
         if isinstance(rows, str):
             return ()
@@ -325,8 +354,9 @@ class LiveCatalog:
         names = dict.fromkeys([*(str(row[1]) for row in rows if not row[2]), *views])
         return tuple((name, name in views) for name in names)
 
-    async def _rows(self, sql: str, *expected: str) -> Sequence[Row] | str:
-        """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`."""
+    async def _rows(self, sql: str, *expected: str, refusable: bool = False) -> Sequence[Row] | str:
+        """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`; where the
+        statement is `refusable`, with whatever it refuses."""
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
                 return await self._query(sql)
@@ -338,9 +368,21 @@ class LiveCatalog:
             for known in (sqlstate, named and named[1]):
                 if known in expected:
                     return str(known)
+            if refusable:
+                return str(sqlstate or "")
             raise BackendUnavailable(
                 f"Spark refused a look-up in its catalog with SQLSTATE {sqlstate or 'unknown'}"
             ) from refused
+
+
+def _listed(above: tuple[str, ...], rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Return the namespaces in a list of those in one, without those that cannot be governed.
+
+    INVARIANT (one name): a level with a dot in it would be taken for two.
+    """
+    names = [split_name(str(row[0])) for row in rows]
+    within = [name for name in names if len(name) == len(above) + 1 and name[:-1] == above]
+    return [name for name in within if not any("." in level for level in name)]
 
 
 def _is_kept(table: Table | None) -> bool:

@@ -30,7 +30,7 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.types import NotUnderstood, checked_ddl, quote
 from gateway.errors import BackendUnavailable, SluiceError
-from gateway.model.catalog import TableKind, TableName
+from gateway.model.catalog import TableKind, TableName, levels
 
 _SAID_CHARS = 200
 """How much of Spark's own words stands in a message."""
@@ -289,7 +289,7 @@ class SparkSqlCatalog:
         return kind(said or f"Spark refuses with SQLSTATE {sqlstate or 'unknown'}")
 
     def _database(self, name: str) -> str:
-        return f"{quote(self._name)}.{quote(name)}"
+        return ".".join(quote(part) for part in (self._name, *levels(name)))
 
     def _table(self, database: str, name: str) -> str:
         return f"{self._database(database)}.{quote(name)}"

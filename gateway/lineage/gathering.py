@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import CatalogSnapshot, TableName, ViewBody
+from gateway.model.catalog import CatalogSnapshot, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import SessionContext
@@ -140,7 +140,7 @@ class Gatherer:
         reading = await self.reader.read(view.text)
         if isinstance(reading, NotRead):
             return reading
-        context = SessionContext(catalog=view.catalog, namespace=(view.database,))
+        context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
         found = self._text(view.text, reading, context) if isinstance(reading, Reading) else None
         self._views[view] = found
         if len(self._views) > VIEWS_KEPT:

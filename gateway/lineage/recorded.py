@@ -373,7 +373,7 @@ def _touched(body: Mapping[str, Any]) -> StatementLineage:
         if one.get("result") == 1
     ]
     read = {
-        Dataset(DatasetKind.TABLE, tuple(str(scan["table"]).lower().split("."))): None
+        Dataset(DatasetKind.TABLE, _in_three(str(scan["table"]).lower())): None
         for scan in body.get("scans") or ()
         if scan["access"] == "select"
     }
@@ -394,6 +394,12 @@ def _touched(body: Mapping[str, Any]) -> StatementLineage:
     )
 
 
+def _in_three(name: str) -> tuple[str, ...]:
+    """Return catalog, database and table of a name in the record; a nested database has dots in it."""
+    parts = name.split(".")
+    return (parts[0], ".".join(parts[1:-1]), parts[-1]) if len(parts) > 3 else tuple(parts)
+
+
 def _ended(end: AuditEvent | None) -> datetime | None:
     """Return when a statement ended; of one whose end nobody saw, that is not known."""
     if end is None or end.kind != "completed":
@@ -411,7 +417,7 @@ def _masks_of_body(body: Mapping[str, Any]) -> dict[TableName, frozenset[str]]:
             for obligation in scan.get("obligations") or ()
             if obligation.get("type") != "ROW_FILTER" and obligation.get("column")
         )
-        if len(parts) == 3:
-            name = TableName(*parts)
+        if len(parts) > 2:
+            name = TableName.of(parts)
             found[name] = found.get(name, masked) & masked
     return {name: columns for name, columns in found.items() if columns}

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
+
+
+def levels(database: str) -> tuple[str, ...]:
+    """Return the levels of a namespace, the outermost first."""
+    return tuple(database.split("."))
+
+
+def joined(namespace: Sequence[str]) -> str:
+    """Return how a namespace is written as one name: `levels` gives back what was joined where no level has a
+    dot, which whoever joins has seen to. Raises ValueError for a level with one."""
+    if any("." in level for level in namespace):
+        raise ValueError("a level of a namespace has a dot")
+    return ".".join(namespace)
+
+
+def namespaces_of(database: str) -> tuple[str, ...]:
+    """Return a namespace and all that it lies in, the outermost first."""
+    each = levels(database)
+    return tuple(joined(each[:depth]) for depth in range(1, len(each) + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +34,24 @@ class TableName:
 
     catalog: str
     database: str
+    """Of a nested namespace all its levels, joined by dots: no part of a name that is governed has one."""
     table: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the name as Spark has it: catalog, every level of the namespace, table."""
+        return (self.catalog, *levels(self.database), self.table)
 
     def folded(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""
         return TableName(self.catalog.lower(), self.database.lower(), self.table.lower())
+
+    @classmethod
+    def of(cls, parts: Sequence[str]) -> TableName:
+        """Return the name that has these parts. Raises ValueError for less than three, and as `joined`."""
+        if len(parts) < 3:
+            raise ValueError("a table's name has a catalog and a database")
+        return cls(parts[0], joined(parts[1:-1]), parts[-1])
 
     def __str__(self) -> str:
         return f"{self.catalog}.{self.database}.{self.table}"

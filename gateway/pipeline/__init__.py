@@ -29,7 +29,16 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop, not_governable, settled
+from gateway.pipeline.judging import (
+    MAX_VIEW_DEPTH,
+    Judging,
+    Rules,
+    Stop,
+    above,
+    below_a_table,
+    not_governable,
+    settled,
+)
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
 from gateway.sql.names import dotted, quote
@@ -64,7 +73,22 @@ async def judge(
         told=statement.context.catalogs,
     )
     if statement.plan is not None:
-        return await _judge_plan(statement, statement.plan, judging)
+        verdict = await _judge_plan(statement, statement.plan, judging)
+    else:
+        verdict = await _judge_text(statement, judging)
+    if not isinstance(verdict, Cleared):
+        return verdict
+    tables = above(verdict.names)
+    if not tables:
+        return verdict
+    below = below_a_table(verdict.names, judging)
+    if isinstance(below, Stop):
+        return _refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
+    return below or replace(verdict, names=verdict.names.union(tables))
+
+
+async def _judge_text(statement: Statement, judging: Judging) -> Verdict | NeedsCatalog:
+    snapshot = judging.snapshot
     outcome = await govern(statement.text, statement.context, judging, depth=0)
     if isinstance(outcome, NeedsCatalog):
         return outcome
@@ -106,7 +130,7 @@ def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Clea
 
     The text is written here, whatever the statement says; it shows nothing, and changes nothing for anybody.
     """
-    text = f"REFRESH TABLE {dotted((table.catalog, table.database, table.table))}"
+    text = f"REFRESH TABLE {dotted(table.parts)}"
     return _own(statement, text, "RefreshTable", snapshot)
 
 
@@ -116,7 +140,7 @@ def _record(statement: Statement, definition: Definition, snapshot: Snapshot) ->
     What is recorded counts with that text only, so nobody may see more or less of the view until then.
     """
     view = definition.view
-    name = dotted((view.catalog, view.database, view.table))
+    name = dotted(view.parts)
     text = f"ALTER VIEW {name} SET TBLPROPERTIES ('{definition.key}' = '{definition.value}')"
     changed = CatalogChanged((view,), meaning="stays")
     return replace(_own(statement, text, "SetViewProperties", snapshot), effects=(changed,))

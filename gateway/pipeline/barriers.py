@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
@@ -17,7 +17,7 @@ from gateway.policy.masks import null_of, standard_masks
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import masks_of
 from gateway.sql.guard import Below
-from gateway.sql.leakproof import Scanned, leakproof
+from gateway.sql.leakproof import NONE, Above, Leakproof, Passed, Scanned, leakproof
 from gateway.sql.total import total_statement, total_text
 from gateway.sql.total_values import column_kind
 
@@ -44,39 +44,60 @@ class Query:
     ctes: frozenset[Span] = frozenset()
 
 
-async def below_text(prepared: Prepared, policies: Policies, judging: Judging) -> Mapping[Span, Below]:
-    """Return what stands with the filters of a text, by its scans.
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What of a query stands further below, by its scans."""
+
+    below: Mapping[Span, Below] = field(default_factory=dict)
+    """With the filters of tables and views."""
+    passed: Mapping[Span, tuple[Passed, ...]] = field(default_factory=dict)
+    """In the texts of views."""
+
+
+async def below_text(
+    prepared: Prepared, policies: Policies, judging: Judging, obliged: AbstractSet[TableName]
+) -> Placed:
+    """Return what stands with the filters of a text, by its scans; `obliged`: the views of it whose texts
+    have filters.
 
     INVARIANT (total): what stands above a text is known only where nothing does, and where Spark does not
     keep the text to read it again.
     """
     reading = prepared.reading
     if prepared.place.expression or prepared.wants.shares:
-        return {}
+        return Placed()
     scans = {r.span: name for r, name in prepared.scans if r.span is not None}
-    if not any(_filtered(name, policies) for name in scans.values()):
-        return {}
+    if not any(_filtered(name, policies) or name.folded() in obliged for name in scans.values()):
+        return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
     query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
     alone = prepared.place.alone and not reading.commands and all(map(is_builtin, reading.functions))
-    return below_query(query, policies, judging, alone=alone)
+    return below_query(query, policies, judging, alone=alone, obliged=obliged, above=prepared.place.above)
 
 
 def below_query(
-    query: Query, policies: Policies, judging: Judging, *, alone: bool, exact: bool = True
-) -> Mapping[Span, Below]:
+    query: Query,
+    policies: Policies,
+    judging: Judging,
+    *,
+    alone: bool,
+    exact: bool = True,
+    obliged: AbstractSet[TableName] = frozenset(),
+    above: Above | None = None,
+) -> Placed:
     """Return what stands with the filters of a query.
 
     `alone`: it is all that is asked, and calls nothing but Spark's own functions. `exact`: each name in it
     can mean one column only, as in a text; otherwise those of one name are of one type.
     """
     opened = _open_on(query, policies, judging) if alone else {}
-    copied = _copies(query, policies, judging, opened.keys()) if exact else {}
-    return {
-        span: Below(copied.get(span, ()), opened.get(span))
+    found = _copies(query, policies, judging, opened.keys(), obliged, above) if exact else NONE
+    below = {
+        span: Below(found.copies.get(span, ()), opened.get(span))
         for span in query.scans
-        if span in opened or span in copied
+        if span in opened or span in found.copies
     }
+    return Placed(below, found.passed)
 
 
 def _filtered(name: TableName, policies: Policies) -> bool:
@@ -85,11 +106,16 @@ def _filtered(name: TableName, policies: Policies) -> bool:
 
 
 def _copies(
-    query: Query, policies: Policies, judging: Judging, opened: AbstractSet[Span]
-) -> Mapping[Span, tuple[str, ...]]:
+    query: Query,
+    policies: Policies,
+    judging: Judging,
+    opened: AbstractSet[Span],
+    obliged: AbstractSet[TableName],
+    above: Above | None,
+) -> Leakproof:
     """Return the conditions of a query that may be tried on hidden rows, by the scan that they are on."""
     if not judging.rules.push_down:
-        return {}
+        return NONE
     scanned: dict[Span, Scanned] = {}
     for span, name in query.scans.items():
         table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
@@ -97,14 +123,18 @@ def _copies(
             continue
         shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
         masked = {column.lower() for column in view.masks}
-        barrier = _filtered(name, policies) and span not in opened
-        stored = frozenset(c for c in shown if c.lower() not in masked) if barrier else frozenset()
         # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
-        firm = table.kind is TableKind.TABLE and name.folded() not in policies.choosing
-        scanned[span] = Scanned(columns=shown, takes=stored if firm else frozenset())
-    if not any(one.takes for one in scanned.values()):
-        return {}
-    return leakproof(query.tree, query.text, scanned, query.ctes)
+        firm = name.folded() not in policies.choosing
+        stored = frozenset(c for c in shown if firm and c.lower() not in masked)
+        barrier = _filtered(name, policies) and span not in opened
+        scanned[span] = Scanned(
+            columns=shown,
+            takes=stored if barrier else frozenset(),
+            passes=stored if name.folded() in obliged else frozenset(),
+        )
+    if not any(one.takes or one.passes for one in scanned.values()):
+        return NONE
+    return leakproof(query.tree, query.text, scanned, query.ctes, above)
 
 
 def _open_on(

@@ -29,6 +29,8 @@ from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, Scan
+from gateway.sql.names import namespace_above
+from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import located, table_not_found
 from gateway.sql.wants import NotGovernable, Want, Wants
 
@@ -137,6 +139,8 @@ class Judging:
     bodies: dict[tuple[TableName, tuple[Principal, ...]], Governed] = field(default_factory=dict)
     """Views that were judged already, by those who read them: one that stands in many others is judged
     once."""
+    narrowed: list[TableName] = field(default_factory=list)
+    """Views that were judged once more, with conditions from above them."""
 
     @property
     def period(self) -> int:
@@ -177,7 +181,9 @@ class Judging:
 
     def unknown(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
         """Return the names that must be looked up before the statement can be judged."""
-        return tuple(dict.fromkeys(n.folded() for n in names if not self.snapshot.catalog.knows(n)))
+        known = self.snapshot.catalog.knows
+        every = tuple(names)
+        return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
 
 
 Outcome = Governed | Stop | NeedsCatalog
@@ -212,6 +218,35 @@ def distinct(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
             same.append(decision)
             found.append(decision)
     return tuple(found)
+
+
+def above(names: Iterable[TableName]) -> tuple[TableName, ...]:
+    """Return the tables, should there be any, below which tables in nested namespaces are named."""
+    found = (namespace_above(name) for name in names)
+    return tuple(dict.fromkeys(one.folded() for one in found if one is not None))
+
+
+def below_a_table(names: Iterable[TableName], judging: Judging) -> Stop | NeedsCatalog | None:
+    """Say why one of the names may mean another table's rows, None when none does.
+
+    INVARIANT (one name): what is named below a table is a version, a branch or metadata of it for Iceberg,
+    past its masks. So in a namespace with a table's name nothing is named, whatever the catalog has there.
+    """
+    nested = [(name, one) for name in sorted(names, key=str) if (one := namespace_above(name)) is not None]
+    if unknown := judging.unknown(one for _, one in nested):
+        return NeedsCatalog(unknown, promotes=False)
+    for name, one in nested:
+        if judging.snapshot.catalog.table(one) is None:
+            continue
+        if not judging.evaluation().knows_of(table_resource(one)):
+            return not_governable(table_not_found(name.parts, SessionContext()))
+        return not_governable(
+            NotGovernable(
+                f"`{name}` is named below the table {one}, of which it may be a version or a branch; what a "
+                f"namespace of the same name has is not governed: one of the two needs another name"
+            )
+        )
+    return None
 
 
 def commanded(wants: Wants) -> tuple[TableName, ...]:
@@ -259,7 +294,7 @@ def not_there(name: TableName, context: SessionContext, prepared: Prepared | Non
 
     Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
     """
-    parts: tuple[str, ...] = (name.catalog, name.database, name.table)
+    parts = name.parts
     if prepared is None:
         return not_governable(table_not_found(parts, context))
     folded = name.folded()

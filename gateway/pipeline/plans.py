@@ -351,7 +351,7 @@ class _Plan:
         query = Query(found.tree, "", scans)
         exact = not found.by_plan or found.of_one_table(columns)
         placed = below_query(query, policies, self.judging, alone=True, exact=exact)
-        return {span.start: one for span, one in placed.items()}
+        return {span.start: one for span, one in placed.below.items()}
 
     def _not_there(self, name: TableName, texts: PlanTexts) -> Stop:
         found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))

@@ -22,7 +22,7 @@ from gateway.sql.evaluate import Denied
 from gateway.sql.functions import builtin_name, since
 from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
-from gateway.sql.names import Names
+from gateway.sql.names import Names, Ungovernable
 from gateway.sql.varying import names_session, varying, varying_by_row
 from gateway.sql.wants import NotGovernable, Wants
 
@@ -52,7 +52,7 @@ class Policies:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        return frozenset(TableName(*parts) for parts in self.relations)
+        return frozenset(TableName.of(parts) for parts in self.relations)
 
 
 def plan_shown(name: TableName, user: str) -> Denied:
@@ -203,6 +203,13 @@ def _otherwise(
     return None
 
 
+def _ungoverned(parts: tuple[str, ...], names: Names) -> str | None:
+    """Say why a name of several levels is not a table's in the session that policies are read in, whose
+    catalog has one level; None when it is, and so begins with a catalog."""
+    meant = names.new_table(parts)
+    return meant.why if isinstance(meant, Ungovernable) else None
+
+
 def _qualified(reading: Reading) -> str | None:
     """Return a built-in function that is called by its full name, if one is."""
     for function in reading.functions:
@@ -244,7 +251,7 @@ async def _checked(
     if reading.parameters or names_session(reading):
         return NotGovernable(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
-    if any(len(parts) != 3 for parts in read):
+    if any(len(parts) < 3 for parts in read):
         return NotGovernable(f"a policy for {table.name} names a table without its catalog and database")
     known = judging.snapshot.catalog
     session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
@@ -252,7 +259,9 @@ async def _checked(
         refused = session.refused(parts[0])
         if refused is not None:
             return NotGovernable(f"a policy for {table.name} reads a table that {refused.why}")
-    names = [TableName(*parts) for parts in read]
+        if (len(parts) > 3 or "." in parts[1]) and (why := _ungoverned(parts, session)) is not None:
+            return NotGovernable(f"a policy for {table.name} reads `{'.'.join(parts)}`, which {why}")
+    names = [TableName.of(parts) for parts in read]
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)
     tables = [judging.snapshot.catalog.table(name) for name in names]

@@ -15,6 +15,7 @@ from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
+from gateway.sql.leakproof import Above
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.wants import Want, Wants
 
@@ -34,6 +35,8 @@ class Place:
     """Names (lower case) that are bound around it, as common table expressions would be."""
     rights: Rights | None = None
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
+    above: Above | None = None
+    """What is asked of the view whose text it is."""
     alone: bool = False
     """Nothing stands above it: it is all that is asked. Within a plan, also that its session has no DataFrame
     in Spark's cache, which is found there by what stands for it elsewhere."""

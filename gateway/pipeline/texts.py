@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.catalog import Table, TableKind, TableName, levels
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.pipeline.barriers import below_text
+from gateway.pipeline.guarded_texts import guarded_scans, identities
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -52,19 +53,28 @@ from gateway.sql.classify import classify
 from gateway.sql.dataset_statements import DatasetStatement, dataset_statement, dataset_wants
 from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
-from gateway.sql.identity import Meaning, identity_splices
+from gateway.sql.identity import Meaning
+from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants, join
 
+MOST_NARROWED = 16
+"""Views of a statement, and within views, whose texts get conditions from above; others have none."""
+
 
 async def govern(
-    text: str, context: SessionContext, judging: Judging, depth: int, rights: Rights | None = None
+    text: str,
+    context: SessionContext,
+    judging: Judging,
+    depth: int,
+    rights: Rights | None = None,
+    above: Above | None = None,
 ) -> Outcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
-    by its own `rights`."""
-    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0)
+    by its own `rights`, and of which `above` is asked."""
+    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Stop):
         return prepared
@@ -256,8 +266,11 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    below = await below_text(prepared, policies, judging)
-    guarded = _guarded(prepared, policies, bodies, below, evaluation, judging)
+    placed = await below_text(prepared, policies, judging, obliged_names(bodies))
+    narrowed = await _narrowed_bodies(prepared, placed.passed, seen, judging)
+    if not isinstance(narrowed, dict):
+        return narrowed
+    guarded = guarded_scans(prepared, policies, bodies, narrowed, placed.below, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -282,10 +295,10 @@ async def finish(
         return not_governable(written)
     if isinstance(pinned, NotGovernable):
         return not_governable(pinned)
-    identities = _identities(prepared, evaluation, judging, meaning)
-    if isinstance(identities, NotGovernable):
-        return not_governable(identities)
-    unbound = bool(reading.identities) and not identities
+    bound = identities(prepared, evaluation, judging, meaning)
+    if isinstance(bound, NotGovernable):
+        return not_governable(bound)
+    unbound = bool(reading.identities) and not bound
     changing = varying_text(text, reading, prepared.names, policies.varying, bodies, unbound=unbound)
     uncached = cached_refusal(reading, wants, changing, bodies)
     if uncached is not None:
@@ -308,7 +321,7 @@ async def finish(
         | {one.parts for _, one in prepared.metadata}
         | {parts for body in bodies.values() for parts in body.allowed}
     )
-    splices = (*written[0], *inner, *pinned[0], *identities)
+    splices = (*written[0], *inner, *pinned[0], *bound)
     if any(isinstance(effect, ResetSettings) for effect in wants.effects):
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
@@ -338,7 +351,10 @@ async def finish(
         allowed=allowed,
         decisions=distinct((*evaluation.decisions, *decisions_of(bodies.values()))),
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
-        words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
+        words=(
+            *written[1],
+            *(pair for body in (*bodies.values(), *narrowed.values()) for pair in body.words),
+        ),
         agree=agreement(usage) if prepared.scans else None,
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
@@ -363,7 +379,7 @@ async def finish(
             policies.facets, *(body.facets for body in bodies.values())
         ),
         temp_views=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
-        personal=bool(identities) or any(body.personal for body in bodies.values()),
+        personal=bool(bound) or any(body.personal for body in bodies.values()),
         varying=changing,
         policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
         names=frozenset(name.folded() for name in _judged_by(prepared, policies)).union(
@@ -432,86 +448,6 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | No
     return None
 
 
-def _guarded(
-    prepared: Prepared,
-    policies: Policies,
-    bodies: Mapping[TableName, Governed],
-    below: Mapping[Span, guard.Below],
-    evaluation: Evaluation,
-    judging: Judging,
-) -> list[guard.GuardedRelation] | NotGovernable:
-    guarded: list[guard.GuardedRelation] = []
-    personal = _binds(prepared, judging)
-    obliged_views = obliged_names(bodies)
-    for relation, name in prepared.scans:
-        folded = name.folded()
-        table, view = evaluation.catalog.table(name), policies.views[folded]
-        if table is None or view is None:
-            guarded.append(guard.guard_missing(prepared.text, relation, name, bare=judging.bare_builtins))
-            continue
-        if prepared.wants.shares:
-            within = folded in obliged_views
-            guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
-            continue
-        scan = guard.guard_scan(
-            prepared.text,
-            relation,
-            table,
-            view,
-            body=nested_text(bodies.get(folded), personal=personal),
-            within=folded in obliged_views,
-            period=judging.period if folded in policies.reading else 0,
-            below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
-            bare=judging.bare_builtins,
-        )
-        if isinstance(scan, NotGovernable):
-            return scan
-        guarded.append(scan)
-    return guarded
-
-
-def _binds(prepared: Prepared, judging: Judging) -> bool:
-    """Whether the principal's name is written into a text that asks for it: always where Spark does not know
-    who the user is, and in what Spark may keep, so that no cached plan asks who the user is."""
-    return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)
-
-
-def _identities(
-    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
-) -> tuple[Splice, ...] | NotGovernable:
-    """Return what binds `current_user()` and its likes to the principal."""
-    reading = prepared.reading
-    if not reading.identities or not _binds(prepared, judging):
-        return ()
-    if prepared.wants.shares:
-        return ()  # it asks who reads it, not who made it
-    mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
-    named: dict[int, Table | None] = {}
-    for relation, name in prepared.scans:
-        table = evaluation.catalog.table(name)
-        if table is not None:
-            # A hidden column is not there for Spark, which would take its name for the function.
-            table = replace(table, columns=_selectable(table, prepared.rights, evaluation))
-        named[id(relation)] = table
-    splices = identity_splices(
-        reading,
-        judging.principal.user,
-        [named.get(id(relation)) for relation in mentions],
-        meaning=meaning,
-    )
-    if isinstance(splices, NotGovernable) and judging.door == "thrift":
-        return ()  # Spark knows the user there; only its cache may not keep it
-    return splices
-
-
-def _selectable(table: Table, rights: Rights, evaluation: Evaluation) -> tuple[Column, ...]:
-    columns = table.columns
-    for principal in rights.accessors:
-        found = replace(evaluation, principal=principal).selectable(table)
-        columns = tuple(column for column in columns if column in found)
-    return columns
-
-
 async def view_bodies(
     names: Sequence[TableName], seen: Seen, judging: Judging, depth: int
 ) -> dict[TableName, Governed] | Stop | NeedsCatalog:
@@ -526,29 +462,64 @@ async def view_bodies(
         if (name, readers) in judging.bodies:
             bodies[name] = judging.bodies[name, readers]
             continue
-        if table.view is None:
-            return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
-        if depth >= MAX_VIEW_DEPTH:
-            return not_governable(
-                NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
-            )
-        context = SessionContext(
-            catalog=table.view.catalog,
-            namespace=(table.view.database,),
-            door=judging.door,
-            catalogs=judging.told,
-        )
-        rights = view_rights(table, readers, judging)
-        if isinstance(rights, Denied):
-            return access_denied(rights, judging.evaluation())
-        body = await govern(table.view.text, context, judging, depth + 1, rights)
-        if isinstance(body, Stop) and body.code == "SPARK":
-            return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
+        body = await _view_body(table, readers, judging, depth)
         if not isinstance(body, Governed):
             return body
-        if table.view.collation and nested_text(body) is not None:
-            return not_governable(collated(f"the view {table.name}"))
         bodies[name] = judging.bodies[name, readers] = body
+    return bodies
+
+
+async def _view_body(
+    table: Table,
+    readers: tuple[Principal, ...],
+    judging: Judging,
+    depth: int,
+    conditions: Sequence[Passed] = (),
+) -> Outcome:
+    """Govern the text of a view, for a text that is `depth` views deep; `conditions` on the view's columns go
+    into it where they may."""
+    if table.view is None:
+        return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
+    if depth >= MAX_VIEW_DEPTH:
+        return not_governable(
+            NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
+        )
+    context = SessionContext(
+        catalog=table.view.catalog,
+        namespace=levels(table.view.database),
+        door=judging.door,
+        catalogs=judging.told,
+    )
+    rights = view_rights(table, readers, judging)
+    if isinstance(rights, Denied):
+        return access_denied(rights, judging.evaluation())
+    above = guard.above_view(table, table.view, conditions) if conditions else None
+    body = await govern(table.view.text, context, judging, depth + 1, rights, above)
+    if isinstance(body, Stop) and body.code == "SPARK":
+        return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
+    if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
+        return not_governable(collated(f"the view {table.name}"))
+    return body
+
+
+async def _narrowed_bodies(
+    prepared: Prepared, passed: Mapping[Span, Sequence[Passed]], seen: Seen, judging: Judging
+) -> dict[Span, Governed] | Stop | NeedsCatalog:
+    """Return the texts of views for those places where conditions on their columns go into them."""
+    bodies: dict[Span, Governed] = {}
+    for relation, name in prepared.scans:
+        table = judging.snapshot.catalog.table(name)
+        conditions = passed.get(relation.span, ()) if relation.span is not None else ()
+        if table is None or relation.span is None or not conditions:
+            continue
+        if len(judging.narrowed) >= MOST_NARROWED:
+            break
+        judging.narrowed.append(name)
+        by = seen.readers(name, judging)
+        body = await _view_body(table, by, judging, prepared.place.depth, conditions)
+        if not isinstance(body, Governed):
+            return body
+        bodies[relation.span] = body
     return bodies
 
 

@@ -296,7 +296,7 @@ class _Columns:
 def _whole(table: TableName, of: _Columns) -> Node:
     """Return a table as a relation. Nobody changes a relation, so it serves every plan."""
     name = table.folded()
-    qualifier = (name.catalog, name.database, name.table)
+    qualifier = name.parts
     shows = frozenset({table})
     names = [column.name.lower() for column in of.columns]
     return Node([PlanColumn(column, qualifier, frozenset({(table, column)}), shows) for column in names])

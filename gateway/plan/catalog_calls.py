@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Never, TypeGuard
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, levels
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import (
@@ -26,10 +26,11 @@ from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
+from gateway.sql.data_commands import created_database, dropped_with
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
-from gateway.sql.session_commands import use_wants
+from gateway.sql.session_commands import use_below_current, use_wants
 from gateway.sql.wants import NotGovernable, Want, Wants
 from gateway.wire.connect import Message, pb
 
@@ -67,7 +68,8 @@ def _joined(call: Message, scope: PlanScope, field: str) -> str:
     parts = scope.parts(name)
     if len(parts) != 1:
         raise CannotClassify(f"`{name}` has a database and is given another one")
-    return dotted((*scope.database(call.db_name), *parts))
+    catalog, database = scope.database(call.db_name)
+    return dotted((catalog, *levels(database), *parts))
 
 
 def _has_database(call: Message) -> TypeGuard[_WithDatabase]:
@@ -90,7 +92,7 @@ def _listing(answer: AnswerFilter) -> Handler:
         rule = AnswerRule(filter=answer, catalog=catalog, database=database)
         return PlanWants(
             wants=Wants(wants=shown, answer=rule),
-            names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+            names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
             details=Want(resource, "show") if answer is AnswerFilter.CONNECT_FUNCTIONS else None,
         )
 
@@ -133,7 +135,7 @@ def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanWants:
     rule = AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog, database=database)
     return PlanWants(
         wants=Wants(wants=(_visible(resource),), answer=rule),
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
         details=Want(resource, "show"),
     )
 
@@ -141,7 +143,7 @@ def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanWants:
 def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanWants:
     catalog, database = scope.database(call.db_name)
     return PlanWants(
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
         secret=None if database.lower() == "default" else Resource.database(catalog, database),
     )
 
@@ -262,13 +264,10 @@ def _refresh_by_path(call: pb.RefreshByPath, scope: PlanScope) -> PlanWants:
 
 def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> PlanWants:
     parts = scope.parts(call.db_name)
-    if len(parts) != 1:
-        raise CannotClassify("the current database is set by one name; use USE for catalog.database")
-    catalog, database = scope.database(call.db_name)
-    if catalog != scope.names.context.catalog:
+    if len(parts) == 1 and scope.names.is_catalog(parts[0]):
         raise CannotClassify(f"`{call.db_name}` is a catalog, a database is needed")
     return PlanWants(
-        wants=use_wants(catalog, database),
+        wants=use_below_current(scope.names, parts),
         names=(NamePin(message=call, field="db_name", text=dotted(parts)),),
     )
 
@@ -289,9 +288,9 @@ def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanWants:
     return PlanWants(
         wants=Wants(
             wants=(Want(resource, "create"), *urls),
-            effects=(CatalogChanged(databases=((catalog, database),), meaning="stays"),),
+            effects=(created_database(catalog, database),),
         ),
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
     )
 
 
@@ -300,11 +299,10 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanWants:
     resource = Resource.database(catalog, database)
     wants = [Want(resource, "drop")]
     if call.cascade:
-        # As DROP DATABASE … CASCADE: one must be allowed to drop any of its tables.
-        wants.append(Want(resource.child("table", "*"), "drop", and_below=True))
+        wants += dropped_with(catalog, database)
     return PlanWants(
         wants=Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),)),
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
     )
 
 

@@ -127,7 +127,7 @@ def guard_read(read: TableRead, table: Table, query: str, edits: Edits) -> None:
     edits.keep(read.relation)
     alias = read.relation.subquery_alias
     alias.alias = table.name.table
-    alias.qualifier.extend((table.name.catalog, table.name.database))
+    alias.qualifier.extend(table.name.parts[:-1])
     alias.input.sql.query = query
     edits.queries.add(query)
 

@@ -78,7 +78,7 @@ class PlanScope:
         branch = self.names.branch(self.parts(text))
         if branch is not None:
             name, below = branch
-            return name, dotted((name.catalog, name.database, name.table, below))
+            return name, dotted((*name.parts, below))
         return self.created(text)
 
     def created(self, text: str) -> tuple[TableName, str]:
@@ -113,7 +113,7 @@ def pinned(name: TableName | TempViewName) -> str:
     """Write a resolved name in full, every part quoted."""
     if isinstance(name, TempViewName):
         return quote(name.name)
-    return dotted((name.catalog, name.database, name.table))
+    return dotted(name.parts)
 
 
 def on_url(url: str, *accesses: str) -> tuple[Want, ...]:

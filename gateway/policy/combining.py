@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gateway.model.policy import PolicyType
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.compiled import CompiledPolicy
+from gateway.policy.nesting import grants
 from gateway.policy.service import Applying, ResourceQuestion, TagQuestion
 from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
@@ -24,6 +25,8 @@ ELSE_DENIED = "a policy denies everything else"
 UNDECIDED = "no policy allows it"
 DENIED_BELOW = "a policy denies something that this path reaches"
 OTHER_ZONE = "what this path reaches is in another security zone"
+OTHER_ZONE_ABOVE = "the namespace that this lies in is in another security zone"
+DENIED_ABOVE = "a policy denies it in the namespace that this lies in"
 DEVIATES = "a path with `.` or `..` in it is not judged"
 SUPER_USER = "superuser"
 
@@ -93,6 +96,8 @@ def effect_of(
     if policy.facets:
         question.note(policy.facets)
     deny, allow, rest = policy.effect(question if tag is None else tag, doubted=doubted)
+    if allow and question.nested and not grants(question, policy, None if tag is None else tag.hit):
+        allow = 0
     if below and ignore_below:
         return PolicyEffect(policy, 0, allow, 0, tag)
     return PolicyEffect(policy, deny, allow, rest, tag)
@@ -159,12 +164,26 @@ def all_of(said: Sequence[PolicyEffect], groups: Iterable[int]) -> CombinedDecis
     return min(answers, key=_place)
 
 
-def sees(question: ResourceQuestion, zone: str) -> bool:
-    """Say whether any access type is allowed on the resource or below it; stops at the first that is.
+def denied_above(question: ResourceQuestion) -> tuple[int, PolicyEffect | None]:
+    """Return the access types that are denied in a namespace above, and what denies the first of them."""
+    bits, first = 0, None
+    for one in question.above():
+        for zone in candidate_zones(one, any_access=False):
+            said = all_effects(one, zone, one.subject)
+            for bit in (*one.service.bits.names, one.service.bits.admin):
+                answer = settle(said, bit)
+                if answer.said is not None and not answer.allowed:
+                    bits |= bit
+                    first = first or answer.said
+        question.note(one.facets)
+    return bits, first
+
+
+def sees(question: ResourceQuestion, zone: str, bits: int) -> bool:
+    """Say whether any of the access types is allowed on the resource or below it; stops at the first that is.
 
     The question counts what is below; what is denied there does not matter.
     """
-    bits = question.service.bits.all
     subject = question.subject
     said = [
         effect_of(question, tag, one, ignore_below=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Protocol
 
+from gateway.model.catalog import namespaces_of
 from gateway.model.context import TIME
 from gateway.model.policy import Condition, ConditionDef
 from gateway.policy.facts import Facts
@@ -239,10 +240,10 @@ def _tags(holds: Callable[[frozenset[str], frozenset[str]], bool]) -> Callable[[
 
 def _together(*, together: bool) -> Callable[[Values, Options], Test]:
     def make(values: Values, options: Options) -> Test:
-        patterns = [tuple(value.strip().lower().split(".")) for value in values]
+        patterns = [_pattern(value.strip().lower().split(".")) for value in values]
         if not patterns:
             return _HOLDS
-        if any(len(pattern) > 3 or "" in pattern for pattern in patterns):
+        if any("" in pattern for pattern in patterns):
             return _NOBODY_KNOWS
 
         def answer(facts: Facts) -> Answer:
@@ -259,9 +260,24 @@ def _together(*, together: bool) -> Callable[[Values, Options], Test]:
     return make
 
 
+def _pattern(parts: list[str]) -> tuple[str, ...]:
+    """Return the patterns of a database, which may be nested, a table and a column, or of the first of these;
+    an empty one where that cannot be told."""
+    if len(parts) <= 3:
+        return tuple(parts)
+    return "" if "" in parts else ".".join(parts[:-2]), *parts[-2:]
+
+
 def _names(pattern: tuple[str, ...], column: str) -> bool:
+    """Whether a pattern is of a column, or of one of its name in a namespace above its database. With dots in
+    names, of all that a text may mean one suffices: what is told apart is not let pass."""
     parts = column.lower().split(".")
-    return len(parts) == 3 and all(_like(one, two) for one, two in zip(pattern, parts, strict=False))
+    return any(
+        all(_like(one, two) for one, two in zip(pattern, (database, parts[at], last), strict=False))
+        for at in range(1, len(parts) - 1)
+        for last in (".".join(parts[at + 1 :]),)
+        for database in namespaces_of(".".join(parts[:at]))
+    )
 
 
 def _like(pattern: str, text: str) -> bool:

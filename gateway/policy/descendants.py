@@ -7,7 +7,7 @@ from gateway.policy.combining import PolicyEffect, effect_of
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import SCRIPT_START
 from gateway.policy.paths import canonical, may_reach
-from gateway.policy.service import ResourceQuestion
+from gateway.policy.service import DATABASE, ResourceQuestion
 from gateway.policy.zones import UNZONED
 
 
@@ -58,12 +58,15 @@ def _may_reach(question: ResourceQuestion, value: str) -> bool:
 
 
 def may_be_denied_below(question: ResourceQuestion) -> bool:
-    """Say whether some policy, on tags or on resources, denies anything in a resource to anybody.
+    """Say whether some policy, on tags or on resources, denies anything in a resource to anybody, or in a
+    namespace that lies in it.
 
     What belongs to another zone further down is denied to everybody whom that zone does not allow it.
     """
     service, levels, values = question.service, question.levels, question.values
     if UNZONED in question.zones():
+        return True
+    if levels[-1:] == (DATABASE,) and _may_be_denied_inside(question):
         return True
     if any(
         _may_concern(entry, levels, values) for found in service.filing.denying.values() for entry in found
@@ -71,6 +74,19 @@ def may_be_denied_below(question: ResourceQuestion) -> bool:
         return True
     tags = service.tag_filing
     return tags is not None and bool(tags.denying) and service.taggings.may_tag_in(levels, values)
+
+
+def _may_be_denied_inside(question: ResourceQuestion) -> bool:
+    """Say whether that may be so for a database whose name goes on with a dot."""
+    service, levels = question.service, question.levels
+    inside = (*question.values[:-1], f"{question.values[-1]}.")
+    if frozenset(entry.of for entry in service.zones.beginning(levels, inside)) - {*question.zones()}:
+        return True
+    denying = (entry for found in service.filing.denying.values() for entry in found)
+    if any(len(e.levels) >= len(levels) and e.may_begin(levels, inside) for e in denying):
+        return True
+    tags = service.tag_filing
+    return tags is not None and bool(tags.denying) and bool(service.taggings.beginning(levels, inside))
 
 
 def _may_concern(entry: ResourceEntry, levels: tuple[str, ...], values: tuple[str, ...]) -> bool:

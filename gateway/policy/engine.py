@@ -22,11 +22,13 @@ from gateway.policy.caching import Memory, remember
 from gateway.policy.combining import (
     ALLOWED,
     DENIED,
+    DENIED_ABOVE,
     DENIED_BELOW,
     DEVIATES,
     ELSE_DENIED,
     NOBODY_ALLOWS,
     OTHER_ZONE,
+    OTHER_ZONE_ABOVE,
     SUPER_USER,
     UNDECIDED,
     CombinedDecision,
@@ -35,6 +37,7 @@ from gateway.policy.combining import (
     all_of,
     any_of,
     candidate_zones,
+    denied_above,
     sees,
     wants_any,
 )
@@ -42,6 +45,7 @@ from gateway.policy.descendants import denied_below, may_be_denied_below, other_
 from gateway.policy.explaining import consider, speaking
 from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_FACETS, fold
+from gateway.policy.nesting import in_other_zone
 from gateway.policy.obligations import Obliged, column_mask, find, obliged, row_filter
 from gateway.policy.renaming import guards_escaped, renaming_opens
 from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
@@ -252,12 +256,18 @@ class Engine:
         while resource.elements and resource.elements[-1][1] == "*":
             resource = Resource(resource.elements[:-1])
         question = self._question(_NOBODY, resource, ANY_ACCESS, NO_CONTEXT)
-        return isinstance(question, str) or may_be_denied_below(question)
+        if isinstance(question, str):
+            return True
+        return any(may_be_denied_below(one) for one in (question, *question.above()))
 
     def renaming_opens(self, old: Resource, new: Resource) -> bool:
-        """Say whether somebody may do more with a table under another name; errs on the side of yes."""
+        """Say whether somebody may do more with a table under another name in its database; errs on the side
+        of yes."""
         was, becomes = (self._question(_NOBODY, name, ANY_ACCESS, NO_CONTEXT) for name in (old, new))
-        return isinstance(was, str) or isinstance(becomes, str) or renaming_opens(was, becomes)
+        if isinstance(was, str) or isinstance(becomes, str):
+            return True
+        pairs = zip((was, *was.above()), (becomes, *becomes.above()), strict=True)
+        return any(renaming_opens(one, other) for one, other in pairs)
 
     def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
         """Say whether somebody may see rows by a new name past what masks, filters and denials say of an old
@@ -404,6 +414,14 @@ class Engine:
             wanted = list(bits.names)  # any access, and every one of them
         if not all(wanted):
             return _unknown_access(question, request.access), 0
+        if question.nested:
+            # INVARIANT (nesting escapes nothing): what a namespace is denied, those in it are.
+            if in_other_zone(question):
+                return CombinedDecision(OTHER_ZONE_ABOVE, determined=False), bits.all
+            denied, by = denied_above(question)
+            wanted = [bit & ~denied for bit in wanted]
+            if not all(wanted):
+                return CombinedDecision(DENIED_ABOVE, said=by), denied
         ignore_below = request.ignore_descendant_deny
 
         def settled(said: Sequence[PolicyEffect]) -> CombinedDecision:
@@ -448,7 +466,12 @@ class Engine:
             return True
         if question.deviates():
             return False
-        return any(sees(question, zone) for zone in self._zones(question, any_access=True))
+        bits = question.service.bits.all
+        if question.nested:
+            if in_other_zone(question):
+                return False
+            bits &= ~denied_above(question)[0]
+        return any(sees(question, zone, bits) for zone in self._zones(question, any_access=True))
 
     def _obliged(self, request: AccessRequest, type_: PolicyType) -> Obliged | None:
         question = self._asked(request)

@@ -12,7 +12,6 @@ that ten policies of a hundred thousand are exchanged in milliseconds, and answe
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -324,12 +323,17 @@ def _places(entry: ResourceEntry) -> Iterator[_Place]:
     plain = [i for i, matcher in enumerate(matchers) if matcher.is_literal]
     while plain and _combinations(entry, plain) > _MOST_KEYS:
         plain.remove(max(plain, key=lambda i: len(matchers[i].literals)))
-    levels = entry.levels
+    levels, last_specific = entry.levels, entry.last_specific
+    shape: Shape = ()
+    keys: Sequence[tuple[str, ...]] = ((),)
     for depth in range(len(levels) + 1):
-        shape = tuple([i for i in plain if i < depth])
-        below = entry.last_specific >= depth
+        if depth and depth - 1 in plain:
+            shape = (*shape, depth - 1)
+            literals = matchers[depth - 1].literals
+            keys = [(*key, literal) for key in keys for literal in literals]
+        below = last_specific >= depth
         way = levels[:depth] if depth < len(levels) else levels
-        for key in itertools.product(*[matchers[i].literals for i in shape]):
+        for key in keys:
             # `itemgetter` of one position returns the value itself, of several a tuple.
             yield below, way, shape, key[0] if len(shape) == 1 else key
 

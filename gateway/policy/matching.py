@@ -350,6 +350,7 @@ class LevelMatcher:
         "dynamic",
         "excludes",
         "facets",
+        "is_literal",
         "literals",
         "scripted",
     )
@@ -386,11 +387,8 @@ class LevelMatcher:
         self._others = tuple(others)
         self.facets = NO_FACETS.union(*(other.facets for other in others)) if self.dynamic else NO_FACETS
         """Fields of the context that the answer depends on."""
-
-    @property
-    def is_literal(self) -> bool:
+        self.is_literal = not (self.any or self.excludes or self._others or self._quotes)
         """Whether membership in `literals` is the whole answer, so that an index may use them as keys."""
-        return not (self.any or self.excludes or self._others or self._quotes)
 
     @property
     def never(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.model.decision import ColumnMask, PolicyRef, RowFilter
@@ -55,9 +55,31 @@ class MatchedItem:
 
 
 def find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool = False) -> MatchedItem | None:
-    """Return the item that holds for the question, in whichever of its zones one does."""
+    """Return the item that holds for the question, in whichever of its zones one does.
+
+    INVARIANT (nesting escapes nothing): what holds for a namespace holds for those in it. Where these have
+    one of their own, neither is told from the other to be the stricter: the column is NULL, no row is shown.
+    """
     if question.service.is_super(question.subject):
         return None
+    found = _find(question, type_, any_access=any_access)
+    if not question.nested:
+        return found
+    for one in question.above():
+        further = _find(one, type_, any_access=any_access)
+        question.note(one.facets)
+        if further is None:
+            continue
+        if found is None:
+            found = further
+        elif (found.policy, found.item) != (further.policy, further.item):
+            found = replace(found, certain=False)
+        else:
+            found = replace(found, certain=found.certain and further.certain)
+    return found
+
+
+def _find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) -> MatchedItem | None:
     for zone in candidate_zones(question, any_access=any_access):
         found = find_in(
             question,

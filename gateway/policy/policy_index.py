@@ -21,7 +21,7 @@ class PolicyIndex:
     """Policies of one service, or of its tag service. Immutable but for the making."""
 
     __slots__ = (
-        "_conditional",
+        "_asking",
         "_ways",
         "bits",
         "compiled",
@@ -38,7 +38,8 @@ class PolicyIndex:
         self.policies = policies
         self.compiled: dict[int, tuple[CompiledPolicy, tuple[ResourceEntry, ...]]] = {}
         """Id of the policy object → what was made of it. `policies` keeps those objects, and so their ids."""
-        self._conditional: bool | None = None
+        self._asking = 0
+        """Policies with a condition, a schedule or a script."""
         self.denying: dict[CompiledPolicy, tuple[ResourceEntry, ...]] = {}
         """Access policies that deny something."""
         entries: dict[Section, list[ResourceEntry]] = {}
@@ -50,12 +51,7 @@ class PolicyIndex:
     @property
     def conditional(self) -> bool:
         """Whether some policy has a condition, a schedule or a script."""
-        if self._conditional is None:
-            made = self.compiled.values()
-            self._conditional = any(
-                p.conditional or any(e.facets or e.scripted for e in es) for p, es in made
-            )
-        return self._conditional
+        return self._asking > 0
 
     def _path_denials(self) -> PathDenials:
         levels = [level.name for level in self.definition.resources if is_file_path(level)]
@@ -85,11 +81,13 @@ class PolicyIndex:
         filing.policies = policies
         filing.compiled = dict(self.compiled)
         filing.denying = dict(self.denying)
+        filing._asking = self._asking
         out: dict[Section, list[ResourceEntry]] = {}
         new: dict[Section, list[ResourceEntry]] = {}
         for policy in change.gone:
             made = filing.compiled.pop(id(policy), None)
             if made is not None:
+                filing._asking -= _asks(*made)
                 filing.denying.pop(made[0], None)
                 out.setdefault(_section(policy), []).extend(made[1])
         for twin, policy in change.twins:
@@ -113,9 +111,15 @@ class PolicyIndex:
         compiled = CompiledPolicy(policy, self.definition, self.bits)
         found = self.entries_of(compiled)
         self.compiled[id(policy)] = (compiled, found)
+        self._asking += _asks(compiled, found)
         if compiled.denies:
             self.denying[compiled] = found
         entries.setdefault(_section(policy), []).extend(found)
+
+
+def _asks(policy: CompiledPolicy, entries: Iterable[ResourceEntry]) -> bool:
+    """Say whether what a policy says depends on anything but the subject and the resource's name."""
+    return policy.conditional or any(entry.facets or entry.scripted for entry in entries)
 
 
 def _section(policy: Policy) -> Section:

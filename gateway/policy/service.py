@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gateway.model import policy as model
+from gateway.model.catalog import namespaces_of
 from gateway.model.context import TIME, AccessContext
 from gateway.model.policy import PolicyType
 from gateway.model.resource import AnyOf, ElementScope, Resource
@@ -52,6 +53,7 @@ class CompiledService:
         )
         """Levels of paths that statements name, so that Hadoop reads them with all that lies below."""
         self._tagged_paths: list[str] | None = None
+        self._excluding_tags: bool | None = None
         if base is None:
             self.filing = PolicyIndex(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
@@ -98,6 +100,15 @@ class CompiledService:
             ]
         return self._tagged_paths
 
+    @property
+    def excluding_tags(self) -> bool:
+        """Whether some resource is tagged that is all databases but some."""
+        if self._excluding_tags is None:
+            self._excluding_tags = any(
+                values.excludes for tagged in self.model.tagged for values in tagged.resources.values()
+            )
+        return self._excluding_tags
+
     def is_super(self, subject: Subject) -> bool:
         """Say whether nothing is denied to the subject, masked or filtered."""
         return subject.user in self.model.super_users or not self.model.super_groups.isdisjoint(
@@ -121,6 +132,7 @@ def _like(new: model.Service, old: model.Service) -> bool:
 
 
 COLUMN = "column"
+DATABASE = "database"
 URL = "url"
 _TIME = frozenset({TIME})
 _TAGS = frozenset({"tags"})
@@ -135,6 +147,7 @@ class ResourceQuestion(Asker):
     __slots__ = (
         "_facts",
         "_hits",
+        "_inherited",
         "access",
         "below",
         "context",
@@ -177,6 +190,43 @@ class ResourceQuestion(Asker):
         """Fields of the context that answers so far depend on."""
         self._facts: Facts | None = None
         self._hits: list[TagHit] | None = None
+        self._inherited: frozenset[TagHit] = frozenset()
+
+    @property
+    def nested(self) -> bool:
+        """Whether it is about a database that lies in another, or about something in such a one."""
+        return any(
+            level == DATABASE and "." in value and not isinstance(value, AnyOf)
+            for level, value in zip(self.levels, self.values, strict=True)
+        )
+
+    def above(self) -> list[ResourceQuestion]:
+        """Return the same question about each namespace that the one asked about lies in, the outermost
+        first; none where no database is nested."""
+        if not self.nested:
+            return []
+        at = self.levels.index(DATABASE)
+        place = next(i for i, (level, _) in enumerate(self.resource.elements) if level == DATABASE)
+        elements = list(self.resource.elements)
+        found = []
+        for namespace in namespaces_of(elements[place][1])[:-1]:
+            elements[place] = (DATABASE, namespace)
+            values = (
+                *self.values[:at],
+                *self.service.compared(DATABASE, [namespace]),
+                *self.values[at + 1 :],
+            )
+            resource = Resource(tuple(elements), self.owner)
+            one = ResourceQuestion(
+                self.service, self.levels, values, self.subject, resource, self.access, self.context
+            )
+            one.element_scopes = self.element_scopes
+            found.append(one)
+        return found
+
+    def is_inherited(self, hit: TagHit) -> bool:
+        """Whether what has the tag is a namespace above the resource, or lies there."""
+        return hit in self._inherited
 
     @property
     def on_path(self) -> bool:
@@ -238,6 +288,13 @@ class ResourceQuestion(Asker):
                 if made.temporal:
                     self.note(_TIME)
                 self._hits += made.hits(match, self.context.time, doubted=doubted)
+            if given is None and self.service.model.tagged and self.nested:
+                own = {hit.tag for hit in self._hits if not hit.doubted}
+                for one in self.above():
+                    inherited = [hit for hit in one.hits() if hit.tag not in own]
+                    self._inherited |= frozenset(inherited)
+                    self._hits += inherited
+                    self.note(one.facets)
         return self._hits
 
     def widen(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:

@@ -189,7 +189,8 @@ class Viewing:
         self._super = service.is_super(question.subject)
         sharing = service.sharing
         shared = sharing is not None and sharing.may_concern(question.levels, question.values)
-        self._zone = None if shared else uniform_zone(question)
+        self._shared = shared
+        self._zone = None if shared or question.nested else uniform_zone(question)
         """None: every column is asked by itself."""
         self.facets = question.facets
         """Fields of the context that what was answered depends on."""
@@ -198,7 +199,12 @@ class Viewing:
         """Say whether columns of any name get one answer; errs on the side of no."""
         if self._super:
             return True
-        question, zone = self._table(), self._zone
+        if self._shared:
+            return False
+        table = self._table()
+        return all(self._uniform(one, uniform_zone(one)) for one in (table, *table.above()))
+
+    def _uniform(self, question: ResourceQuestion, zone: str | None) -> bool:
         if zone is None:
             return False
         for type_ in (PolicyType.ACCESS, PolicyType.MASK):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, joined, levels
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
@@ -93,7 +93,34 @@ def unquoted(name: str) -> str:
 
 def _databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
     catalog = _known(rule.catalog)
-    return [row for row in rows if visible(Resource.database(catalog, unquoted(_text(row, 0, 1))))]
+    above = () if rule.database is None else levels(rule.database)
+    shown = []
+    for row in rows:
+        database = _nested_in(above, _text(row, 0, 1))
+        if database is not None and visible(Resource.database(catalog, database)):
+            shown.append(row)
+    return shown
+
+
+def _nested_in(above: Sequence[str], written: str) -> str | None:
+    """Return the namespace of a list of those in another, None for one that cannot be governed: it has a
+    level with a dot, or is none of these."""
+    parts = split_name(written)
+    if len(parts) != len(above) + 1 or any(
+        a.lower() != b.lower() for a, b in zip(above, parts, strict=False)
+    ):
+        return None
+    return one_name(parts)
+
+
+def one_name(parts: Sequence[str]) -> str | None:
+    """Return the levels of a namespace as one name; None for one with a dot in a level, or without any."""
+    return joined(parts) if parts and not any("." in level or not level for level in parts) else None
+
+
+def _database(written: str) -> str | None:
+    """Return the namespace that Spark writes with quotes where it has several levels or odd signs."""
+    return one_name(split_name(written))
 
 
 def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
@@ -105,8 +132,8 @@ def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
     namespace, name, temporary = _text(row, 0), _text(row, 1), _flag(row[2])
     if temporary:
         return namespace == ""
-    catalog, database = _known(rule.catalog), unquoted(namespace)
-    return database != "" and visible(Resource.table(catalog, database, unquoted(name)))
+    catalog, database = _known(rule.catalog), _database(namespace)
+    return database is not None and visible(Resource.table(catalog, database, unquoted(name)))
 
 
 def _tables_extended(
@@ -128,7 +155,7 @@ def _tables_extended(
 
 
 def _table(rule: AnswerRule, row: Row) -> TableName:
-    return TableName(_known(rule.catalog), unquoted(_text(row, 0)), unquoted(_text(row, 1)))
+    return TableName(_known(rule.catalog), _database(_text(row, 0)) or "", unquoted(_text(row, 1)))
 
 
 def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
@@ -139,8 +166,9 @@ def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
             return True
         case [database, function]:
             return visible(Resource.udf(_known(rule.catalog), database, function))
-        case [catalog, database, function]:
-            return visible(Resource.udf(catalog, database, function))
+        case [catalog, *namespace, function]:
+            inside = one_name(namespace)
+            return inside is not None and visible(Resource.udf(catalog, inside, function))
         case _:
             return False
 
@@ -205,7 +233,8 @@ def _connect_databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) 
     shown = [
         row
         for row in _wide(rows, 4)
-        if visible(Resource.database(_catalog(rule, row, 1), unquoted(_name(row, 0))))
+        if (database := _database(_name(row, 0))) is not None
+        and visible(Resource.database(_catalog(rule, row, 1), database))
     ]
     return shown if rule.details else [_blank(row, 2, 3) for row in shown]
 
@@ -219,8 +248,8 @@ def _connect_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> 
             # The session's own views; those of `global_temp` were judged for somebody else.
             if not namespace:
                 shown.append(row)
-        elif len(namespace) == 1:
-            catalog, database = _catalog(rule, row, 1), unquoted(namespace[0])
+        elif (database := one_name([unquoted(level) for level in namespace])) is not None:
+            catalog = _catalog(rule, row, 1)
             if visible(Resource.table(catalog, database, unquoted(name))):
                 shown.append(row if rule.details else _blank(row, 3))
     return shown
@@ -236,8 +265,8 @@ def _connect_functions(rule: AnswerRule, rows: Sequence[Row], visible: Visible) 
         name, namespace = _name(row, 0), _namespace(row, 2)
         if _flag(row[5]):
             shown.append(row)
-        elif len(namespace) == 1:
-            catalog, database = _catalog(rule, row, 1), unquoted(namespace[0])
+        elif (database := one_name([unquoted(level) for level in namespace])) is not None:
+            catalog = _catalog(rule, row, 1)
             if visible(Resource.udf(catalog, database, unquoted(name))):
                 shown.append(row if rule.details else _blank(row, 3, 4))
     return shown

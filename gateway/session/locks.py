@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, namespaces_of
 from gateway.model.statement import CatalogChanged, Cleared
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import Catalog
@@ -38,7 +38,8 @@ class LockRequest:
     """The names that a statement needs to keep their meaning, and those whose meaning it changes."""
 
     shared: frozenset[Key] = frozenset()
-    """Tables, and the databases of all tables here: who drops a database drops its tables."""
+    """Tables, and the databases of all tables here with the namespaces that these lie in: who drops one drops
+    its tables."""
     exclusive: frozenset[Key] = frozenset()
     changes: tuple[CatalogChanged, ...] = ()
     read_only: bool = False
@@ -51,7 +52,9 @@ class LockRequest:
         tables = {_key(name) for effect in changing for name in effect.tables}
         databases = {(c.lower(), d.lower()) for effect in changing for c, d in effect.databases}
         read = {_key(name) for name in names}
-        within: set[Key] = {key[:2] for key in tables | read}
+        # Who drops a namespace may drop those in it.
+        inside = (*(key[:2] for key in tables | read), *databases)
+        within: set[Key] = {(c, above) for c, database in inside for above in namespaces_of(database)}
         exclusive = frozenset[Key](tables | databases)
         return cls(
             shared=frozenset(read | within) - exclusive,

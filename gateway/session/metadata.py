@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
-from gateway.session.answers import Visible, split_name
+from gateway.session.answers import Visible, one_name, split_name
 from gateway.session.jdbc_types import describe, type_info_rows
 from gateway.session.operation import LocalRows, ResultColumn
 from gateway.session.patterns import is_everything, matcher
@@ -261,8 +261,8 @@ def function_rows(names: Sequence[str], schema: str | None, function: str | None
     rows: list[Row] = []
     for name in names:
         parts = split_name(name)
-        catalog = parts[0] if len(parts) == 3 else ""
-        database = parts[-2] if len(parts) > 1 else ""
+        catalog = parts[0] if len(parts) > 2 else ""
+        database = one_name(parts[1:-1] if catalog else parts[:-1]) or ""
         if (in_schema(database) if database else any_schema) and matches(parts[-1]):
             rows.append((catalog, database, parts[-1], "", 0, name))
     return LocalRows(rows, FUNCTIONS)

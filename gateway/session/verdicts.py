@@ -143,7 +143,7 @@ class Verdicts:
         all, in the session of `statement`, with the columns that it would list (lower case)."""
         told: dict[TableName, frozenset[str]] = {}
         for name in names:
-            parts = ".".join(quoted(part) for part in (name.catalog, name.database, name.table))
+            parts = ".".join(quoted(part) for part in name.parts)
             asked = Statement(
                 text=f"DESCRIBE TABLE EXTENDED {parts}",
                 principal=statement.principal,

@@ -167,7 +167,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
         folded = scan.name.folded()
         names = [column.name.lower() for column in scan.columns]
         columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
-        found[written] = ScopeSource((folded.catalog, folded.database, folded.table), columns, scan.name)
+        found[written] = ScopeSource(folded.parts, columns, scan.name)
     return found
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gateway.model.catalog import TableName
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
-from gateway.sql.names import TempViewName, Ungovernable
+from gateway.sql.names import SESSION_CATALOG, TempViewName, Ungovernable, namespace_above
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
@@ -220,9 +221,11 @@ def rename_table(scope: CommandScope) -> Wants:
         raise CannotClassify("the new name could not be read")
     parts = tuple(str(part) for part in value)
     # Spark completes a one-part new name with the table's own database, not with the session's.
-    database = (existing.table.catalog, existing.table.database)
+    *database, _ = existing.table.parts
     new = scope.names.new_table((*database, *parts) if len(parts) == 1 else parts)
-    if isinstance(new, Ungovernable) or (new.catalog, new.database) != database or len(parts) > 2:
+    # Beyond one level catalogs differ in whether a name of several parts begins with the catalog.
+    long = 2 if len(database) == 2 else 1
+    if isinstance(new, Ungovernable) or [*new.parts[:-1]] != database or len(parts) > long:
         raise CannotClassify("RENAME TO takes a name in the table's own database")
     return Wants(
         wants=(Want(table_resource(existing.table), "alter"), Want(table_resource(new), "create")),
@@ -294,8 +297,24 @@ def create_database(scope: CommandScope) -> Wants:
     if location is not None:
         wants += [Want(Resource.url(str(location)), "read"), Want(Resource.url(str(location)), "write")]
     storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
-    effects = (CatalogChanged(databases=((catalog, database),), meaning="stays"),)
+    effects = (created_database(catalog, database),)
     return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
+
+
+def created_database(catalog: str, database: str) -> CatalogChanged:
+    """What making a database changes: of a table with the name of a nested one, what is named below it."""
+    above = namespace_above(TableName(catalog, database, ""))
+    if above is None:
+        return CatalogChanged(databases=((catalog, database),), meaning="stays")
+    return CatalogChanged((above,), databases=((catalog, database),))
+
+
+def dropped_with(catalog: str, database: str) -> Iterator[Want]:
+    """What CASCADE wants: it drops every table of the database, and of those that lie in it where databases
+    nest, so one must be allowed to drop any of them."""
+    yield Want(Resource.table(catalog, database, "*"), "drop", and_below=True)
+    if catalog.lower() != SESSION_CATALOG:
+        yield Want(Resource.table(catalog, f"{database}.*", "*"), "drop")
 
 
 def drop_database(scope: CommandScope) -> Wants:
@@ -303,8 +322,7 @@ def drop_database(scope: CommandScope) -> Wants:
     resource = Resource.database(catalog, database)
     wants = [Want(resource, "drop")]
     if scope.flag("cascade"):
-        # CASCADE drops every table of the database: one must be allowed to drop any of them.
-        wants.append(Want(resource.child("table", "*"), "drop", and_below=True))
+        wants += dropped_with(catalog, database)
     return Wants(
         wants=tuple(wants),
         namespaces=scope.pin_database("namespace"),

@@ -428,7 +428,7 @@ def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) and name.sqlstate:
             return name.refusal(dotted(function.parts))
-        if isinstance(name, Ungovernable) or len(function.parts) != 3:
+        if isinstance(name, Ungovernable) or len(function.parts) < 3 or name.parts != function.parts:
             return unknown_function(function, names.context)
         wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(wants)

@@ -20,6 +20,7 @@ from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
+from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import MetadataTable, Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
@@ -154,6 +155,14 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
     return f"(SELECT {columns} FROM ({body}\n) AS {alias}{places}) AS {alias}"
 
 
+def above_view(table: Table, view: ViewBody, conditions: Sequence[Passed]) -> Above | None:
+    """Return what is asked of a view, for its text; None where its columns are found by their places."""
+    if view.by_position or len(view.output) != len(table.columns):
+        return None
+    columns = tuple([(c.name, within, c.type) for c, within in zip(table.columns, view.output, strict=True)])
+    return Above(columns, tuple(conditions))
+
+
 def guard_scan(
     text: str,
     relation: Relation,
@@ -286,7 +295,7 @@ def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str
 
 
 def pinned_parts(table: Table) -> tuple[str, ...]:
-    return (table.name.catalog, table.name.database, table.name.table)
+    return table.name.parts
 
 
 def splices(
@@ -344,14 +353,16 @@ def splices(
 
 
 def _qualifies(reference: ColumnRef, table: Table) -> int | None:
-    """Return how many leading parts name the table with its database, or None when they do not."""
+    """Return how many leading parts name the table with its database, or None when they do not.
+
+    As Spark compares them: with the end of the full name, from whichever of its parts on.
+    """
     folded = tuple(part.lower() for part in reference.parts)
-    name = table.name.folded()
+    name = table.name.folded().parts
     rest = 0 if reference.star else 1
-    if folded[:3] == (name.catalog, name.database, name.table) and len(folded) >= 3 + rest:
-        return 3
-    if folded[:2] == (name.database, name.table) and len(folded) >= 2 + rest:
-        return 2
+    for count in range(len(name), 1, -1):
+        if folded[:count] == name[-count:] and len(folded) >= count + rest:
+            return count
     return None
 
 
@@ -430,9 +441,9 @@ def pin_targets(
     ]
     for pin, relation in mentions:
         judged.add(id(relation))
-        parts = (pin.table.catalog, pin.table.database, pin.table.table, *filter(None, (pin.below,)))
+        parts = (*pin.table.parts, *filter(None, (pin.below,)))
         if relation.span is None:
-            if len(relation.parts) < 3:
+            if relation.parts != parts:
                 return NotGovernable(
                     f"`{'.'.join(relation.parts)}` is not written in one piece; use catalog.database.table"
                 )

@@ -77,6 +77,36 @@ class Scanned:
     """Every column that is shown, as the catalog writes it → its type, in the table's order."""
     takes: frozenset[str]
     """Those that show the stored value, where there is a barrier to put conditions below."""
+    passes: frozenset[str] = frozenset()
+    """Those that show what the text of a view makes, where that has barriers in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A condition on a view's columns, for the text that makes them."""
+
+    condition: ExpressionNode
+    text: str
+    """What its literals are looked up in."""
+    columns: Mapping[tuple[str, ...], str]
+    """Reference → the view's column, as the catalog writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What stands above the text of a view."""
+
+    columns: tuple[tuple[str, str, str], ...]
+    """The view's columns: by their names, as its text names them, and of which type."""
+    conditions: tuple[Passed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leakproof:
+    """The conditions of a text that may also stand elsewhere, by the scans that they are on."""
+
+    copies: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)
+    passed: Mapping[Span, tuple[Passed, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,27 +155,45 @@ class _Outputs:
 
 
 _UNKNOWN: Final = _Outputs(open=True)
+_Found = Mapping[tuple[str, ...], _Output | None]
+"""Reference → the column that it means."""
 _Scope = Mapping[str, _Outputs]
 """Common table expressions by name, lower case."""
 
 
+NONE: Final = Leakproof()
+
+
 def leakproof(
-    tree: ExpressionNode | None, text: str, scanned: Mapping[Span, Scanned], ctes: frozenset[Span]
-) -> Mapping[Span, tuple[str, ...]]:
-    """Return for scans, by where their names stand, the conditions that may be added to them.
+    tree: ExpressionNode | None,
+    text: str,
+    scanned: Mapping[Span, Scanned],
+    ctes: frozenset[Span],
+    above: Above | None = None,
+) -> Leakproof:
+    """Return for scans, by where their names stand, the conditions that may be added to them, and those for
+    the texts of views.
 
     `tree` is the statement's plan, None where it is not known; `ctes` are the places that name common table
-    expressions.
+    expressions; `above`: what is asked of the view whose text it is.
     """
     if tree is None:
-        return {}
+        return NONE
     nodes = tuple(_nodes(tree))
-    walk = _Walk(text, scanned, ctes, Counter(_mentions(nodes)), frozenset(_named_columns(nodes)))
+    named = frozenset(_named_columns(nodes))
+    if above is not None:
+        named |= {within.lower() for _, within, _ in above.columns}
+    walk = _Walk(text, scanned, ctes, Counter(_mentions(nodes)), named)
     try:
-        walk.outputs(tree, {})
+        outputs = walk.outputs(tree, {})
+        if above is not None:
+            walk.from_above(above, outputs)
     except _TooMuch:
-        return {}
-    return _fitting({scan: copies for scan, copies in walk.copies.items() if walk.mentions[scan] == 1})
+        return NONE
+    return Leakproof(
+        _fitting({scan: copies for scan, copies in walk.copies.items() if walk.mentions[scan] == 1}),
+        {scan: tuple(found) for scan, found in walk.passed.items() if walk.mentions[scan] == 1},
+    )
 
 
 class _TooMuch(Exception):
@@ -206,6 +254,24 @@ class _Walk:
     """The columns that the statement asks for; others need not be followed."""
     steps: int = 0
     copies: dict[Span, list[str]] = field(default_factory=dict)
+    passed: dict[Span, list[Passed]] = field(default_factory=dict)
+
+    def from_above(self, above: Above, outputs: _Outputs) -> None:
+        """Note what conditions above a view can be copied to within its text."""
+        made: dict[str, _Output] = {}
+        for name, within, kind in above.columns:
+            found = outputs.find((within,))
+            if found is not None:
+                # A view has its columns in the types that it was made with.
+                same = frozenset(one for one in found.origins if one.type.lower() == kind.lower())
+                made[name] = replace(found, origins=same)
+        for one in above.conditions:
+            self._step(len(one.columns) * 10)
+            self._copy(
+                one.condition,
+                {parts: made.get(column) for parts, column in one.columns.items()},
+                one.text,
+            )
 
     def outputs(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
         """Return a plan's columns; note what conditions in it and below it can be copied to."""
@@ -294,7 +360,7 @@ class _Walk:
         self._step(len(conditions) * len(below.columns) // 4)
         outputs = _equated(below, _equalities(conditions, below))
         for condition in conditions:
-            self._copy(condition, outputs)
+            self._copy(condition, self._found(condition, outputs), self.text)
         return outputs
 
     def _join(self, node: ExpressionNode, left: _Outputs, right: _Outputs) -> _Outputs:
@@ -312,7 +378,7 @@ class _Walk:
             left, right = _equated(left, pairs), _equated(right, pairs)
         narrowed = _beside(left.if_kept(kind in _NARROWS_LEFT), right.if_kept(kind in _NARROWS_RIGHT))
         for one in conditions:
-            self._copy(one, narrowed)
+            self._copy(one, self._found(one, narrowed), self.text)
         if kind not in _ALL_MATCH:
             # Of one side's rows, those that no condition above drops match rows with the same value only.
             left, right = _matched(left, right, pairs), _matched(right, left, pairs)
@@ -321,17 +387,20 @@ class _Walk:
             return left
         return _using(node.parts, left, right, kind) if node.parts else _beside(left, right)
 
-    def _copy(self, condition: ExpressionNode, outputs: _Outputs) -> None:
-        """Add a condition to each scan that has all of its columns."""
-        wanted = list(references(condition))
-        found = {parts: outputs.find(parts) for parts in wanted}
+    def _found(self, condition: ExpressionNode, outputs: _Outputs) -> _Found:
+        """Return the columns that a condition refers to."""
+        found = {parts: outputs.find(parts) for parts in references(condition)}
         self._step(len(outputs.columns) * len(found) // 4)
+        return found
+
+    def _copy(self, condition: ExpressionNode, found: _Found, text: str) -> None:
+        """Add a condition to each scan that has all of its columns."""
         known = [one for one in found.values() if one is not None]
         if not known or len(known) < len(found):
             return
-        each = sum([10 + len(one.origins) for parts in wanted if (one := found[parts]) is not None])
+        each = sum([10 + len(one.origins) for parts in references(condition) if (one := found[parts])])
         for scan in frozenset.intersection(*(_scans(one) for one in known)):
-            takes = self.scanned[scan].takes
+            takes, passes = self.scanned[scan].takes, self.scanned[scan].passes
             self._step(each)
 
             def stored(parts: Sequence[str], scan: Span = scan) -> tuple[str, str] | None:
@@ -339,11 +408,16 @@ class _Walk:
                 origins = [o for o in one.origins if o.scan == scan] if one is not None else []
                 return (origins[0].column, origins[0].type) if len(origins) == 1 else None
 
-            used = [stored(parts) for parts in found]
-            if all(one is not None and one[0] in takes for one in used):
-                copy = copy_of(condition, stored, self.text)
-                if copy is not None:
-                    self.copies.setdefault(scan, []).append(copy)
+            used = {parts: its[0] for parts in found if (its := stored(parts)) is not None}
+            if len(used) < len(found) or not (takes or passes).issuperset(used.values()):
+                continue
+            copy = copy_of(condition, stored, text)
+            if copy is None:
+                continue
+            if takes.issuperset(used.values()):
+                self.copies.setdefault(scan, []).append(copy)
+            if passes.issuperset(used.values()):
+                self.passed.setdefault(scan, []).append(Passed(condition, text, used))
 
 
 def _scans(output: _Output) -> frozenset[Span]:

@@ -139,7 +139,7 @@ class Sources:
             return self._table(dataset_of(parts, names, self.catalog), None, folded)
         name_ = resolved.folded()
         text = self.catalog.views.get(name_)
-        qualifier = (name_.catalog, name_.database, name_.table)
+        qualifier = name_.parts
         if text is not None:
             view = self._view(name_, text)
             if view is not None:
@@ -151,7 +151,7 @@ class Sources:
     def table(self, name: TableName) -> LineageRelation:
         """Return the relation of a table by itself: the target of a MERGE, UPDATE or DELETE."""
         folded = name.folded()
-        qualifier = (folded.catalog, folded.database, folded.table)
+        qualifier = folded.parts
         return self._table(self.catalog.dataset(folded), self.catalog.table(folded), qualifier)
 
     def _table(self, dataset: Dataset, table: Table | None, qualifier: Parts) -> LineageRelation:

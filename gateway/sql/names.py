@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, joined, levels
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.sql.wants import NotGovernable
@@ -18,10 +18,8 @@ from gateway.sql.wants import NotGovernable
 SESSION_CATALOG = "spark_catalog"
 """Spark's own catalog, whose databases are not nested."""
 
-NESTED = (
-    "a nested namespace: policies speak of catalog.database.table, and what lies deeper cannot be governed"
-)
-"""Why nothing below a database's own tables is reached, whatever the catalog has there."""
+MAX_LEVELS = 16
+"""No catalog needs deeper namespaces, and each level is asked of policies by itself."""
 
 _GOVERNED_NAME = re.compile(r"[\w-]+(?: [\w-]+)*")
 """Letters, digits, `_`, `-` and single blanks inside. A path (`/x`, `s3:…`) would be read as files, `t$files`
@@ -48,10 +46,10 @@ class MetadataTable:
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the full name."""
-        above = self.table.catalog, self.table.database
+        *above, table = self.table.parts
         if self.provider == _PAIMON:
-            return *above, f"{self.table.table}${self.part}"
-        return *above, self.table.table, self.part
+            return *above, f"{table}${self.part}"
+        return *above, table, self.part
 
 
 _PAIMON = "paimon"
@@ -100,6 +98,10 @@ BRANCHED = frozenset({"iceberg"})
 _BRANCH = re.compile(r"branch_\w+", re.ASCII)
 """Iceberg's way to name a branch where a table is written to."""
 _BELOW_TABLES = METADATA_TABLES["iceberg"]
+_VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewrite", re.IGNORECASE)
+"""Iceberg's ways to name rows of a table at another time, below it, and what it tells of changes."""
+_NO_LEVELS = frozenset({"global_temp"})
+"""What no level of a namespace is called: Spark has views of every session there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ class Names:
             return Ungovernable("lies in a reserved namespace")
         if self._means_files(parts):
             try:
-                return _checked(self.sources[parts[0].lower()](parts[1:]))
+                return _of_files(self.sources[parts[0].lower()](parts[1:]))
             except ValueError as why:
                 return Ungovernable(str(why))
         catalog, rest = self._split_catalog(parts)
@@ -186,14 +188,12 @@ class Names:
             return refused
         if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
             return _nested(rest)
-        if len(rest) > 2:
-            return Ungovernable(f"lies in {NESTED}")
-        if len(rest) != 2:
+        if len(rest) < 2:
             return Ungovernable(
                 f"names the catalog {quote(catalog)} and no database in it: a database of that name is "
                 "written with its own catalog before it"
             )
-        return _checked(TableName(catalog, rest[0], rest[1]))
+        return _governed(catalog, rest)
 
     def _means_files(self, parts: tuple[str, ...]) -> bool:
         """Whether the first part is that of a source of files; a catalog of its name comes first."""
@@ -210,61 +210,70 @@ class Names:
             if isinstance(named, Ungovernable) or named.catalog.lower() == SESSION_CATALOG:
                 return None
             return MetadataTable(named, _PAIMON, part.lower())
-        catalog, rest = self._split_catalog(parts)
-        if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or rest[2].lower() not in _BELOW_TABLES:
+        if last.lower() not in _BELOW_TABLES:
             return None
-        if self.refused(catalog) is not None:
-            return None
-        if self._means_files(parts):
-            return None
-        name = _checked(TableName(catalog, rest[0], rest[1]))
-        return MetadataTable(name, "iceberg", rest[2].lower()) if isinstance(name, TableName) else None
+        name = self._above(parts)
+        return MetadataTable(name, "iceberg", last.lower()) if name is not None else None
 
     def branch(self, parts: tuple[str, ...]) -> tuple[TableName, str] | None:
         """Say which table and which branch of it a name means that is written to, `t.branch_b`, when the
         catalog has the table and nothing else there."""
+        if not _BRANCH.fullmatch(parts[-1]):
+            return None
+        name = self._above(parts)
+        return (name, parts[-1]) if name is not None else None
+
+    def _above(self, parts: tuple[str, ...]) -> TableName | None:
+        """Return the table below which something is named, when the catalog has it."""
         catalog, rest = self._split_catalog(parts)
-        if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or not _BRANCH.fullmatch(rest[2]):
+        if len(rest) < 3 or catalog.lower() == SESSION_CATALOG:
             return None
-        if self.refused(catalog) is not None:
+        if self.refused(catalog) is not None or self._means_files(parts):
             return None
-        if self._means_files(parts):
-            return None
-        name = _checked(TableName(catalog, rest[0], rest[1]))
-        return (name, rest[2]) if isinstance(name, TableName) else None
+        name = _governed(catalog, rest[:-1])
+        return name if isinstance(name, TableName) else None
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""
         return self._in_current(parts[0]) if len(parts) == 1 else self._qualified(parts)
 
     def namespace(self, parts: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
-        """Say which catalog and database a namespace means; no database for a catalog by itself."""
+        """Say which catalog and database a namespace means, as `TableName` has them; no database for a
+        catalog by itself."""
         if parts and parts[0].lower() in ("global_temp", "system", "session"):
             return Ungovernable("is a reserved namespace")
-        catalog, rest = self._split_catalog(parts)
+        return self.namespace_in(*self._split_catalog(parts))
+
+    def namespace_in(self, catalog: str, rest: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
+        """Say the same of the levels of a namespace of a catalog."""
         refused = self.refused(catalog)
         if refused is not None:
             return refused
-        if len(rest) > 1:
-            return Ungovernable(f"is {NESTED}")
-        if rest and (rest[0].lower() == "global_temp" or not _GOVERNED_NAME.fullmatch(rest[0])):
+        if len(rest) > 1 and catalog.lower() == SESSION_CATALOG:
+            return _nested(rest)
+        if len(rest) > MAX_LEVELS:
+            return Ungovernable(f"has more than {MAX_LEVELS} levels")
+        if any(level.lower() in _NO_LEVELS or not _GOVERNED_NAME.fullmatch(level) for level in rest):
             return Ungovernable("is not a database that can be governed")
-        return catalog, (rest[0] if rest else None)
+        return catalog, (joined(rest) if rest else None)
 
     def current_database(self) -> tuple[str, str] | Ungovernable:
         """Return the session's current catalog and database."""
-        if len(self.context.namespace) != 1:
+        catalog, current = self.context.catalog, self.context.namespace
+        if not current or any("." in level for level in current):
             return Ungovernable("the current namespace is not a database")
-        refused = self.refused(self.context.catalog)
+        if len(current) > 1 and catalog.lower() == SESSION_CATALOG:
+            return _nested(current)
+        refused = self.refused(catalog)
         if refused is not None:
             return refused
-        return self.context.catalog, self.context.namespace[0]
+        return catalog, joined(current)
 
     def _in_current(self, name: str) -> TableName | Ungovernable:
         current = self.current_database()
         if isinstance(current, Ungovernable):
             return current
-        return _checked(TableName(current[0], current[1], name))
+        return _governed(current[0], (*levels(current[1]), name))
 
     def _split_catalog(self, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         if self._begins_with_catalog(parts):
@@ -298,10 +307,31 @@ def _nested(parts: tuple[str, ...]) -> Ungovernable:
     )
 
 
-def _checked(name: TableName) -> TableName | Ungovernable:
-    if name.database.lower() == "global_temp":
+def namespace_above(name: TableName) -> TableName | None:
+    """Return the table that would have the name of the nested namespace that a table lies in, None when it
+    lies in none. Formats read names below a table as versions, branches and metadata of it."""
+    *above, last = levels(name.database)
+    return TableName(name.catalog, joined(above), last) if above else None
+
+
+def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
+    """Return the name of a table by its levels and its own.
+
+    INVARIANT (one name): no part has a dot, so that no two names are joined to the same.
+    """
+    *namespace, table = parts
+    if any(level.lower() in _NO_LEVELS for level in namespace):
         return Ungovernable("is a global temporary view, which every session shares")
-    for part in (name.catalog, name.database, name.table):
+    for part in (catalog, *parts):
         if not _GOVERNED_NAME.fullmatch(part):
             return Ungovernable("has a name with signs that paths and system tables use, or with odd blanks")
-    return name
+    if len(namespace) > MAX_LEVELS:
+        return Ungovernable(f"lies in a namespace of more than {MAX_LEVELS} levels")
+    if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
+        # Even where no table has the namespace's name: a temporary view keeps the name until one has.
+        return Ungovernable("is how Iceberg names versions, branches and metadata of a table below it")
+    return TableName(catalog, joined(namespace), table)
+
+
+def _of_files(name: TableName) -> TableName | Ungovernable:
+    return _governed(name.catalog, (name.database, name.table))

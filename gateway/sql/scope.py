@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, levels
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
@@ -135,7 +135,7 @@ class CommandScope:
             return ()
         value = self.node(name)
         catalog, database = self.namespace(name)
-        full = (catalog,) if database is None else (catalog, database)
+        full = (catalog,) if database is None else (catalog, *levels(database))
         if self.parts(name) == full:
             return ()
         span = value.get("span")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gateway.model.catalog import levels
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     is_read_by_clients,
@@ -24,7 +25,7 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.sql.functions import BUILTIN_NAMES
-from gateway.sql.names import NESTED, TempViewName, no_catalog
+from gateway.sql.names import Names, TempViewName, Ungovernable, no_catalog
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 from gateway.sql.wants import Named, NotGovernable, Want, Wants
 
@@ -37,7 +38,7 @@ _SET_INSTEAD = {
 
 def use_wants(catalog: str, database: str | None) -> Wants:
     """What making a catalog, or a database of it, the current one wants."""
-    effects = (UseNamespace(catalog, (database,) if database else None),)
+    effects = (UseNamespace(catalog, levels(database) if database else None),)
     if database is None:
         return Wants(wants=(Want(Resource.catalog(catalog), "use", visible_is_enough=True),), effects=effects)
     if database.lower() == "default":
@@ -54,9 +55,19 @@ def use(scope: CommandScope) -> Wants:
 
 def use_namespace(scope: CommandScope) -> Wants:
     value = scope.field("namespace")
-    if not isinstance(value, tuple) or len(value) != 1:
-        raise CannotClassify("USE NAMESPACE takes one database")
-    return use_wants(scope.names.context.catalog, str(value[0]))
+    if not isinstance(value, tuple) or not value:
+        raise CannotClassify("USE NAMESPACE takes a database")
+    return use_below_current(scope.names, tuple(str(part) for part in value))
+
+
+def use_below_current(names: Names, written: tuple[str, ...]) -> Wants:
+    """What making a database of the current catalog the current one wants, where that is all it can be."""
+    if len(written) > 1 and names.is_catalog(written[0]):
+        raise CannotClassify("the current database is set within its catalog; use USE for catalog.database")
+    found = names.namespace_in(names.context.catalog, written)
+    if isinstance(found, Ungovernable):
+        raise CannotClassify(found.refusal(".".join(written)))
+    return use_wants(*found)
 
 
 def set_catalog(scope: CommandScope) -> Wants:
@@ -153,10 +164,12 @@ def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Wants:
 def show_databases(scope: CommandScope) -> Wants:
     field = "namespace" if scope.command.node == "ShowNamespaces" else "child"
     catalog, database = scope.namespace(field)
-    if database is not None:
-        raise CannotClassify(f"what lies in the database `{database}` as a database is {NESTED}")
     pins = scope.pin_database(field) if scope.parts(field) else ()
-    return Wants(namespaces=pins, answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
+    rule = AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog, database=database)
+    if database is None:
+        return Wants(namespaces=pins, answer=rule)
+    shown = Want(Resource.database(catalog, database), "show", visible_is_enough=True)
+    return Wants(wants=(shown,), namespaces=pins, answer=rule)
 
 
 def show_catalogs(scope: CommandScope) -> Wants:

@@ -14,6 +14,7 @@ import pytest
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.frontends.users import set_user
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from tests.bench.bare_relay import BareRelay
 from tests.bench.figures import OUTPUT, Record, conditions, table
 from tests.bench.raw_client import Server
 from tests.e2e.running import LoopThread, RunningGateway, answers
@@ -35,6 +36,7 @@ ROOMS = (
     "statement",
     "fetch",
     "filter",
+    "governed",
     "catalog",
     "connect",
     "lineage_live",
@@ -114,6 +116,20 @@ def spark(record: Record, directory: Path) -> Iterator[EmbeddedSpark]:
 def direct(spark: EmbeddedSpark) -> Server:
     """Spark's HiveServer2."""
     return Server(spark.host, spark.thrift_port, "direct")
+
+
+@pytest.fixture(scope="session")
+def bare(direct: Server) -> Iterator[BareRelay]:
+    """What a second hop alone costs HiveServer2's clients: nothing can be nearer to a direct connection."""
+    with BareRelay("thrift", direct.host, direct.port) as relay:
+        yield relay
+
+
+@pytest.fixture(scope="session")
+def bare_connect(spark: EmbeddedSpark) -> Iterator[BareRelay]:
+    """The same for Spark Connect's clients."""
+    with BareRelay("connect", spark.host, spark.connect_port) as relay:
+        yield relay
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.wire.tcli import TOperationHandle
+from tests.bench.bare_relay import BareRelay
 from tests.bench.figures import Record
 from tests.bench.processes import GatewayProcesses, Memory, since
 from tests.bench.raw_client import RawClient, Server
@@ -108,6 +109,43 @@ def test_fetch(record: Record, result: Opened, gateway: RunningGateway, quick: b
         gigabytes=rounds * size / 1e9,
         resident_mib=resident,
         peak_mib=memory.peak_mib,
+    )
+
+
+@pytest.mark.parametrize("max_rows", [10_000, 100_000])
+def test_the_floor(
+    record: Record, direct: Server, bare: BareRelay, result: Opened, quick: bool, max_rows: int
+) -> None:
+    """The same result through a relay that does nothing but pass bytes on."""
+    rounds = 2 if quick else 5
+    label = f"{result.rows / 1e6:g}M rows, batches of {max_rows:,}"
+    record.begin(f"Fetch through a bare relay: {label}, {rounds} rounds")
+    sql = (
+        "SELECT id, CAST(id % 1000 AS INT) AS i, id * 0.5D AS d, concat('row ', id) AS s "
+        f"FROM range(0, {result.rows}, 1, 2)"
+    )
+    straight = result.straight
+    with RawClient(Server(bare.host, bare.port, "direct")) as through:
+        operations = {straight: result.operations[straight], through: through.execute(sql)}
+        took: dict[RawClient, list[float]] = {straight: [], through: []}
+        for client, operation in operations.items():
+            fetch_all(client, operation, max_rows)
+        size, before = 0, bare.cpu_s()
+        for n in range(rounds):
+            for client in (straight, through) if n % 2 else (through, straight):
+                _, size, seconds = fetch_all(client, operations[client], max_rows)
+                took[client].append(seconds)
+        relay = (bare.cpu_s() - before) / (rounds * size / 1e9)
+        through.close(operations[through])
+    best = min(took[straight]) / min(took[through])
+    middle = statistics.median(took[straight]) / statistics.median(took[through])
+    record.add(
+        SECTION,
+        f"the floor: a bare relay, {label}",
+        f"{best:.2f} × best of {rounds}, {middle:.2f} × medians; {relay:.2f} s CPU per GB",
+        best_ratio=best,
+        median_ratio=middle,
+        cpu_s_per_gb=relay,
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
+from tests.bench.bare_relay import BareRelay
 from tests.bench.figures import Record, median_ms, p95_ms
 from tests.bench.processes import GatewayProcesses, since
 from tests.bench.raw_client import Laps, RawClient, Server
@@ -14,6 +18,7 @@ from tests.e2e.running import RunningGateway
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
 
 SECTION = "SELECT 1 over Thrift, warm"
+CLIENTS = 50
 Run = Callable[[RawClient, int], Laps]
 
 SHAPES: dict[str, tuple[Run, str]] = {
@@ -86,4 +91,62 @@ def test_select_one(
         gateway_ms=1e3 * used.gateway_s / count,
         reader_ms=1e3 * used.reader_s / count,
         postgres_ms=1e3 * used.postgres_s / count,
+    )
+
+
+def test_the_floor(record: Record, direct: Server, bare: BareRelay, quick: bool) -> None:
+    """What is left of the ratio when a relay does nothing but pass bytes on."""
+    warm_up, count = (20, 40) if quick else (150, 400)
+    record.begin(f"SELECT 1 through a bare relay: {warm_up} + {count} pairs")
+    with RawClient(direct) as straight, RawClient(Server(bare.host, bare.port, "direct")) as through:
+        took: dict[RawClient, list[float]] = {straight: [], through: []}
+        before = 0.0
+        for n in range(warm_up + count):
+            if n == warm_up:
+                took, before = {straight: [], through: []}, bare.cpu_s()
+            for client in (straight, through) if n % 2 else (through, straight):
+                took[client].append(client.in_four_calls("SELECT 1").total_s)
+        cpu_ms = 1e3 * (bare.cpu_s() - before) / count
+    direct_ms, bare_ms = median_ms(took[straight]), median_ms(took[through])
+    record.add(
+        SECTION,
+        "the floor: a bare relay, 4 calls",
+        f"{bare_ms / direct_ms:.2f} × (direct {direct_ms:.2f} ms, bare {bare_ms:.2f} ms; CPU of the relay "
+        f"{cpu_ms:.2f} ms)",
+        ratio=bare_ms / direct_ms,
+        cpu_ms=cpu_ms,
+    )
+
+
+def test_many_clients(record: Record, direct: Server, governed: Server, quick: bool) -> None:
+    """So many clients at once, each with a session and a connection of its own."""
+    clients, each, rounds = (10, 4, 1) if quick else (CLIENTS, 12, 3)
+
+    def rate(server: Server) -> float:
+        with ExitStack() as stack, ThreadPoolExecutor(clients) as pool:
+            opened = [stack.enter_context(RawClient(server)) for _ in range(clients)]
+
+            def ask(client: RawClient) -> int:
+                return len([client.in_four_calls("SELECT 1") for _ in range(each)])
+
+            list(pool.map(ask, opened))
+            began = time.perf_counter()
+            return sum(pool.map(ask, opened)) / (time.perf_counter() - began)
+
+    record.begin(f"SELECT 1: {clients} clients at once, {rounds} times on either side")
+    rates: dict[Server, list[float]] = {direct: [], governed: []}
+    for n in range(rounds):
+        for server in (direct, governed) if n % 2 else (governed, direct):
+            rates[server].append(rate(server))
+    straight, through = (max(rates[server]) for server in (direct, governed))
+    record.add(
+        SECTION,
+        f"{clients} clients at once",
+        f"{through:.0f} statements/s, {through / straight:.2f} × (directly {straight:.0f}); no error",
+        aim="≥ 0.95 ×",
+        met=through >= 0.95 * straight,
+        ratio=through / straight,
+        statements_s=through,
+        direct_statements_s=straight,
+        clients=clients,
     )

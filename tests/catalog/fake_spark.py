@@ -48,6 +48,7 @@ class FakeSpark:
         self._templates: list[tuple[str, Callable[..., Awaitable[Rows]]]] = [
             ("SHOW DATABASES IN `lake`", self._databases),
             (f"DESCRIBE DATABASE EXTENDED {d}", self._describe_database),
+            (f"SHOW NAMESPACES IN {d}", self._nested),
             (f"SHOW TABLES IN {d}", self._tables),
             (f"SHOW VIEWS IN {d}", self._views),
             (f"SHOW USER FUNCTIONS IN {d}", self._functions),

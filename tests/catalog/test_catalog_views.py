@@ -108,7 +108,7 @@ def test_a_comment_or_property_does_not_pass_for_the_text(comment: str, properti
         (described(), shown().removesuffix("\n"), PROPERTIES),
         (described(), "CREATE TABLE ice.hr.v (\n  i)", PROPERTIES),
         (described(output="[id, n, m]"), shown(), PROPERTIES),
-        (described(namespace="ice.hr.more"), shown(), PROPERTIES),
+        (described(namespace="ice.`hr.more`"), shown(), PROPERTIES),
     ],
 )
 def test_what_does_not_agree_is_read_by_nobody(

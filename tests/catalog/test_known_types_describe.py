@@ -275,7 +275,7 @@ VIEW = {
     "provider": None,
     "location": None,
     "view_text": "SELECT id, first FROM emp",
-    "view_catalog_and_namespace": "spark_catalog.`h.r`",
+    "view_catalog_and_namespace": "spark_catalog.`h-r`",
     "view_query_output_columns": ["id", "first"],
     "view_creation_spark_configuration": {**PARSER_SETTINGS, "spark.sql.ansi.enabled": "true"},
 }
@@ -296,8 +296,14 @@ def test_a_view_is_read_with_the_session_that_it_was_written_in() -> None:
     found = table_from_json(described(**VIEW), EMP)
     assert found.kind is TableKind.VIEW
     assert found.view == ViewBody(
-        text="SELECT id, first FROM emp", catalog="spark_catalog", database="h.r", output=("id", "first")
+        text="SELECT id, first FROM emp", catalog="spark_catalog", database="h-r", output=("id", "first")
     )
+
+
+def test_a_view_may_have_been_written_in_a_nested_namespace() -> None:
+    found = table_from_json(described(**{**VIEW, "view_catalog_and_namespace": "lake.a.b"}), EMP)
+    assert found.view is not None
+    assert (found.view.catalog, found.view.database) == ("lake", "a.b")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +323,7 @@ def test_a_views_own_collation_is_told(told: dict[str, str], collation: str) -> 
         {"view_creation_spark_configuration": {"spark.sql.parser.escapedStringLiterals": "true"}},
         {"view_text": None},
         {"view_catalog_and_namespace": None},
-        {"view_catalog_and_namespace": "spark_catalog.a.b"},
+        {"view_catalog_and_namespace": "spark_catalog.`a.b`"},
         {"view_catalog_and_namespace": "spark_catalog"},
         {"view_query_output_columns": ["id"]},
     ],
@@ -389,8 +395,12 @@ def test_a_table_of_another_catalog_may_have_its_name_in_one_word() -> None:
     for other in ("lake.hr.other", "hr.other", "emp", ""):
         with pytest.raises(NotUnderstood):
             table_from_rows(by_name(other), name)
-    with pytest.raises(NotUnderstood):
-        table_from_rows(by_name("lake.hr.x.emp"), TableName("lake", "hr.x", "emp"))
+    nested = TableName("lake", "hr.x", "emp")
+    for told in ("lake.hr.x.emp", "hr.x.emp"):
+        assert table_from_rows(by_name(told), nested).name == nested
+    for other in ("x.emp", "lake.x.emp", "lake.hr.emp", "hr.x"):
+        with pytest.raises(NotUnderstood):
+            table_from_rows(by_name(other), nested)
     with pytest.raises(NotUnderstood):
         table_from_rows([*by_name("lake.hr.emp"), ("Table", "other", "")], name)
 

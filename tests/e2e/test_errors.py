@@ -25,7 +25,7 @@ DIFFERENT = {
     # Refused before Spark, for a reason of the gateway's own.
     "SELECT from_json(name, id) FROM t": "a schema that is computed could hold expressions nobody has judged",
     "CREATE TABLE x (a INT) USING nosuchformat": "what a provider does is known of those on a list only",
-    "USE nocatalog.nodb": "a nested namespace",
+    "USE nocatalog.nodb": "that a name has too many levels is told before it is looked for",
     "SELECT * FROM STREAM t": "a stream in SQL text cannot be guarded",
     "DROP TEMPORARY FUNCTION nope": "functions are not dropped",
     "INSERT INTO missing VALUES (1)": "Spark is not asked: the plan is as it was parsed",

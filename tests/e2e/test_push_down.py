@@ -49,6 +49,25 @@ ODD_ROWS = """
     (5, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
     (6, 'ef', 'ef', 'EF', -5, timestamp_seconds(-14000000000), DATE'9999-12-31', '9999-12-31')
 """
+_FACT = ", ".join(FACT)
+VIEWS = {
+    "fact_plain": f"SELECT {_FACT} FROM fact",
+    "fact_deep": "SELECT v.*, 1 AS one FROM fact_plain v WHERE v.id >= 0",
+    "fact_named": "WITH c AS (SELECT day AS d, * FROM fact) "
+    "SELECT id, k, s, amount, ok, d AS day FROM c WHERE s IS NULL OR s <> 'x'",
+    "fact_twice": f"SELECT {_FACT} FROM fact WHERE ok UNION ALL SELECT {_FACT} FROM fact WHERE NOT ok",
+    "fact_first": f"SELECT {_FACT} FROM fact ORDER BY id LIMIT 60",
+    "fact_numbered": f"SELECT {_FACT}, row_number() OVER (ORDER BY id) AS n FROM fact",
+    "fact_other": "SELECT id, k, s, amount, ok, date_add(day, 1) AS day FROM fact",
+    "dim_plain": "SELECT d.k, d.name, d.at FROM dim d LEFT JOIN plain p ON d.k = p.k AND p.v = 1",
+    "dim_outer": "SELECT d.k, d.name, d.at FROM plain p LEFT JOIN dim d ON d.k = p.k WHERE p.v < 9",
+}
+"""Over tables with filters: what is asked of a view may go into its text, or not."""
+VIEW_COLUMNS = {
+    **{name: FACT if name.startswith("fact") else DIM for name in VIEWS},
+    "fact_deep": {**FACT, "one": "int"},
+    "fact_numbered": {**FACT, "n": "int"},
+}
 FILTERS = {"fact": f"s <> '{HIDDEN_S}' OR s IS NULL", "dim": "name <> 'gone'", "odd": "n <> 3"}
 DAYS = 12
 ROWS = 480
@@ -67,7 +86,16 @@ def world() -> World:
                 f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
                 f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
             },
-            "views": {},
+            "views": {
+                f"spark_catalog.{DATABASE}.{name}": {
+                    "text": text,
+                    "database": DATABASE,
+                    "output": list(VIEW_COLUMNS[name]),
+                    "columns": VIEW_COLUMNS[name],
+                    "definer": "bob",
+                }
+                for name, text in VIEWS.items()
+            },
             "people": {"bob": {"groups": []}},
             "pack": f"""
 service: spark
@@ -90,6 +118,11 @@ policies:
 """,
         }
     )
+
+
+def _of_copies(found: re.Match[str]) -> str:
+    clause, table, view = found.groups()
+    return f"{clause} {DATABASE}.{table}{view or ''}{'' if table == 'plain' else '_copy'}"
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +152,11 @@ def cursor(spark: Spark) -> Iterator[Any]:
             f"CREATE TABLE {DATABASE}.{table}_copy USING parquet AS SELECT * FROM {DATABASE}.{table} "
             f"WHERE {FILTERS[table]}"
             for table in ("fact", "dim")
+        ),
+        *(
+            f"CREATE VIEW {DATABASE}.{name}_copy AS "
+            + re.sub(r"(FROM|JOIN) (fact|dim|plain)(_\w+)?\b", _of_copies, text)
+            for name, text in VIEWS.items()
         ),
     )
     connection = connect(spark.host, spark.port, "direct")
@@ -178,6 +216,18 @@ PRUNED = {
     "of the other side": (
         "SELECT f.id FROM fact f JOIN dim d ON f.k = d.k WHERE d.k = 2",
         r"PushedFilters: \[.*IsNotNull\(k\).*EqualTo\(k,2\)",
+    ),
+    "of a view": (
+        "SELECT count(*), sum(amount) FROM fact_plain f WHERE f.day = '2024-01-03'",
+        r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]",
+    ),
+    "of a view in a view": (
+        "SELECT * FROM plain JOIN fact_deep d USING (k) WHERE d.day = '2024-01-03' AND d.one = 1",
+        r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]",
+    ),
+    "by a view's own name": (
+        "SELECT count(*) FROM (SELECT * FROM fact_named) WHERE day = '2024-01-03'",
+        r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]",
     ),
     "an instant": (
         "SELECT name FROM dim WHERE at >= TIMESTAMP'2024-01-04 00:00:00'",
@@ -388,18 +438,23 @@ STATEMENTS = st.one_of(
 
 
 @settings(
-    max_examples=tries(60),
+    max_examples=tries(75),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
-@given(template=STATEMENTS, rules=st.sampled_from([BARRED, Rules()]))
+@given(
+    template=STATEMENTS,
+    rules=st.sampled_from([BARRED, Rules()]),
+    fact=st.sampled_from(["fact", "fact", *(name for name in VIEWS if name.startswith("fact"))]),
+    dim=st.sampled_from(["dim", "dim_plain", "dim_outer"]),
+)
 async def test_answers_and_errors_are_those_of_filtered_copies(
-    world: World, reader: ReaderPool, cursor: Any, template: str, rules: Rules
+    world: World, reader: ReaderPool, cursor: Any, template: str, rules: Rules, fact: str, dim: str
 ) -> None:
     """Rows, and whether a condition fails, as over tables that were filtered beforehand."""
-    governed = await forwarded(world, reader, template.format(fact="fact", dim="dim"), rules)
-    expected = answer(cursor, template.format(fact="fact_copy", dim="dim_copy"))
+    governed = await forwarded(world, reader, template.format(fact=fact, dim=dim), rules)
+    expected = answer(cursor, template.format(fact=f"{fact}_copy", dim=f"{dim}_copy"))
     assert answer(cursor, governed) == expected
 
 

@@ -23,7 +23,7 @@ from gateway.jobs.replay.judging import Judges, Known, Parcel, ReaderOptions, Si
 from gateway.jobs.replay.report import ReplayReport, read_report
 from gateway.lineage.recorded import LineageInput
 from gateway.model.audit import AuditEvent
-from gateway.model.statement import Cleared, Client
+from gateway.model.statement import Cleared, Client, PlanRequest
 from gateway.pipeline import Rules
 from gateway.reader.java_runtime import find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
@@ -32,6 +32,7 @@ from gateway.session import audit_records
 from tests.jobs.records import DAY, NOW, at, fill, identity
 from tests.jobs.worker import Ran, Worker, archive_of, replay_of
 from tests.judge_world import World
+from tests.plan.frames import message, sql, table
 
 STATEMENTS = (
     ("bob", "SELECT name, email FROM employee WHERE id = 7"),
@@ -78,6 +79,48 @@ async def recorded(
             time="",
             gateway="",
             client=Client(address="10.0.0.5:51000"),
+            duration_us=1800,
+            lineage=lineage(verdict, {}, {}) if isinstance(verdict, Cleared) else None,
+        )
+        found.append(at(event, moment, "gate0-00000000", seed))
+    return found
+
+
+def frames() -> list[tuple[str, Any]]:
+    """Return DataFrames, by who asks: read, filtered, joined, with SQL within, and one refused."""
+    from pyspark.sql.connect import functions as f
+
+    employees, departments = table("employee"), table("department")
+    return [
+        ("bob", employees.filter(f.col("id") > 7).select("name", "email")),
+        ("bob", employees.filter(f.col("id") > 8).select("name", "email")),
+        ("bob", employees.join(departments, "id").select(employees["email"], departments["name"])),
+        ("bob", sql("SELECT email FROM employee").limit(3)),
+        ("bob", sql("SELECT name FROM department")),
+        ("ann", employees.select("ssn")),
+        ("bob", employees.select("salary")),
+        ("eve", departments.select("name")),
+    ]
+
+
+def request(frame: Any) -> PlanRequest:
+    return PlanRequest(kind="execute", message=message(frame).SerializeToString(deterministic=True))
+
+
+async def recorded_frames(world: World, reader: ReaderPool) -> list[AuditEvent]:
+    """Return the record of the DataFrames, as a gateway makes it under the old policies."""
+    seed, lineage = random.Random(5), LineageInput()
+    found = []
+    for index, (user, frame) in enumerate(frames()):
+        verdict = await world.judge_plan(request(frame), reader, user=user, rules=Rules())
+        moment = DAY + timedelta(hours=2, minutes=index)
+        event = audit_records.decided(
+            verdict,
+            event_id="",
+            statement_id=identity(moment, seed),
+            time="",
+            gateway="",
+            client=Client(address="10.0.0.5:51000", protocol="connect"),
             duration_us=1800,
             lineage=lineage(verdict, {}, {}) if isinstance(verdict, Cleared) else None,
         )
@@ -297,6 +340,30 @@ async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, r
         "of a plan that Spark only analysed, the record has no plan": 1,
     }
     assert report.totals["judged"] == 6
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_dataframes_are_judged_by_their_plans(place: Ground, reader: ReaderPool) -> None:
+    """With the rest of the record around them; what a plan's SQL and its messages read counts the same."""
+    await fill(place.dsn, [*await recorded_frames(place.world, reader), *await recorded(place.world, reader)])
+    _, report = await place.replay(since=DAY + timedelta(hours=1))
+    other = World({**place.world.data, "pack": NEW})
+    expected: dict[tuple[str, ...], int] = {}
+    for user, frame in frames():
+        old = judged_of(await place.world.judge_plan(request(frame), reader, user=user, rules=Rules()))
+        new = judged_of(await other.judge_plan(request(frame), reader, user=user, rules=Rules()))
+        if old.cleared:
+            for one in changes(old, new):
+                key = (one.kind, user, one.resource, one.column, one.before, one.after)
+                expected[key] = expected.get(key, 0) + 1
+    assert told(report) == {(*key, count) for key, count in expected.items()}
+    assert {one["kind"] for one in report.changes} == {"lost", "gained", "mask", "filter"}
+    assert {one["reason"]: one["statements"] for one in report.unjudged} == {
+        "of a DataFrame that was refused, the record has no plan": 1
+    }
+    assert (report.totals["judged"], report.totals["decided_otherwise"]) == (7, 0)
+    _, same = await place.replay(since=DAY + timedelta(hours=1), new=OLD)
+    assert (same.totals["judged"], same.totals["changed"]) == (7, 0)
 
 
 @pytest.mark.asyncio(loop_scope="session")

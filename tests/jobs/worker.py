@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -81,6 +85,17 @@ class Worker:
         call = self._pool.submit(_run, made, chosen, dsn, str(lake), now)
         return await asyncio.wrap_future(call)
 
+    async def killed_at(
+        self, line: str, made: Any, chosen: Any, *, dsn: str, lake: Path, now: datetime
+    ) -> tuple[bool, tuple[str, ...]]:
+        """Run a job until it says something with `line` in it; return whether it did, and all that it said.
+
+        There it stands still for good, and PostgreSQL loses its connections: files and tables are what
+        SIGKILL leaves, and the Spark of all the others goes on.
+        """
+        call = self._pool.submit(_run_to, line, made, chosen, dsn, str(lake), now)
+        return await asyncio.wrap_future(call)
+
     async def make_database(self, name: str, place: Path) -> None:
         await self.sql(f"CREATE DATABASE {name} LOCATION '{place}'")
 
@@ -107,6 +122,13 @@ def working() -> Iterator[Worker]:
         max_workers=1, mp_context=get_context("spawn"), initializer=_as_clients_leave_it
     ) as pool:
         yield Worker(pool)
+        # Threads that stand still are not waited for.
+        with contextlib.suppress(BrokenProcessPool):
+            pool.submit(_end).result()
+
+
+def _end() -> None:
+    os._exit(0)
 
 
 def _as_clients_leave_it() -> None:
@@ -122,6 +144,63 @@ def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
         run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
     )
     return Ran(done.outcome.rows_in, done.outcome.rows_out, tuple(lines), done.application)
+
+
+def _run_to(
+    line: str, made: Any, chosen: Any, dsn: str, lake: str, now: datetime
+) -> tuple[bool, tuple[str, ...]]:
+    lines: list[str] = []
+    failed: list[BaseException] = []
+    stands, moved = threading.Event(), threading.Event()
+
+    def progress(text: str) -> None:
+        lines.append(text)
+        if line in text:
+            stands.set()
+            moved.set()
+            threading.Event().wait()
+
+    def work() -> None:
+        try:
+            run = run_job(
+                made(chosen), dsn=dsn, lake=Path(lake), spark=options(), progress=progress, clock=lambda: now
+            )
+            asyncio.run(run)
+        except BaseException as error:  # noqa: BLE001  # told to the test
+            failed.append(error)
+        moved.set()
+
+    others = asyncio.run(_backends(dsn))
+    threading.Thread(target=work, daemon=True).start()
+    moved.wait()
+    if stands.is_set():
+        asyncio.run(_terminate(dsn, others))
+    elif failed:
+        raise failed[0]
+    return stands.is_set(), tuple(lines)
+
+
+async def _backends(dsn: str) -> list[int]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return [row["pid"] for row in rows]
+    finally:
+        await connection.close()
+
+
+async def _terminate(dsn: str, others: list[int]) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> ALL ($1)",
+            others,
+        )
+    finally:
+        await connection.close()
 
 
 def _make_table(name: str, columns: str, rows: list[tuple[Any, ...]], partitioned: str) -> None:
@@ -149,10 +228,17 @@ def archive_of(chosen: dict[str, Any]) -> Job:
 
 
 def rollups_of(chosen: dict[str, Any]) -> Job:
-    """Make the job, with a parser of its own."""
+    """Make the job, with a parser of its own; not `parsed`, each text is its own shape."""
+    parsed = chosen.pop("parsed", True)
 
     @asynccontextmanager
     async def reader() -> AsyncIterator[Any]:
+        async def itself(text: str) -> str:
+            return text
+
+        if not parsed:
+            yield itself
+            return
         async with patient_reader() as pool:
             yield pool.fingerprint
 

@@ -204,6 +204,12 @@ def test_tags(
         (("default.t", "sales"), {"default.t.a", "sales.x.b"}, True),
         (("default.t",), {"default.u.a", "sales.x.b"}, False),
         (("a.b.c",), None, None),
+        # What holds for a namespace holds in those within it.
+        (("a.t.*",), {"a.b.t.x", "a.b.t.y"}, True),
+        (("a.b.t.x", "a.b.t.y"), {"a.b.t.x", "a.b.t.y"}, True),
+        (("a.b.t.*",), {"a.t.x", "a.t.y"}, False),
+        # A column may be called so as well.
+        (("a.t.*",), {"a.t.x.1", "a.t.y.1"}, True),
     ],
 )
 def test_columns_of_one_statement(
@@ -219,7 +225,7 @@ def test_columns_of_one_statement(
     )
 
 
-@pytest.mark.parametrize("value", ["a.b.c.d", "", "a..c"])
+@pytest.mark.parametrize("value", ["a..b.c.d", "", "a..c"])
 def test_columns_that_are_not_columns_cannot_be_told(value: str) -> None:
     context = AccessContext(accessed_together=frozenset({"a.b.c"}))
     assert answer("RangerHiveResourcesAccessedTogetherCondition", (value,), context) is None

@@ -593,7 +593,7 @@ REMOVALS = (
     Removal(
         "dropping a database with all in it",
         "plan.catalog_calls",
-        'wants.append(Want(resource.child("table", "*"), "drop", and_below=True))',
+        "wants += dropped_with(catalog, database)",
         "pass",
         "plan.test_catalog_calls",
     ),

@@ -34,6 +34,18 @@ def test_catalogs_and_databases() -> None:
     assert shown(AnswerFilter.DATABASES, [("x",)], catalog="lake") == []
 
 
+def test_namespaces_within_others() -> None:
+    rows = [("a.b",), ("a.`b.c`",), ("a",), ("b",), ("x.b",), ("a.b.c",), ("`a.b`",), ("a.hidden",)]
+    HIDDEN.add("lake2.a.hidden")
+    try:
+        assert shown(AnswerFilter.DATABASES, rows, catalog="lake2", database="a") == [("a.b",)]
+        assert shown(AnswerFilter.DATABASES, rows, catalog="lake2") == [("a",), ("b",)]
+        tables = [("a.b", "t", False), ("`a.b`", "t", False), ("a.hidden", "t", False)]
+        assert shown(AnswerFilter.TABLES, tables, catalog="lake2", database="a.b") == tables[:1]
+    finally:
+        HIDDEN.remove("lake2.a.hidden")
+
+
 @pytest.mark.parametrize("filter_", [AnswerFilter.TABLES, AnswerFilter.VIEWS])
 def test_tables_and_views_with_the_sessions_own_temporary_ones(filter_: AnswerFilter) -> None:
     rows = [
@@ -54,7 +66,10 @@ def test_flags_may_come_as_text() -> None:
 
 def test_functions_built_in_ones_always() -> None:
     rows = [("abs",), ("!=",), ("spark_catalog.hr.f",), ("spark_catalog.sales.f",), ("hr.f",), ("a.b.c.d",)]
-    assert shown(AnswerFilter.FUNCTIONS, rows) == [("abs",), ("!=",), ("spark_catalog.sales.f",)]
+    assert shown(AnswerFilter.FUNCTIONS, rows) == [
+        *(("abs",), ("!=",), ("spark_catalog.sales.f",), ("a.b.c.d",)),
+    ]
+    assert not shown(AnswerFilter.FUNCTIONS, [("a.`b.c`.d",), ("lake.c.d.f",), ("a.``.c.d",)])
 
 
 def test_columns_by_the_rules_list() -> None:

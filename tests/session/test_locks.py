@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.statement import CatalogChanged, Client, CreateTempView, SessionEffect, Statement, Verdict
+from gateway.model.statement import (
+    CatalogChanged,
+    Cleared,
+    Client,
+    CreateTempView,
+    SessionContext,
+    SessionEffect,
+    Statement,
+    Verdict,
+)
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
@@ -61,6 +70,30 @@ async def read(world: World, handle: Handle) -> bytes:
 
 
 # -- the locks themselves ------------------------------------------------------------------------------------
+
+
+def test_who_drops_a_namespace_waits_for_those_who_read_in_what_lies_in_it() -> None:
+    def request(*names: TableName, database: str = "") -> LockRequest:
+        dropped = (CatalogChanged(databases=(("lake", database),)),) if database else ()
+        statement = Statement(text="", principal=BOB, context=SessionContext())
+        cleared = Cleared(
+            statement=statement,
+            forwarded="",
+            plan_class="",
+            decisions=(),
+            scans=(),
+            effects=dropped,
+            snapshot_version="",
+            read_only=not dropped,
+        )
+        return LockRequest.of(cleared, names)
+
+    read = request(TableName("lake", "a.b.c", "t"))
+    assert {("lake", "a"), ("lake", "a.b"), ("lake", "a.b.c")} < read.shared
+    for database in ("a", "a.b", "a.b.c", "A.B"):
+        assert request(database=database).exclusive & read.shared
+    assert not request(database="b").exclusive & read.shared
+    assert request(database="a").exclusive & request(database="a.b").shared
 
 
 def key(table: str) -> tuple[str, ...]:

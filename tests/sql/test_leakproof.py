@@ -55,7 +55,7 @@ async def copies_of(reader: ReaderPool, text: str) -> dict[str, list[str]]:
             takes = frozenset(TABLES[name]) - set(MASKED) if name in FILTERED else frozenset()
             scanned[relation.span] = Scanned(columns=TABLES[name], takes=takes)
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
-    found = leakproof(await reader.read_plan(text), text, scanned, ctes)
+    found = leakproof(await reader.read_plan(text), text, scanned, ctes).copies
     return {
         span.of(text).rsplit(".", 1)[-1]: list(found[span]) for span in sorted(found, key=lambda s: s.start)
     }
@@ -98,7 +98,7 @@ async def test_what_all_scans_get_together_is_bounded(reader: ReaderPool) -> Non
     scanned = {
         r.span: Scanned(columns={"id": "int"}, takes=frozenset({"id"})) for r in reading.relations if r.span
     }
-    found = leakproof(await reader.read_plan(text), text, scanned, frozenset())
+    found = leakproof(await reader.read_plan(text), text, scanned, frozenset()).copies
     taken = [copies for copies in found.values() if copies]
     assert 0 < len(taken) < len(found) == 20
     assert sum(len(copy) for copies in taken for copy in copies) <= MOST_CHARS_OF_ALL
@@ -116,7 +116,7 @@ async def test_many_wide_tables_take_no_long_time(reader: ReaderPool) -> None:
     tree = await reader.read_plan(text)
     assert tree is not None
     began = time.process_time()
-    assert leakproof(tree, text, scanned, frozenset()) == {}
+    assert leakproof(tree, text, scanned, frozenset()).copies == {}
     assert time.process_time() - began < 3
 
 
@@ -128,7 +128,7 @@ async def test_columns_that_nobody_asks_for_cost_nothing(reader: ReaderPool) -> 
     scanned = {
         r.span: Scanned(columns=columns, takes=frozenset(columns)) for r in reading.relations if r.span
     }
-    found = leakproof(await reader.read_plan(text), text, scanned, frozenset())
+    found = leakproof(await reader.read_plan(text), text, scanned, frozenset()).copies
     assert list(found.values()) == [("(TRY_CAST(`id` AS INT) = (5))",)] * 20
 
 
@@ -138,4 +138,4 @@ async def test_columns_that_nobody_asks_for_cost_nothing(reader: ReaderPool) -> 
 async def test_what_has_no_tree_has_no_copies(text: str, reader: ReaderPool) -> None:
     tree = await reader.read_plan(text)
     assert tree is None
-    assert leakproof(tree, text, {}, frozenset()) == {}
+    assert leakproof(tree, text, {}, frozenset()).copies == {}

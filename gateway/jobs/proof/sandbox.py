@@ -213,7 +213,7 @@ def _quoted(name: str) -> str:
 
 
 def _dotted(name: TableName) -> str:
-    return ".".join(_quoted(part) for part in (name.catalog, name.database, name.table))
+    return ".".join(_quoted(part) for part in name.parts)
 
 
 def condition_of(error: Any) -> str:

@@ -24,7 +24,7 @@ class GatewaySamples:
         Raises BackendUnavailable when the gateway does not answer any more.
         """
         name = table.name
-        dotted = ".".join(_quoted(part) for part in (name.catalog, name.database, name.table))
+        dotted = ".".join(_quoted(part) for part in name.parts)
         shown = ", ".join(_quoted(column.name) for column in table.columns)
         first = self._arrow(f"SELECT {shown} FROM {dotted} LIMIT {min(FIRST_ROWS, rows)}")
         if first is None or first.num_rows < FIRST_ROWS:

@@ -206,6 +206,8 @@ def test_rows_of_tables_by_catalog_namespace_and_name() -> None:
         table("secret"),
         table("orders", "hr"),
         table("deep", namespace=["a", "b"]),
+        table("deeper", namespace=["a", "c"]),
+        table("dotted", namespace=["a.b"]),
         table("nowhere", namespace=None),
         table("mine", catalog=None, namespace=[], isTemporary=True),
         table("mine2", catalog=None, namespace=None, isTemporary=True),
@@ -213,9 +215,10 @@ def test_rows_of_tables_by_catalog_namespace_and_name() -> None:
         table("elsewhere", catalog="lake"),
         table("unnamed", catalog=None),
     ]
-    hidden = hides("spark_catalog.sales.secret", "spark_catalog.hr.orders", "lake.sales.elsewhere")
+    secret = ("sales.secret", "hr.orders", "a.c.deeper")
+    hidden = hides(*(f"spark_catalog.{name}" for name in secret), "lake.sales.elsewhere")
     names = [row[0] for row in shown(TABLES, rows, hidden, TABLE_SCHEMA)]
-    assert names == ["orders", "mine", "mine2", "unnamed"]
+    assert names == ["orders", "deep", "mine", "mine2", "unnamed"]
     assert [row[3] for row in shown(TABLES, rows[:1], hidden, TABLE_SCHEMA)] == ["a comment"]
     without = AnswerRule(filter=AnswerFilter.CONNECT_TABLES, catalog="spark_catalog", details=False)
     assert [row[3] for row in shown(without, rows[:1], hidden, TABLE_SCHEMA)] == [None]

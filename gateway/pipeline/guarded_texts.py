@@ -1,0 +1,102 @@
+"""What stands in a text for the tables and views that it reads, and for the name of who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gateway.model.catalog import Column, Table, TableName
+from gateway.model.reading import RelationRole, Span, Splice
+from gateway.pipeline.judging import Governed, Judging, obliged_names
+from gateway.pipeline.kept import keeps, nested_text
+from gateway.pipeline.policies import Policies
+from gateway.pipeline.rights import Rights
+from gateway.pipeline.seeing import Prepared
+from gateway.sql import guard
+from gateway.sql.evaluate import Evaluation
+from gateway.sql.identity import Meaning, identity_splices
+from gateway.sql.wants import NotGovernable
+
+
+def guarded_scans(
+    prepared: Prepared,
+    policies: Policies,
+    bodies: Mapping[TableName, Governed],
+    narrowed: Mapping[Span, Governed],
+    below: Mapping[Span, guard.Below],
+    evaluation: Evaluation,
+    judging: Judging,
+) -> list[guard.GuardedRelation] | NotGovernable:
+    guarded: list[guard.GuardedRelation] = []
+    personal = binds(prepared, judging)
+    obliged_views = obliged_names(bodies)
+    for relation, name in prepared.scans:
+        folded = name.folded()
+        table, view = evaluation.catalog.table(name), policies.views[folded]
+        if table is None or view is None:
+            guarded.append(guard.guard_missing(prepared.text, relation, name, bare=judging.bare_builtins))
+            continue
+        if prepared.wants.shares:
+            within = folded in obliged_views
+            guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
+            continue
+        body = (
+            bodies.get(folded) if relation.span is None else narrowed.get(relation.span, bodies.get(folded))
+        )
+        scan = guard.guard_scan(
+            prepared.text,
+            relation,
+            table,
+            view,
+            body=nested_text(body, personal=personal),
+            within=folded in obliged_views,
+            period=judging.period if folded in policies.reading else 0,
+            below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
+            bare=judging.bare_builtins,
+        )
+        if isinstance(scan, NotGovernable):
+            return scan
+        guarded.append(scan)
+    return guarded
+
+
+def binds(prepared: Prepared, judging: Judging) -> bool:
+    """Whether the principal's name is written into a text that asks for it: always where Spark does not know
+    who the user is, and in what Spark may keep, so that no cached plan asks who the user is."""
+    return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)
+
+
+def identities(
+    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
+) -> tuple[Splice, ...] | NotGovernable:
+    """Return what binds `current_user()` and its likes to the principal."""
+    reading = prepared.reading
+    if not reading.identities or not binds(prepared, judging):
+        return ()
+    if prepared.wants.shares:
+        return ()  # it asks who reads it, not who made it
+    mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
+    named: dict[int, Table | None] = {}
+    for relation, name in prepared.scans:
+        table = evaluation.catalog.table(name)
+        if table is not None:
+            # A hidden column is not there for Spark, which would take its name for the function.
+            table = replace(table, columns=_selectable(table, prepared.rights, evaluation))
+        named[id(relation)] = table
+    splices = identity_splices(
+        reading,
+        judging.principal.user,
+        [named.get(id(relation)) for relation in mentions],
+        meaning=meaning,
+    )
+    if isinstance(splices, NotGovernable) and judging.door == "thrift":
+        return ()  # Spark knows the user there; only its cache may not keep it
+    return splices
+
+
+def _selectable(table: Table, rights: Rights, evaluation: Evaluation) -> tuple[Column, ...]:
+    columns = table.columns
+    for principal in rights.accessors:
+        found = replace(evaluation, principal=principal).selectable(table)
+        columns = tuple(column for column in columns if column in found)
+    return columns

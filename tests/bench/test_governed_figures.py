@@ -1,0 +1,252 @@
+"""Governed through the gateway, against data that were governed by hand: on Spark itself, without a gateway.
+
+The TPC queries at their smallest, where what each statement costs beside its rows shows most; and a table of
+many partitions with a filter, alone and as the fact table of a star whose dimension has a filter too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyhive import hive
+
+from gateway.backends.embedded_spark import EmbeddedSpark
+from gateway.frontends.users import set_user
+from tests.bench.conftest import PASSWORD
+from tests.bench.figures import Record
+from tests.e2e.running import RunningGateway, connect_session
+from tests.tpcds import generator as tpcds_data
+from tests.tpcds import governed as tpcds
+from tests.tpcds.schema import QUERIES as TPCDS
+from tests.tpch import generator as tpch_data
+from tests.tpch import governed as tpch
+from tests.tpch.schema import QUERIES as TPCH
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
+
+SECTION = "Governed against governed by hand"
+FACT, DAYS = "region <> 'hidden'", "number % 10 <> 7"
+STARS = {
+    "a count of one of the partitions": (
+        "SELECT count(*), sum(amount) FROM {fact} WHERE day = DATE'2024-02-01'",
+        r"\(day = 2024-02-01\)",
+    ),
+    "a star join": (
+        "SELECT d.number, count(*), sum(f.amount) FROM {fact} f JOIN {days} d ON f.day = d.day "
+        "WHERE d.number BETWEEN 25 AND 28 GROUP BY d.number",
+        "dynamicpruning",
+    ),
+}
+PEOPLE = {one.user: one.groups for one in (tpch.GOVERNED, tpcds.GOVERNED)} | {"sam": frozenset({"stars"})}
+PACK = f"""
+service: spark
+policies:
+  - name: stars
+    on: {{catalog: spark_catalog, database: stars, table: "*", column: "*"}}
+    allow: [{{groups: [stars], access: [select]}}]
+  - name: facts
+    on: {{catalog: spark_catalog, database: stars, table: fact}}
+    filter: [{{groups: [stars], where: "{FACT}"}}]
+  - name: days
+    on: {{catalog: spark_catalog, database: stars, table: days}}
+    filter: [{{groups: [stars], where: "{DAYS}"}}]
+  - name: few partitions of shuffles
+    on: {{setting: spark.sql.shuffle.partitions}}
+    allow: [{{groups: [public], access: [set]}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def policed(record: Record, spark: EmbeddedSpark, directory: Path) -> Iterator[RunningGateway]:
+    """A gateway with the packs of both, on both endpoints."""
+    record.progress("a gateway with policies starts")
+    home = directory / "policed"
+    home.mkdir(mode=0o711)
+    for user, groups in PEOPLE.items():
+        set_user(home / "users.yaml", user, password=PASSWORD, groups=sorted(groups))
+    (home / "token").touch(mode=0o600)
+    (home / "token").write_text(spark.connect_token)
+    (home / "stars.yaml").write_text(PACK)
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": {
+            "thrift": {"host": spark.host, "port": spark.thrift_port},
+            "connect": {"host": spark.host, "port": spark.connect_port, "token": {"file": "token"}},
+        },
+        "policies": {"paths": [str(tpch.POLICIES), str(tpcds.POLICIES), "stars.yaml"]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+    }
+    (home / "gateway.yaml").write_text(json.dumps(settings))
+    running = RunningGateway(home / "gateway.yaml").start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def straight(spark: EmbeddedSpark) -> Iterator[Any]:
+    """A cursor of Spark's own."""
+    connection = hive.connect(host=spark.host, port=spark.thrift_port, username="direct", auth="NONE")
+    yield connection.cursor()
+    connection.close()
+
+
+def through(gateway: RunningGateway, user: str) -> Any:
+    """Return a connection to the gateway."""
+    host, port = gateway.host, gateway.port
+    return hive.connect(host=host, port=port, username=user, auth="CUSTOM", password=PASSWORD)
+
+
+def rows(cursor: Any, text: str) -> list[str]:
+    cursor.execute(text)
+    return sorted(map(repr, cursor.fetchall()))
+
+
+@pytest.mark.parametrize(
+    ("name", "queries", "data", "governed"),
+    [("TPC-H", TPCH, tpch_data, tpch), ("TPC-DS", TPCDS, tpcds_data, tpcds)],
+    ids=["tpch", "tpcds"],
+)
+def test_the_total_of_all_queries(
+    record: Record,
+    straight: Any,
+    policed: RunningGateway,
+    quick: bool,
+    name: str,
+    queries: Mapping[str, str],
+    data: Any,
+    governed: Any,
+) -> None:
+    database = name.replace("-", "").lower()
+    record.progress(f"Spark computes {name}, twice")
+    for text in (*data.statements(database), *governed.copy_statements(database, f"{database}_governed")):
+        straight.execute(text)
+    rounds = 1 if quick else 5
+    connection = through(policed, governed.GOVERNED.user)
+    cursor = connection.cursor()
+    sides = {straight: f"{database}_governed", cursor: database}
+    for one, namespace in sides.items():
+        one.execute(f"USE {namespace}")
+        one.execute("SET spark.sql.shuffle.partitions=2")
+    record.begin(f"{name}: {len(queries)} queries, {rounds} rounds")
+    for text in queries.values():
+        assert rows(cursor, text) == rows(straight, text)
+    totals: dict[Any, list[float]] = {one: [0.0] * rounds for one in sides}
+    for n in range(rounds):
+        for i, text in enumerate(queries.values()):
+            for one in (straight, cursor) if (n + i) % 2 else (cursor, straight):
+                began = time.perf_counter()
+                rows(one, text)
+                totals[one][n] += time.perf_counter() - began
+    connection.close()
+    ours, theirs = (statistics.median(totals[one]) for one in (cursor, straight))
+    record.add(
+        SECTION,
+        f"{name}, {len(queries)} queries",
+        f"{ours / theirs:.2f} × ({ours:.2f} s, by hand {theirs:.2f} s)",
+        aim="≤ 1.15 ×",
+        met=ours <= 1.15 * theirs,
+        ratio=ours / theirs,
+        governed_s=ours,
+        by_hand_s=theirs,
+    )
+
+
+@pytest.fixture(scope="module")
+def stars(record: Record, straight: Any, quick: bool) -> None:
+    partitions = 40 if quick else 200
+    record.progress(f"Spark writes {partitions} partitions of 3 files, twice")
+    made = "USING parquet PARTITIONED BY (day) AS SELECT /*+ REPARTITION(3) */"
+    for text in (
+        "CREATE DATABASE stars",
+        f"CREATE TABLE stars.fact {made} id, CAST(id % 1000 AS DECIMAL(10,2)) AS amount, "
+        "IF(id % 10 = 0, 'hidden', concat('r', id % 4)) AS region, "
+        f"date_add(DATE'2024-01-01', CAST(id % {partitions} AS INT)) AS day FROM range({partitions * 6000})",
+        "CREATE TABLE stars.days USING parquet AS SELECT date_add(DATE'2024-01-01', CAST(id AS INT)) AS day, "
+        f"CAST(id AS INT) AS number FROM range({partitions})",
+        f"CREATE TABLE stars.fact_copy {made} * FROM stars.fact WHERE {FACT}",
+        f"CREATE TABLE stars.days_copy USING parquet AS SELECT * FROM stars.days WHERE {DAYS}",
+    ):
+        straight.execute(text)
+
+
+def pruned_by(plan: str) -> list[str]:
+    """Return by what each scan of a plan chooses partitions, without the numbers of expressions."""
+    found = re.findall(r"PartitionFilters: \[(.*)\]", plan)
+    return sorted(re.sub(r"#\d+", "", one) for one in found)
+
+
+@pytest.mark.parametrize("endpoint", ["HiveServer2", "Spark Connect"])
+@pytest.mark.parametrize("name", STARS)
+def test_partitions_and_stars(
+    record: Record,
+    spark: EmbeddedSpark,
+    straight: Any,
+    policed: RunningGateway,
+    stars: None,
+    quick: bool,
+    name: str,
+    endpoint: str,
+) -> None:
+    """The same partitions are chosen, so the same files are read; and it takes about as long."""
+    template, pruning = STARS[name]
+    by_hand = template.format(fact="stars.fact_copy", days="stars.days_copy")
+    text = template.format(fact="stars.fact", days="stars.days")
+    rounds = 3 if quick else 15
+    if endpoint == "HiveServer2":
+        connection = through(policed, "sam")
+        cursor = connection.cursor()
+        sides = {"by hand": lambda: rows(straight, by_hand), "governed": lambda: rows(cursor, text)}
+        plans = [
+            "\n".join(rows(one, f"EXPLAIN FORMATTED {t}")) for one, t in ((straight, by_hand), (cursor, text))
+        ]
+        close = connection.close
+    else:
+        direct = connect_session(spark.connect_port, spark.connect_token, "direct")
+        governed = connect_session(policed.connect_port, f"sam:{PASSWORD}")
+        one, other = direct.__enter__(), governed.__enter__()
+        sides = {
+            "by hand": lambda: sorted(map(repr, one.sql(by_hand).collect())),
+            "governed": lambda: sorted(map(repr, other.sql(text).collect())),
+        }
+        plans = [
+            "\n".join(row[0] for row in session.sql(f"EXPLAIN FORMATTED {t}").collect())
+            for session, t in ((one, by_hand), (other, text))
+        ]
+
+        def close() -> None:
+            governed.__exit__(None, None, None)
+            direct.__exit__(None, None, None)
+
+    chosen = [pruned_by(plan.replace("\\n", "\n")) for plan in plans]
+    assert any(re.search(pruning, one) for one in chosen[0]), plans[0]
+    same = any(re.search(pruning, one) for one in chosen[1])
+    assert sides["governed"]() == sides["by hand"]()
+    record.begin(f"{name}, {endpoint}: {rounds} rounds")
+    took: dict[str, list[float]] = {side: [] for side in sides}
+    for n in range(rounds):
+        for side in sorted(sides, reverse=bool(n % 2)):
+            began = time.perf_counter()
+            sides[side]()
+            took[side].append(time.perf_counter() - began)
+    close()
+    ours, theirs = (statistics.median(took[side]) for side in ("governed", "by hand"))
+    record.add(
+        SECTION,
+        f"{name}, {endpoint}",
+        f"{ours / theirs:.2f} × ({1e3 * ours:.0f} ms, by hand {1e3 * theirs:.0f} ms); partitions are chosen "
+        f"{'as by hand' if same else 'otherwise'}",
+        aim="≤ 1.3 ×, same files",
+        met=same and ours <= 1.3 * theirs,
+        ratio=ours / theirs,
+        governed_ms=1e3 * ours,
+        by_hand_ms=1e3 * theirs,
+    )
