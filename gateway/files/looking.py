@@ -130,7 +130,9 @@ class Looking:
                 raise Nothing from None
             raise Refused("Spark cannot list its files") from refused
         if not rows:
-            raise Refused("there are no files in it, or only empty ones")
+            raise Refused(
+                "there are no files in it, or only empty ones; of directories in it, those like `day=1` count"
+            )
         if len(rows) > _MOST_KINDS:
             raise Refused("its files are of many kinds")
         return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4])) for r in rows]

@@ -273,7 +273,7 @@ def test_directories_of_values_are_read_as_partitions(
         ("nothing_else", "no files in it"),
         ("polish", "none of parquet"),
         ("unreadable", "cannot be read"),
-        ("dirs", "no files in it"),
+        ("dirs", "directories in it, those like `day=1`"),
         ("linked", "a link"),
         ("outside", "a link"),
         ("raw.absent", "TABLE_OR_VIEW_NOT_FOUND"),
