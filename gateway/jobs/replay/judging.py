@@ -164,7 +164,7 @@ class Judges:
             return answer | {"needs": sorted([one.catalog, one.database, one.table] for one in needs)}
         text = await self.reader.fingerprint(row["text"])
         answer["fingerprint"] = None if text is None else text[:LONGEST]
-        reason = mistrust(row["verdict"], row["code"], "" if row["plan"] else row["plan_class"], old)
+        reason = mistrust(row["verdict"], row["code"], row["plan_class"], old)
         if not reason and new.code in ("TIMEOUT", "UNAVAILABLE"):
             reason = "the parser did not answer"
         if not reason and row["verdict"] == "cleared":

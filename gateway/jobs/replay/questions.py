@@ -115,7 +115,8 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
         kept["plan"].alias("plan"),
         "verdict",
         f.coalesce("code", f.lit("")).alias("code"),
-        f.coalesce("plan_class", f.lit("")).alias("plan_class"),
+        # That of a plan is the message's, also where it is nothing but an SQL text, which is read by itself.
+        f.when(is_plan, "").otherwise(f.coalesce("plan_class", f.lit(""))).alias("plan_class"),
         "skip",
         second.alias("second"),
         address.alias("address"),
