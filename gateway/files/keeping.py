@@ -13,7 +13,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
-from gateway.files.looking import Looking, Nothing, Refused, signature
+from gateway.files.looking import DEEP, Looking, Nothing, Refused, signature
 from gateway.files.tables import OtherFiles, Tables, require_columns
 from gateway.files.taken import Query
 from gateway.model.catalog import TableName
@@ -108,22 +108,22 @@ class Keeper:
             raise Faults([f"no source of the settings has the files of `{name}`"])
         source, path = found
         await self._looking.refuse_links(source, path)
-        kinds, format_ = await self._looking.files(source, path)
+        options = json.loads(row["options"])
+        files = await self._looking.files(source, path, deep=DEEP in options)
         if await self._tables.find(name, row["url"]) is None:
             raise Faults([f"the table `{name}` was dropped; it is made anew when it is named"])
-        now = signature(kinds)
+        now = signature(files.kinds)
         told = Refreshed(
-            files=(row["files"], sum(kind[1] for kind in kinds)),
-            bytes=(row["bytes"], sum(kind[2] for kind in kinds)),
+            files=(row["files"], sum(kind[1] for kind in files.kinds)),
+            bytes=(row["bytes"], sum(kind[2] for kind in files.kinds)),
             is_changed=now != row["signature"],
             is_applied=True,
         )
         if not told.is_changed:
             return told
-        if format_ is None:
-            format_ = await self._looking.format(kinds, source)
+        format_ = await self._looking.format(files, source)
         saved = [(column["name"], column["type"]) for column in json.loads(row["columns"])]
-        was = f"{row['format']} {json.loads(row['options'])}"
+        was = f"{row['format']} {options}"
         columns = await self._looking.columns(row["url"], format_)
         require_columns(source, [type_ for _, type_ in columns])
         drift = (

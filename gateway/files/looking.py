@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.files.formats import (
@@ -43,6 +44,23 @@ Kinds = Sequence[tuple[str, int, int, str, str]]
 """For each ending of file names: the ending, files, bytes, a digest and one of the files."""
 
 
+DEEP = "recursiveFileLookup"
+"""The option of Spark's sources that reads directories below, whatever they are called."""
+_DEEPEST = 16
+"""Directories below one that is read so in which tables of formats are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a path."""
+
+    kinds: Kinds
+    reading: Mapping[str, str]
+    """Options that they are listed and read with."""
+    table: Format | None = None
+    """The table format that keeps them."""
+
+
 class Nothing(Exception):
     """There are no files at the path."""
 
@@ -70,39 +88,39 @@ class Looking:
                 raise Nothing from None
             raise Refused(str(why)) from None
 
-    async def files(self, source: FileSource, path: tuple[str, ...]) -> tuple[Kinds, Format | None]:
-        """Return what files there are, if they can be a table, and the table format that keeps them, if one
-        does. Raises Nothing and Refused."""
+    async def files(self, source: FileSource, path: tuple[str, ...], *, deep: bool = False) -> Files:
+        """Return what files there are, if they can be a table. Raises Nothing and Refused.
+
+        Where there are none but in directories below that are no partitions, or with `deep`, these count.
+        """
         table = await self.table_format(source, path)
-        kinds = await self.kinds(source.url(path), "" if table is not None else source.pattern)
+        url = source.url(path)
+        reading = named(source.pattern) if table is None else {}
+        kinds = () if deep else await self.kinds(url, reading)
+        if not kinds and table is None:
+            await self.refuse_tables_below(source, path)
+            reading = {**reading, DEEP: "true"}
+            kinds = await self.kinds(url, reading)
+        if not kinds:
+            raise Refused("there are no files in it, or only empty ones")
+        if len(kinds) > _MOST_KINDS:
+            raise Refused("its files are of many kinds")
         if sum(kind[1] for kind in kinds) > source.files:
             raise Refused(f"it has more than the {source.files} files that its source allows")
-        return kinds, table
+        return Files(kinds, reading, table)
+
+    async def refuse_tables_below(self, source: FileSource, path: tuple[str, ...]) -> None:
+        """Refuse a directory with tables of formats anywhere in it."""
+        below = ["/".join((*path, *["*"] * depth, "")) for depth in range(1, _DEEPEST + 1)]
+        if await self._marked(source, below):
+            raise Refused("tables of formats lie in it, whose files by themselves hold deleted rows as well")
 
     async def table_format(self, source: FileSource, path: tuple[str, ...]) -> Format | None:
         """Return the table format of a directory, where its source takes it. Refuses what else a table format
         keeps, here or in a directory above, up to the source's root."""
         above = ["/".join((*path[:depth], "")).lstrip("/") for depth in range(len(path) + 1)]
-        marks = ",".join(f"{directory}{mark}" for directory in above for mark in MARKS)
-        try:
-            rows = await self._look(
-                "binaryFile",
-                f"{source.root}/{{{marks}}}",
-                "SELECT DISTINCT regexp_replace(path, '/[^/]*$', '') FROM {view}",
-            )
-        except self._refusal as refused:
-            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
-                return None
-            raise Refused("Spark cannot look at it") from refused
-        found: dict[str, set[str]] = {}
-        for row in rows:
-            directory, _, mark = str(row[0]).rpartition("/")
-            found.setdefault(directory, set()).add(mark)
         own: Format | None = None
-        for directory, seen in found.items():
-            format_ = table_format(seen)
-            if format_ is None:
-                continue
+        for directory, format_ in (await self._marked(source, above)).items():
             if place(directory) != place(source.url(path)):
                 raise Refused(
                     f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
@@ -112,7 +130,30 @@ class Looking:
             own = Format(format_.lower())
         return own
 
-    async def kinds(self, url: str, pattern: str = "") -> Kinds:
+    async def _marked(self, source: FileSource, directories: Sequence[str]) -> Mapping[str, str]:
+        """Return which of these directories, which may be globs, are tables of formats, and of which."""
+        marks = ",".join(f"{directory}{mark}" for directory in directories for mark in MARKS)
+        try:
+            rows = await self._look(
+                "binaryFile",
+                f"{source.root}/{{{marks}}}",
+                "SELECT DISTINCT regexp_replace(path, '/[^/]*$', '') FROM {view}",
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                return {}
+            raise Refused("Spark cannot look at it") from refused
+        found: dict[str, set[str]] = {}
+        for row in rows:
+            directory, _, mark = str(row[0]).rpartition("/")
+            found.setdefault(directory, set()).add(mark)
+        return {
+            directory: format_
+            for directory, seen in found.items()
+            if (format_ := table_format(seen)) is not None
+        }
+
+    async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
         """Return for each ending of file names: the ending, files, bytes, a digest and one of the files."""
         name = "substring_index(path, '/', -1)"
         ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
@@ -123,25 +164,20 @@ class Looking:
                 f"SELECT {ending}, count(*), sum(length),"
                 " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path)"
                 f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
-                Format("binaryFile", named(pattern)),
+                Format("binaryFile", reading),
             )
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
             raise Refused("Spark cannot list its files") from refused
-        if not rows:
-            raise Refused(
-                "there are no files in it, or only empty ones; of directories in it, those like `day=1` count"
-            )
-        if len(rows) > _MOST_KINDS:
-            raise Refused("its files are of many kinds")
         return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4])) for r in rows]
 
-    async def format(self, kinds: Kinds, source: FileSource) -> Format:
-        """Return the one format of all kinds of files."""
+    async def format(self, files: Files, source: FileSource) -> Format:
+        """Return the one format of all files."""
+        if files.table is not None:
+            return files.table
         found: dict[str, Format] = {}
-        hidden = named(source.pattern)
-        for *_, example in kinds:
+        for *_, example in files.kinds:
             if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
                 raise Refused("a file in it has a name that cannot be read safely")
             try:
@@ -150,7 +186,7 @@ class Looking:
                 if encoding is not None:
                     lines = await self._head(example, encoding)
                 format_ = told(lines, source.formats, encoding)
-                format_ = Format(format_.name, {**format_.options, **hidden})
+                format_ = Format(format_.name, {**format_.options, **files.reading})
             except NotKnown as why:
                 raise Refused(str(why)) from None
             if found.setdefault(format_.name, format_).options != format_.options:

@@ -192,9 +192,8 @@ class Promoter:
             self._catalog.invalidate([name], [])
             if (await self._catalog.look_up([name])).table(name) is not None:
                 return
-            kinds, found = await self._looking.files(source, path)
-            if found is None:
-                found = await self._looking.format(kinds, source)
+            files = await self._looking.files(source, path)
+            found = await self._looking.format(files, source)
             # INVARIANT (one name): until it is saved nobody else makes a table of what this one overlaps.
             await store.only_one_place(connection)
             await self._refuse_taken(await store.datasets(connection), source, url, name, decide)
@@ -209,13 +208,15 @@ class Promoter:
                     format=found.name,
                     options=found.options,
                     columns=[(column.name, column.type) for column in table.columns],
-                    files=sum(kind[1] for kind in kinds),
-                    bytes=sum(kind[2] for kind in kinds),
-                    signature=signature(kinds),
+                    files=sum(kind[1] for kind in files.kinds),
+                    bytes=sum(kind[2] for kind in files.kinds),
+                    signature=signature(files.kinds),
                     promoted_by=principal.user,
                 ),
             )
-        log.info("dataset_promoted", source=source.name, format=found.name, files=sum(k[1] for k in kinds))
+        log.info(
+            "dataset_promoted", source=source.name, format=found.name, files=sum(k[1] for k in files.kinds)
+        )
 
     async def _refuse_taken(
         self,

@@ -106,7 +106,16 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     write(root / "mixed" / "b.json", '{"id": 1}\n')
     write(root / "empty" / "nothing.csv", "")
     write(root / "Größe" / "a.csv", "id,name\n1,a\n")
-    write(root / "dirs" / "below" / "a.csv", "id,name\n1,a\n")
+    write(root / "dirs" / "2024" / "01" / "a.csv", "id,name\n1,a\n")
+    write(root / "dirs" / "2024" / "02" / "a.csv", "id,name\n2,b\n")
+    write(root / "dirs" / "2025" / "01" / "a.csv", "id,name\n3,c\n")
+    write(root / "dirs" / "_2025" / "a.csv", "id,name\n4,d\n")
+    write(root / "dirs_and_days" / "2024" / "day=1" / "a.csv", "id,name\n1,a\n")
+    write(root / "dirs_and_days" / "2025" / "a.csv", "id,name\n1,a\n")
+    write(root / "dirs_and_files" / "a.csv", "id,name\n1,a\n")
+    write(root / "dirs_and_files" / "below" / "a.csv", "id,name\n2,b\n")
+    write(root / "tables_below" / "x" / "y" / "a.csv", "id,name\n2,b\n")
+    write(root / "tables_below" / "x" / "t" / "_delta_log" / "0.json", "{}\n")
     for directory in ("guarded", "parts", "days"):
         for day in (1, 2):
             write(root / directory / f"day={day}" / "a.csv", f"id,secret\n{day},s{day}\n")
@@ -237,6 +246,9 @@ def test_two_at_once_are_both_answered(files: RunningGateway) -> None:
         # What Spark hides is not looked at and not read; a partition's name is not hidden.
         ("hidden", [(1, "a")]),
         ("hidden_days", [(1, "a", 1)]),
+        # Directories below count where there are no files beside them.
+        ("dirs", [(1, "a"), (2, "b"), (3, "c")]),
+        ("dirs_and_files", [(1, "a")]),
     ],
 )
 def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]) -> None:
@@ -245,6 +257,22 @@ def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]
 
 def test_long_lines_of_json_are_all_read(files: RunningGateway) -> None:
     assert ask(files, "thrift", "alice", "SELECT sum(id) FROM testlake.long_lines") == [(3,)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_table_of_directories_stays_one(files: RunningGateway, root: Path, endpoint: str) -> None:
+    directory = f"below_{endpoint}"
+    write(root / directory / "2024" / "a.csv", "id,name\n1,a\n")
+    text = f"SELECT * FROM testlake.{directory} ORDER BY id"
+    with session(files, endpoint, "alice") as alice:
+        assert alice(text) == [(1, "a")]
+        write(root / directory / "2025" / "b.csv", "id,name\n2,b\n")
+        write(root / directory / "c.csv", "id,name\n3,c\n")
+        assert alice(ALTER.format(directory, "REFRESH")) == []
+        assert alice(text) == [(1, "a"), (2, "b"), (3, "c")]
+        assert "shares files" in refused(
+            files, endpoint, "alice", f"SELECT * FROM testlake.{directory}.`2024`"
+        )
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -273,7 +301,8 @@ def test_directories_of_values_are_read_as_partitions(
         ("nothing_else", "no files in it"),
         ("polish", "none of parquet"),
         ("unreadable", "cannot be read"),
-        ("dirs", "directories in it, those like `day=1`"),
+        ("tables_below", "tables of formats lie in it"),
+        ("dirs_and_days", "cannot list its files"),
         ("linked", "a link"),
         ("outside", "a link"),
         ("raw.absent", "TABLE_OR_VIEW_NOT_FOUND"),
