@@ -1,4 +1,4 @@
-"""The figures that docs/sessions.md and SECURITY.md tell are the bounds of the program."""
+"""The figures that docs/sessions.md, docs/architecture and SECURITY.md tell are the bounds of the program."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ FIGURES = [
         "another 15 seconds, or 60 where",
         (LIMITS.stopped_s, LIMITS.unsettled_s) == (15, 60),
     ),
-    ("ARCHITECTURE.md", "ten seconds at most", LIMITS.verdict_age_s == 10),
-    ("ARCHITECTURE.md", "so after five seconds a change goes ahead", LIMITS.overtake_s == 5),
+    ("docs/architecture/serving.md", "ten seconds at most", LIMITS.verdict_age_s == 10),
+    ("docs/architecture/serving.md", "so after five seconds a change goes ahead", LIMITS.overtake_s == 5),
 ]
 
 
