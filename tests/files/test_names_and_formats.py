@@ -62,7 +62,8 @@ def test_paths_are_as_deep_as_the_source_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    "root", ["/data", "file:/", "file:///", "file:/a/../b", "file:/a/./b", "http://x/", "s3a://b/{a}", "s3a:/b"]
+    "root",
+    ["/data", "file:/", "file:///", "file:/a/../b", "file:/a/./b", "http://x/", "s3a://b/{a}", "s3a:/b"],
 )
 def test_a_root_is_a_plain_url(root: str) -> None:
     with pytest.raises(ValueError):
