@@ -14,11 +14,10 @@ from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, Li
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import NO_HOLD, CatalogLocks
-from gateway.session.metrics import Metrics
+from gateway.session.locks import NO_HOLD
 from gateway.session.operation import (
     CLOSED,
     ENDINGS,
@@ -31,10 +30,8 @@ from gateway.session.operation import (
     changes_names,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.recorder import Recorder
 from gateway.session.scrub import scrub
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
 from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
 from gateway.session.watches import Watches
@@ -47,23 +44,16 @@ class Execution:
     """Runs statements in sessions. `lose` closes a session whose state in Spark is no longer known."""
 
     def __init__(
-        self,
-        *,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        locks: CatalogLocks,
-        limits: SessionLimits,
-        lose: Callable[[Session, str], Coroutine[Any, Any, None]],
-        metrics: Metrics,
+        self, dependencies: Dependencies, *, lose: Callable[[Session, str], Coroutine[Any, Any, None]]
     ) -> None:
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._locks = locks
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._locks = dependencies.locks
+        self._limits = dependencies.limits
         self._close_lost = lose
         self._losing: dict[Session, asyncio.Task[None]] = {}
         self._watches = Watches()
-        self._waiting = Waiting(recorder, limits, metrics)
+        self._waiting = Waiting(dependencies)
 
     async def stop(self) -> None:
         """Follow nothing any more, once every session is closed."""

@@ -18,9 +18,8 @@ import structlog
 from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.session.audit_records import Outcome
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.operation import (
     CANCELED,
     ENDINGS,
@@ -31,7 +30,6 @@ from gateway.session.operation import (
     LocalRows,
     Operation,
 )
-from gateway.session.recorder import Recorder
 from gateway.session.session import Session
 from gateway.session.slots import Slots
 
@@ -44,10 +42,10 @@ JUDGED_ANEW = "it waited for Spark and was judged anew"
 class Waiting:
     """Who waits for Spark, and `slots`, what for."""
 
-    def __init__(self, recorder: Recorder, limits: SessionLimits, metrics: Metrics) -> None:
-        self._recorder = recorder
-        self._limits = limits
-        self._metrics = metrics
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._recorder = dependencies.recorder
+        self._limits = limits = dependencies.limits
+        self._metrics = metrics = dependencies.metrics
         self._tasks: set[asyncio.Task[None]] = set()
         self.slots = Slots(limits.statements, limits.statements_waiting)
         metrics.watch(metrics.spark_statements, lambda: self.slots.held)

@@ -24,11 +24,9 @@ from gateway.session.connect.requests import operation_id_of
 from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Call, refused
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
 from gateway.wire.connect import Message, parse, pb, serialize
 
 RELEASED = "released by the client before its end"
@@ -43,21 +41,19 @@ class Calls:
 
     def __init__(
         self,
-        *,
+        dependencies: Dependencies,
         backend: ConnectBackend,
         endings: Endings,
         streams: Streams,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
+        *,
         secrets: Sequence[str],
     ) -> None:
         self._backend = backend
         self._endings = endings
         self._streams = streams
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._secrets = secrets
 
     # -- settings and artifacts: of an adopted session ------------------------------------------------------

@@ -18,10 +18,9 @@ from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.states import has_ended
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
 _log = structlog.get_logger(__name__)
@@ -41,18 +40,12 @@ class Endings:
     """Ends operations. `lose` closes a session whose state in Spark is no longer known."""
 
     def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        recorder: Recorder,
-        limits: SessionLimits,
-        lose: Lose,
-        secrets: Sequence[str],
+        self, dependencies: Dependencies, backend: ConnectBackend, *, lose: Lose, secrets: Sequence[str]
     ) -> None:
         self.lose = lose
         self._backend = backend
-        self._recorder = recorder
-        self._limits = limits
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._secrets = secrets
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,14 +32,12 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
 from gateway.session.connect.requests import ExecuteRequest
 from gateway.session.connect.session import ConnectSession, Preparing
+from gateway.session.connect.streams import Streams
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_uuid
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
 from gateway.session.operation import changes_names
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
 from gateway.wire.connect import pb, serialize
 
@@ -65,34 +63,19 @@ class Wanted:
 
 
 class ConnectExecution:
-    """Judges plans and hands them over.
-
-    `drive` works off those whose answer the gateway holds, `watch` reads one that its client has left until
-    Spark has looked up its names.
-    """
+    """Judges plans and hands them over."""
 
     def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        endings: Endings,
-        locks: CatalogLocks,
-        limits: SessionLimits,
-        clock: Callable[[], float],
-        drive: Callable[[ConnectOperation, Envelope], Coroutine[object, object, None]],
-        watch: Callable[[ConnectOperation], Awaitable[None]],
+        self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings, streams: Streams
     ) -> None:
         self._backend = backend
-        self._verdicts = verdicts
-        self._recorder = recorder
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
         self._endings = endings
-        self._locks = locks
-        self._limits = limits
-        self._clock = clock
-        self._drive = drive
-        self._watch = watch
+        self._locks = dependencies.locks
+        self._limits = dependencies.limits
+        self._clock = dependencies.clock
+        self._streams = streams
 
     # -- executing ---------------------------------------------------------------------------------------
 
@@ -347,7 +330,7 @@ class ConnectExecution:
         if kept is not None:
             if operation.changes_names:
                 session.pending = operation
-            operation.task = self._endings.spawn(self._drive(operation, envelope))
+            operation.task = self._endings.spawn(self._streams.drive(operation, envelope))
         return operation, envelope
 
     async def _tend(self, operation: ConnectOperation) -> None:
@@ -388,7 +371,7 @@ class ConnectExecution:
 
     async def _resolved(self, operation: ConnectOperation) -> None:
         if not operation.resolved.is_set():
-            await self._watch(operation)
+            await self._streams.watch(operation)
         await operation.resolved.wait()
 
     def _within_bounds(self, session: ConnectSession, verdict: Verdict) -> Verdict:

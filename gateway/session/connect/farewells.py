@@ -13,7 +13,7 @@ from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import own
 from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.window import AHEAD_BYTES
-from gateway.session.limits import SessionLimits
+from gateway.session.dependencies import Dependencies
 from gateway.session.ports import ConnectBackend, RpcError
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import pb, serialize
@@ -29,11 +29,11 @@ class Farewells:
     """Reads executions that nobody reads. Spark gives the stream to whoever asked for it last."""
 
     def __init__(
-        self, *, endings: Endings, backend: ConnectBackend, limits: SessionLimits, learn: Learn
+        self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings, *, learn: Learn
     ) -> None:
         self._endings = endings
         self._backend = backend
-        self._limits = limits
+        self._limits = dependencies.limits
         self._learn = learn
 
     async def watch(self, operation: ConnectOperation) -> None:

@@ -21,14 +21,11 @@ from gateway.session.connect.responses import closing, handles_in, look_at, name
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.states import has_run
 from gateway.session.connect.window import Windows
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.open_results import OpenResults, ended
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 from gateway.wire.connect_peek import ResponsePeek
@@ -48,27 +45,17 @@ WENT_AWAY = "the client went away"
 class Streams:
     """Every stream of responses, one upstream message at a time."""
 
-    def __init__(
-        self,
-        *,
-        endings: Endings,
-        backend: ConnectBackend,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
-        metrics: Metrics,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings) -> None:
         self._endings = endings
         self._backend = backend
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
-        self._metrics = metrics
-        self._clock = clock
-        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
+        self._metrics = dependencies.metrics
+        self._clock = dependencies.clock
+        self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
         self.windows = Windows()
-        self._farewells = Farewells(endings=endings, backend=backend, limits=limits, learn=self._learn)
+        self._farewells = Farewells(dependencies, backend, endings, learn=self._learn)
         self.watch = self._farewells.watch
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:

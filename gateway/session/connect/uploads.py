@@ -16,12 +16,10 @@ from gateway.session.connect.artifacts import ArtifactStream
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.requests import observed_of, read
 from gateway.session.connect.session import ConnectSession
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
-from gateway.session.limits import SessionLimits
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
 from gateway.wire.connect import pb, serialize
 
 CACHE = "cache/"
@@ -56,20 +54,12 @@ def refused(
 class Uploads:
     """AddArtifacts, from its first message to its end."""
 
-    def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        endings: Endings,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings) -> None:
         self._backend = backend
         self._endings = endings
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
 
     async def add(
         self,

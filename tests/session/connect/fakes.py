@@ -33,6 +33,7 @@ from gateway.model.statement import (
 )
 from gateway.session.connect.faults import spark_error
 from gateway.session.connect.service import ConnectSessions
+from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Envelope, OpenedSession, RpcError
@@ -671,22 +672,24 @@ class World:
         limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.service = ConnectSessions(
-            judge=self.judge,
-            policies=lambda: self.policies,
-            authority=lambda _: FakeAuthority(self.hidden),
-            catalog=self.catalog,
-            locks=self.locks,
-            backend=self.spark,
-            ledger=self.ledger,
-            gateway="gw-1",
-            limits=limits,
-            clock=lambda: self.now,
-            lineage_input=lambda cleared, views, relations: {
-                "temp_views": dict(views),
-                "relations": dict(relations),
-            },
-            told_catalogs=lambda: self.told,
-            promotion=self.promotion if promotes else None,
+            Dependencies(
+                judge=self.judge,
+                policies=lambda: self.policies,
+                authority=lambda _: FakeAuthority(self.hidden),
+                catalog=self.catalog,
+                locks=self.locks,
+                ledger=self.ledger,
+                gateway="gw-1",
+                limits=limits,
+                clock=lambda: self.now,
+                lineage_input=lambda cleared, views, relations: {
+                    "temp_views": dict(views),
+                    "relations": dict(relations),
+                },
+                told_catalogs=lambda: self.told,
+                promotion=self.promotion if promotes else None,
+            ),
+            self.spark,
         )
 
     def new_policies(self, mark: str | None = None) -> None:
@@ -732,7 +735,7 @@ class World:
         return pb.ReleaseExecuteResponse.FromString(data)
 
     def session(self, session: str = SESSION, user: str = "bob") -> Any:
-        return self.service._sessions[(user, session)]
+        return self.service._registry.sessions[(user, session)]
 
     def statements(self) -> list[str]:
         """What users' statements Spark received, without those of the gateway's own at adoption."""
