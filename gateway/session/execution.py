@@ -210,7 +210,6 @@ class Execution:
             if operation is None:
                 hold.end()
         operation.cleared, operation.hold = verdict, hold
-        operation.decided = True
         operation.policies_version = policies_version
         if self._limits.end_results_on_policy_change:
             operation.basis = session.basis_of(verdict)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import InvalidRequest, SluiceError
 from gateway.model.meaning_settings import may_change_meaning
+from gateway.model.principal import Principal
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
@@ -111,7 +112,7 @@ class Operation:
     """What the gateway knows of a running or finished operation. Only the service changes it.
 
     INVARIANT (one closing event): `completed` goes from False to True once for each statement id, and only
-    then is the `completed` event written; it is written only when `decided` is True.
+    then is the `completed` event written. There is none before the decision is on record.
     """
 
     __slots__ = (
@@ -121,7 +122,6 @@ class Operation:
         "cleared",
         "closed",
         "completed",
-        "decided",
         "error",
         "forwarded",
         "handle",
@@ -169,7 +169,6 @@ class Operation:
         self.hold = NO_HOLD
         """The names of the catalog that it needs as they are, or changes."""
         self.state = PENDING
-        self.decided = False
         self.completed = False
         self.closed = False
         self.settled = False
@@ -225,8 +224,8 @@ class Operation:
         return self.cleared is not None and changes_names(self.cleared.effects)
 
     @property
-    def user(self) -> str:
-        return self.session.principal.user
+    def principal(self) -> Principal:
+        return self.session.principal
 
     @property
     def session_id(self) -> str:

@@ -249,15 +249,7 @@ class Sessions:
                 f"this session has {len(session.operations)} open operations; close some of them first"
             )
         operation = Operation(session, new_handle(), new_event_id(), kind, time.monotonic())
-        await self.recorder.metadata_decided(
-            call,
-            patterns.written(types),
-            statement_id=operation.statement_id,
-            principal=principal,
-            client=session.client,
-            session=session.handle,
-        )
-        operation.decided = True
+        await self.recorder.metadata_decided(call, patterns.written(types), operation, session.client)
         operation.policies_version = self._verdicts.policies_version
         try:
             operation.answer = await self._metadata.answer(session, call, patterns, types)

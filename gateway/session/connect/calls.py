@@ -23,7 +23,7 @@ from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
 from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
-from gateway.session.connect.uploads import Call, refused
+from gateway.session.connect.uploads import SessionCall, refused
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import ConnectBackend, RpcError
@@ -82,7 +82,7 @@ class Calls:
             told = (question.code, question.sqlstate, question.message)
             refusal = await self._decided(session, principal, client, request, decisions, told)
             raise refused(session, f"Config.{case}", *told, refusal.statement_id)
-        call: Call | None = None
+        call: SessionCall | None = None
         if case in ("set", "unset"):
             call = await self._decided(session, principal, client, request, decisions, None)
         request.operation.CopyFrom(question.operation)
@@ -117,19 +117,10 @@ class Calls:
         request: pb.ConfigRequest,
         decisions: Sequence[Decision],
         refusal: tuple[str, str, str] | None,
-    ) -> Call:
-        call = Call(user=principal.user, session_id=session.session_id)
+    ) -> SessionCall:
+        call = SessionCall(principal=principal, session_id=session.session_id)
         case = request.operation.WhichOneof("op_type") or "nothing"
-        await self._recorder.call_decided(
-            f"Config.{case}",
-            _keys(request),
-            statement_id=call.statement_id,
-            principal=principal,
-            client=client,
-            session=session.session_id,
-            decisions=decisions,
-            refusal=refusal,
-        )
+        await self._recorder.call_decided(f"Config.{case}", _keys(request), call, client, decisions, refusal)
         return call
 
     async def artifact_status(

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.errors import SluiceError
+from gateway.model.principal import Principal
 from gateway.model.statement import Cleared
 from gateway.session.audit_records import Outcome
 from gateway.session.barriers import overtaken
@@ -147,7 +148,6 @@ class ConnectOperation:
         """Of those that were relayed."""
         self.outcome: Outcome | None = None
         self.error: SluiceError | None = None
-        self.decided = True
         self.completed = False
         self.relayed_rows = 0
         self.relayed_bytes = 0
@@ -223,8 +223,8 @@ class ConnectOperation:
         return self.cleared.plain and not (self.obliged or self.session.views_guarded)
 
     @property
-    def user(self) -> str:
-        return self.session.principal.user
+    def principal(self) -> Principal:
+        return self.session.principal
 
     @property
     def session_id(self) -> str:

@@ -10,6 +10,7 @@ import structlog
 from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
+from gateway.session import audit_records
 from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_sql_result
 from gateway.session.connect.endings import Endings
@@ -84,7 +85,7 @@ class Streams:
         reading = _Reading(operation, self._clock)
         scrubbing = self._endings.scrubbing(operation)
         try:
-            key = operation.user, operation.session_id, operation.operation_id
+            key = operation.principal.user, operation.session_id, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
                     seen = look_at(data)
@@ -348,7 +349,8 @@ class Streams:
         finally:
             if size:
                 await self._endings.surely(
-                    self._recorder.reattached(
+                    self._recorder.record(
+                        audit_records.reattached,
                         principal,
                         client,
                         session=request.session_id,
