@@ -324,9 +324,8 @@ class ConnectExecution:
         if hold.request.read_only:
             hold.follow(lambda: self._see_looked_up(operation))
         if "RemoveCachedRemoteRelation" in verdict.plan_class:
-            for handle in list(session.relations):
-                if handle.partition(":")[2].encode() in verdict.forwarded_plan:
-                    session.drop_handle(handle)
+            for handle in verdict.handles & session.relations.keys():
+                session.drop_handle(handle)
         if kept is not None:
             if operation.changes_names:
                 session.pending = operation
@@ -443,8 +442,7 @@ async def _ended(operation: ConnectOperation) -> None:
 
 def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdict:
     """Tell why a plan names a cached relation that is no more."""
-    plan = verdict.statement.plan
-    if isinstance(verdict, Cleared) or plan is None or session.ended_relation_in(plan.message) is None:
+    if isinstance(verdict, Cleared) or verdict.handles.isdisjoint(session.ended_relations):
         return verdict
     return replace(
         verdict,

@@ -13,19 +13,21 @@ from gateway.session.barriers import overtaken
 from gateway.session.connect.faults import spark_error
 from gateway.session.locks import NO_HOLD, Hold
 from gateway.session.operation import changes_names
-from gateway.wire.connect import parse, pb
 
 if TYPE_CHECKING:
     from gateway.session.connect.session import ConnectSession
     from gateway.session.session import Basis
 
 
+_UNKNOWN = frozenset({""})
+"""The handle of no query."""
+
+
 def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
     """Return the handles of the streaming queries that a plan asks about, by id and run; None: about any."""
     match cleared.plan_class:
         case "StreamingQueryCommand":
-            query = parse(pb.Plan, cleared.forwarded_plan).command.streaming_query_command.query_id
-            return frozenset({f"query:{query.id}", f"query:{query.run_id}"})
+            return cleared.handles or _UNKNOWN
         case "StreamingQueryManagerCommand" | "StreamingQueryListenerBusCommand":
             return None
         case _:
@@ -176,11 +178,6 @@ class ConnectOperation:
         self.resolved.set()
         if self.hold.request.read_only:
             self.hold.end()
-
-    @property
-    def eager(self) -> bool:
-        """Whether a checkpoint that it makes is computed by the time that it has ended."""
-        return parse(pb.Plan, self.cleared.forwarded_plan).command.checkpoint_command.eager
 
     @property
     def overtaken(self) -> bool:

@@ -135,13 +135,6 @@ class ConnectSession(NamesInForce):
         while len(self.ended_relations) > most:
             self.ended_relations.popitem(last=False)
 
-    def ended_relation_in(self, plan: bytes) -> str | None:
-        """Return the ended relation that a plan names, as far as its bytes are not compressed."""
-        for handle in self.ended_relations:
-            if handle.partition(":")[2].encode() in plan:
-                return handle
-        return None
-
     def remember_error(self, error_id: str, scrubbing: Scrubbing, most: int) -> None:
         """Remember in whose words the details of an error are to be told."""
         if not error_id:

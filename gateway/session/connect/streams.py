@@ -161,7 +161,7 @@ class Streams:
                     operation.statement_id,
                     most=self._limits.origins,
                 )
-                if not operation.eager:
+                if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
                 if session.kept_bytes > self._limits.kept_plan_bytes:
                     session.forget_origin(handle)
