@@ -19,19 +19,18 @@ from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
 from gateway.session.locks import NO_HOLD
 from gateway.session.operation import (
-    CLOSED,
     ENDINGS,
+    ENDS,
     ERROR,
     EXECUTE_STATEMENT,
     FINISHED,
-    OUTCOMES,
-    RUNNING,
     Operation,
     changes_names,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
 from gateway.session.scrub import scrub
 from gateway.session.session import Session
+from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
 from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
 from gateway.session.watches import Watches
@@ -259,7 +258,7 @@ class Execution:
         before = session.names_in_force()
         session.forwarding(cleared)
         operation.hold.forwarding()
-        operation.forwarded, full = True, False
+        operation.life.on(Event.FORWARD)
         try:
             if not operation.tended:
                 await self._verdicts.tend(cleared)
@@ -267,7 +266,7 @@ class Execution:
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
-            operation.state = RUNNING
+            operation.life.on(Event.TAKE)
             operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
             if not wait:
                 # The slot is that of the statement around it, when it is one of the gateway's own.
@@ -275,7 +274,7 @@ class Execution:
             return True
         except BackendFull:
             session.restore(before)
-            operation.forwarded, full = False, True
+            operation.life.on(Event.REFUSE)
             self._waiting.refused(session)
             return False
         except BackendError as fault:
@@ -285,8 +284,8 @@ class Execution:
             operation.error = fault
             raise
         finally:
-            if operation.upstream is None and not full:
-                operation.state = ERROR
+            if operation.life.state is State.FORWARDED:
+                operation.life.on(Event.FAIL)
                 self._forget(operation)
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
@@ -344,7 +343,10 @@ class Execution:
         if overtaken and state.terminal:
             # INVARIANT (a name is judged as it will be resolved, across sessions): nothing of it is shown.
             state = OperationState(state=ERROR)
-        operation.state = state.state
+        if state.terminal:
+            operation.life.on(ENDS[state.state])
+        else:
+            operation.sparks_state = state.state
         if state.has_result_set is not None:
             operation.has_result_set = state.has_result_set
         if not state.terminal:
@@ -355,7 +357,7 @@ class Execution:
         if state.state != FINISHED:
             changed = barriers.overtaken(operation.statement_id)
             operation.error = changed if overtaken else self._ending(operation, state)
-            await self._recorder.completed(operation, OUTCOMES[state.state])
+            await self._recorder.completed(operation, operation.life.outcome)
         if not certain:
             await self._lose(operation.session, "a statement that changes names was stopped half-way")
 
@@ -381,11 +383,9 @@ class Execution:
             stopping.pop(operation.handle.guid, None)
 
     def _settle(self, operation: Operation) -> bool:
-        """Put the operation's effects in force, once. False when what names mean is no longer certain."""
-        if operation.settled:
-            return True
-        operation.settled = True
-        if not operation.forwarded:
+        """Put the effects of an operation in force that has just ended. False when what names mean is
+        no longer certain."""
+        if not operation.life.forwarded:
             return True
         session, cleared = operation.session, operation.cleared
         if session.pending is operation:
@@ -505,14 +505,13 @@ class Execution:
         operation.closed = True
         upstream = operation.upstream
         stopped = not operation.terminal
-        if stopped:
-            operation.state = CLOSED
-        self._settle(operation)
         held_s = self._limits.unsettled_s
         if stopped:
+            operation.life.on(Event.CLOSE)
+            self._settle(operation)
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
-            outcome: Outcome = "failed" if operation.error is not None else OUTCOMES[operation.state]
+            outcome: Outcome = "failed" if operation.error is not None else operation.life.outcome
             await self._recorder.completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:

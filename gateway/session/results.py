@@ -14,9 +14,10 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.open_results import OpenResults
-from gateway.session.operation import ERROR, FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
+from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
+from gateway.session.states import Event
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
@@ -122,7 +123,7 @@ class Results:
         except StatementFailed as fault:
             operation.error = fault
             if operation.terminal:
-                operation.state = ERROR
+                operation.life.on(Event.FAIL)
             await self._execution.abandon(operation, "policies changed while its result was open")
             raise
 

@@ -23,11 +23,12 @@ from gateway.session.execution import Execution, require_open
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
-from gateway.session.operation import FINISHED, Batch, Operation
+from gateway.session.operation import Batch, Operation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
 from gateway.session.registry import Registry
 from gateway.session.results import Results
 from gateway.session.session import Session
+from gateway.session.states import Event
 from gateway.session.view_rules import quoted
 
 _log = structlog.get_logger(__name__)
@@ -253,7 +254,7 @@ class Sessions:
         operation.policies_version = self._verdicts.policies_version
         try:
             operation.answer = await self._metadata.answer(session, call, patterns, types)
-            operation.state = FINISHED
+            operation.life.on(Event.FINISH)
             operation.used_at = session.used_at = self._clock()
         except SluiceError as fault:
             operation.error = fault

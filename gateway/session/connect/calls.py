@@ -27,6 +27,7 @@ from gateway.session.connect.uploads import SessionCall, refused
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.states import Event
 from gateway.wire.connect import Message, parse, pb, serialize
 
 RELEASED = "released by the client before its end"
@@ -168,7 +169,7 @@ class Calls:
         if operation.may_look_up_names:
             return  # Spark can lose it while it plans: it is read on until Spark says how it ended
         if operation.kept is None and not operation.attached and operation.reattachable:
-            await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
+            await self._endings.conclude(operation, Event.CANCEL, reason="interrupted by the client")
 
     async def release_execute(
         self, session: ConnectSession | None, request: pb.ReleaseExecuteRequest

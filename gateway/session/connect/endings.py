@@ -11,7 +11,6 @@ import structlog
 
 from gateway.errors import BackendUnavailable, SluiceError
 from gateway.session import barriers
-from gateway.session.audit_records import Outcome
 from gateway.session.connect import faults
 from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
 from gateway.session.connect.operation import ConnectOperation
@@ -21,6 +20,7 @@ from gateway.session.connect.states import has_ended
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.states import Event
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
 _log = structlog.get_logger(__name__)
@@ -54,7 +54,7 @@ class Endings:
     async def conclude(
         self,
         operation: ConnectOperation,
-        outcome: Outcome,
+        event: Event,
         error: SluiceError | None = None,
         *,
         reason: str = "",
@@ -64,17 +64,18 @@ class Endings:
 
         `known`: whether Spark has said how it ended; by default, when it finished.
         """
-        if operation.ended.is_set():
+        if operation.life.ended:
             return
+        operation.life.on(event)
         operation.ended.set()
         operation.resolved.set()
         operation.end_farewell()
-        operation.outcome, operation.error = outcome, error
+        operation.error = error
         session = operation.session
         if session.pending is operation:
             session.pending = None
-        finished = outcome == "finished"
-        stopped = outcome != "not_forwarded" and not (finished if known is None else known)
+        finished = event is Event.FINISH
+        stopped = event is not Event.DROP and not (finished if known is None else known)
         certain = barriers.settle(
             session,
             operation.cleared,
@@ -84,7 +85,7 @@ class Endings:
             statement_id=operation.statement_id,
         )
         operation.hold.end(self._limits.unsettled_s if stopped else 0)
-        await self.surely(self._recorder.completed(operation, outcome, reason))
+        await self.surely(self._recorder.completed(operation, operation.life.outcome, reason))
         if not certain:
             await self.lose(session, "a statement that changes names was stopped half-way")
 
@@ -93,7 +94,7 @@ class Endings:
         session = operation.session
         if operation.overtaken and not faults.ends_stream_only(fault) and not faults.ends_session(fault):
             changed = barriers.overtaken(operation.statement_id)
-            await self.conclude(operation, "failed", changed, known=True)
+            await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
         scrubbed = self.scrubbed(session, fault, self.scrubbing(operation))
         if faults.ends_stream_only(fault):
@@ -105,7 +106,7 @@ class Endings:
         if not (known or canceled):
             self.give_up(operation)
         error = StatementFailed(scrubbed.message, "HY000", scrubbed.code, operation.statement_id)
-        await self.conclude(operation, "canceled" if canceled else "failed", error, known=known)
+        await self.conclude(operation, Event.CANCEL if canceled else Event.FAIL, error, known=known)
         if faults.ends_operation(fault):
             self.forget(operation)
         return await self.lost_with(session, fault, scrubbed)
@@ -154,7 +155,7 @@ class Endings:
         if operation.ended.is_set():
             return
         self.begin_stopping(operation)
-        await self.conclude(operation, "canceled", reason=reason)
+        await self.conclude(operation, Event.CANCEL, reason=reason)
         if operation.kept is not None:
             operation.kept.finish(faults.spark_error("OPERATION_CANCELED"))
 
@@ -166,7 +167,7 @@ class Endings:
             # Whoever works it off says how it ended.
             return
         self._cancel_task(operation)
-        await self.conclude(operation, "canceled", reason=reason)
+        await self.conclude(operation, Event.CANCEL, reason=reason)
         if operation.kept is not None:
             operation.kept.finish(ending)
 

@@ -38,6 +38,7 @@ from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_uuid
 from gateway.session.operation import changes_names
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
 from gateway.wire.connect import pb, serialize
 
@@ -130,16 +131,16 @@ class ConnectExecution:
             answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
             operation.looked_up()
             operation.relayed_bytes = len(answer)
-            await self._endings.conclude(operation, "finished")
+            await self._endings.conclude(operation, Event.FINISH)
             return answer
         except RpcError as fault:
             raise await self._endings.failed(operation, fault) from None
         except (BackendUnavailable, StatementFailed) as fault:
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
             self._endings.forget(operation)
-            await self._endings.conclude(operation, "canceled", reason="the client went away")
+            await self._endings.conclude(operation, Event.CANCEL, reason="the client went away")
 
     async def run_inside(self, session: ConnectSession, statement: Statement, client: Client) -> KeptAnswer:
         """Run a statement of the gateway's own within the session's turn: judged and recorded like any.
@@ -157,7 +158,7 @@ class ConnectExecution:
             operation.released = True
             if operation.ended.is_set():
                 self._endings.forget(operation)
-        if operation.outcome != "finished" or operation.kept is None:
+        if operation.life.state is not State.FINISHED or operation.kept is None:
             text = operation.error.text if operation.error is not None else "the statement did not finish"
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
         return operation.kept
@@ -316,9 +317,11 @@ class ConnectExecution:
         )
         if session.closed:
             self._endings.forget(operation)
-            await self._endings.conclude(operation, "not_forwarded", reason="the session was closed")
+            await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
             session.require_open()
         await self._tend(operation)
+        session.require_open()
+        operation.life.on(Event.FORWARD)
         session.forwarding(verdict)
         hold.forwarding()
         if hold.request.read_only:
@@ -339,7 +342,7 @@ class ConnectExecution:
         except BaseException as fault:
             told = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
             self._endings.forget(operation)
-            await self._endings.conclude(operation, "failed", told, known=True)
+            await self._endings.conclude(operation, Event.FAIL, told, known=True)
             raise
 
     @contextlib.asynccontextmanager

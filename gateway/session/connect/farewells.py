@@ -15,6 +15,7 @@ from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.window import AHEAD_BYTES
 from gateway.session.dependencies import Dependencies
 from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.states import Event
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_peek import ResponsePeek
@@ -86,7 +87,7 @@ class Farewells:
                         operation.looked_up()
                         self._learn(operation, seen, data)
                         if seen.case == peeked.RESULT_COMPLETE:
-                            await self._endings.conclude(operation, "finished")
+                            await self._endings.conclude(operation, Event.FINISH)
                     left -= len(data)
                     if (known and to_names) or operation.ended.is_set() or seen.rows or left < 0:
                         return False

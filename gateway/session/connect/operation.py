@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from gateway.errors import SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared
-from gateway.session.audit_records import Outcome
 from gateway.session.barriers import overtaken
 from gateway.session.connect.faults import spark_error
 from gateway.session.locks import NO_HOLD, Hold
 from gateway.session.operation import changes_names
+from gateway.session.states import Event, Life
 
 if TYPE_CHECKING:
     from gateway.session.connect.session import ConnectSession
@@ -148,7 +148,7 @@ class ConnectOperation:
         """Reads on after its client has left, to learn how it ends."""
         self.last_response_id = ""
         """Of those that were relayed."""
-        self.outcome: Outcome | None = None
+        self.life = Life()
         self.error: SluiceError | None = None
         self.completed = False
         self.relayed_rows = 0
@@ -157,8 +157,6 @@ class ConnectOperation:
         """Of `relayed_bytes`, what there was when Spark was last told that the client has responses."""
         self.resolved = asyncio.Event()
         """Spark has looked up its names: nothing that changes them can reach it any more."""
-        self.names_seen = False
-        """Whether it was a response that said so."""
         self.ended = asyncio.Event()
         self.interrupted = False
         self.released = False
@@ -170,14 +168,20 @@ class ConnectOperation:
     def looked_up(self) -> None:
         """Note that Spark has looked up its names. Raises when it had ended here before, or was overtaken by
         a change: what names meant by then is not known, and nothing of it may be shown."""
-        if self.ended.is_set() and not self.names_seen:
+        if self.life.ended and not self.names_seen:
             raise spark_error("OPERATION_CANCELED")
         if self.overtaken:
             raise overtaken(self.statement_id)
-        self.names_seen = True
+        if not self.life.ended:
+            self.life.on(Event.ANALYSE)
         self.resolved.set()
         if self.hold.request.read_only:
             self.hold.end()
+
+    @property
+    def names_seen(self) -> bool:
+        """Whether a response said that Spark has looked up its names."""
+        return self.life.analysed
 
     @property
     def overtaken(self) -> bool:

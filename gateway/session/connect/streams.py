@@ -27,6 +27,7 @@ from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.states import Event
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 from gateway.wire.connect_peek import ResponsePeek
@@ -98,7 +99,7 @@ class Streams:
                         await window.room()
                     reading.check()
             if not operation.reattachable:
-                await self._endings.conclude(operation, "finished")
+                await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
             if ends_stream_only(fault) or not reading.current:
                 raise self._endings.scrubbed(operation.session, fault, scrubbing) from None
@@ -111,7 +112,7 @@ class Streams:
                 raise
             else:
                 self._endings.give_up(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
             if operation.reattachable:
@@ -138,7 +139,7 @@ class Streams:
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
         if seen.case == peeked.RESULT_COMPLETE:
-            await self._endings.conclude(operation, "finished")
+            await self._endings.conclude(operation, Event.FINISH)
 
     def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
         rows = seen.rows if seen.first_chunk else 0
@@ -182,11 +183,11 @@ class Streams:
         except BackendUnavailable as error:
             fault = error
             self._endings.give_up(operation)
-            await self._endings.conclude(operation, "failed", error)
+            await self._endings.conclude(operation, Event.FAIL, error)
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
             await self._endings.stop_in_spark(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
         except asyncio.CancelledError:
             fault = operation.session.ending or spark_error(
                 "INVALID_HANDLE.OPERATION_ABANDONED", operation.operation_id
@@ -231,7 +232,7 @@ class Streams:
                 seen = look_at(data)
                 await self._note(operation, seen, data)
                 kept.add(seen.response_id, _shown(seen, data, scrubbing))
-        await self._endings.conclude(operation, "finished")
+        await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
             kept.add(*self._result_complete(operation))
@@ -288,7 +289,7 @@ class Streams:
         except StatementFailed as fault:
             kept.finish(fault)
             self._endings.begin_stopping(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
 
     async def _let_go(self, operation: ConnectOperation) -> None:
