@@ -337,7 +337,8 @@ class Execution:
 
     async def _note(self, operation: Operation, state: OperationState, *, known: bool = True) -> None:
         """Note how an operation stands; `known`: Spark has said it."""
-        if operation.closed:
+        if not operation.running:
+            # Closed meanwhile, or its rows came while Spark was asked: the first end counts.
             return
         overtaken = operation.hold.overtaken
         if overtaken and state.terminal:

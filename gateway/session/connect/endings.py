@@ -12,16 +12,16 @@ import structlog
 from gateway.errors import BackendUnavailable, SluiceError
 from gateway.session import barriers
 from gateway.session.connect import faults
+from gateway.session.connect.asking import has_ended
 from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.states import has_ended
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import ConnectBackend, RpcError
 from gateway.session.states import Event
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.wire import connect_calls
+from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
@@ -199,17 +199,7 @@ class Endings:
         """
         session = operation.session
         let_go = False
-        interrupt = pb.InterruptRequest(
-            session_id=session.session_id,
-            interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
-            operation_id=operation.operation_id,
-            client_observed_server_side_session_id=session.server_session,
-        )
-        release = pb.ReleaseExecuteRequest(session_id=session.session_id, operation_id=operation.operation_id)
-        release.release_all.SetInParent()
-        for request in (interrupt, release):
-            own(request, session.principal.user)
-        asked = serialize(interrupt)
+        asked = connect_calls.interrupt(session.key, operation.operation_id, session.server_session)
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
@@ -219,7 +209,7 @@ class Endings:
                     # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
                 if operation.kept is None and operation.reattachable:
-                    await self._release(serialize(release))
+                    await self._release(connect_calls.release_execute(session.key, operation.operation_id))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
@@ -231,15 +221,14 @@ class Endings:
 
     async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        answer = parse(pb.InterruptResponse, await self._backend.call("Interrupt", interrupt))
+        told = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
-        user, session_id = operation.session.key
         try:
-            return await has_ended(self._backend, user, session_id, operation.operation_id)
+            return await has_ended(self._backend, operation.session.key, operation.operation_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in answer.interrupted_ids
+            return operation.operation_id in told
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,6 @@ from gateway.model.statement import (
 )
 from gateway.session import barriers
 from gateway.session.connect import checkpoints, faults
-from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
 from gateway.session.connect.requests import ExecuteRequest
@@ -40,7 +39,7 @@ from gateway.session.operation import changes_names
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
-from gateway.wire.connect import pb, serialize
+from gateway.wire import connect_calls
 
 _log = structlog.get_logger(__name__)
 
@@ -195,9 +194,7 @@ class ConnectExecution:
 
     def sql(self, session: ConnectSession, text: str) -> Statement:
         """Write a statement of the gateway's own as the plan that a client would send for it."""
-        plan = pb.Plan()
-        plan.command.sql_command.input.sql.query = text
-        return self.statement(session, PlanRequest(kind="execute", message=serialize(plan)))
+        return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
     def _until(self) -> float:
         return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
@@ -346,10 +343,10 @@ class ConnectExecution:
             raise
 
     @contextlib.asynccontextmanager
-    async def configuring(self, session: ConnectSession, request: pb.ConfigRequest) -> AsyncIterator[None]:
-        """Surround a `Config` call: while settings change that expressions depend on, nothing of the session
-        is judged, or still analysed in Spark."""
-        if not any(may_change_meaning(key) for key in settings_changed(request.operation, {})):
+    async def configuring(self, session: ConnectSession, keys: Iterable[str]) -> AsyncIterator[None]:
+        """Surround a `Config` call that changes these settings: while some change that expressions depend on,
+        nothing of the session is judged, or still analysed in Spark."""
+        if not any(may_change_meaning(key) for key in keys):
             yield
             return
         async with session.turn:

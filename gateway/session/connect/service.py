@@ -19,21 +19,25 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.pipeline.pace import in_turn
 from gateway.session.connect import requests
+from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.calls import Calls
+from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
-from gateway.session.connect.opening import adopt, is_in_spark
+from gateway.session.connect.opening import adopt
 from gateway.session.connect.requests import ObservingRequest, Request
 from gateway.session.connect.responses import closing
-from gateway.session.connect.session import ConnectSession, SessionKey
+from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
 from gateway.session.ports import ConnectBackend, RpcError
 from gateway.session.registry import Registry
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.wire import connect_calls
+from gateway.wire.connect import ProtobufError, pb, serialize
+from gateway.wire.connect_calls import SessionKey
 
 _log = structlog.get_logger(__name__)
 
@@ -92,10 +96,7 @@ class ConnectSessions:
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
-            again = pb.ReattachExecuteRequest(session_id=session.session_id)
-            again.operation_id = operation.operation_id
-            requests.own(again, principal.user)
-            stream = self._streams.again(operation, again)
+            stream = self._streams.again(operation)
         async with closing(stream):
             async for data in stream:
                 yield data
@@ -110,13 +111,24 @@ class ConnectSessions:
         session = self._known(principal, client, message)
         operation = session.operations.get(message.operation_id) if session is not None else None
         if operation is not None and not operation.released:
-            stream = self._streams.again(operation, message)
+            stream = self._streams.again(operation, message.last_response_id, message.client_type)
         else:
             if session is not None:
                 session.require_shown(message.operation_id)
             else:
                 await self._release_leftover((principal.user, message.session_id))
-            stream = self._streams.foreign(principal, client, session, message)
+            key = (principal.user, message.session_id)
+            observed = message.client_observed_server_side_session_id
+            if session is not None and session.adopted:
+                observed = session.server_session
+            request = connect_calls.reattach(
+                key,
+                message.operation_id,
+                message.last_response_id,
+                observed=observed,
+                client_type=message.client_type,
+            )
+            stream = self._streams.foreign(principal, client, session, key, message.operation_id, request)
         async with closing(stream):
             async for data in stream:
                 yield data
@@ -155,7 +167,7 @@ class ConnectSessions:
         match message:
             case pb.ConfigRequest():
                 session = await self._session(principal, client, message)
-                async with self._execution.configuring(session, message):
+                async with self._execution.configuring(session, settings_changed(message.operation, {})):
                     return await self._calls.config(session, principal, client, message)
             case pb.ArtifactStatusesRequest():
                 session = await self._session(principal, client, message)
@@ -216,7 +228,7 @@ class ConnectSessions:
                 await self._execution.prepare(source, client)
                 message.client_observed_server_side_session_id = source.server_session
                 answer = await self._backend.call("CloneSession", serialize(message))
-                clone.server_session = parse(pb.CloneSessionResponse, answer).new_server_side_session_id
+                clone.server_session = connect_calls.cloned_session(answer)
                 clone.copy_names(source)
                 clone.adopted = bool(clone.server_session)
                 return answer
@@ -354,11 +366,9 @@ class ConnectSessions:
                 raise BackendUnavailable("Spark cannot be reached")
 
     async def _release_in_spark(self, key: SessionKey) -> None:
-        request = pb.ReleaseSessionRequest(session_id=key[1])
-        requests.own(request, key[0])
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
-                await self._backend.call("ReleaseSession", serialize(request))
+                await self._backend.call("ReleaseSession", connect_calls.release_session(key))
         except (RpcError, BackendUnavailable, TimeoutError) as fault:
             self._not_released(key, fault)
             return

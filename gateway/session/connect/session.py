@@ -12,9 +12,7 @@ from gateway.session.connect.errors import Scrubbing
 from gateway.session.connect.faults import spark_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.session import NamesInForce
-
-SessionKey = tuple[str, str]
-"""User and session id, as Spark keys its own."""
+from gateway.wire.connect_calls import SessionKey
 
 
 class Preparing:
