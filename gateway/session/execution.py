@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import Cleared, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
 from gateway.session.dependencies import Dependencies
@@ -25,13 +25,12 @@ from gateway.session.operation import (
     EXECUTE_STATEMENT,
     FINISHED,
     Operation,
-    changes_names,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
 from gateway.session.scrub import scrub
 from gateway.session.session import Session
 from gateway.session.states import Event, State
-from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.session.view_rules import quoted
 from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import told_whole, whole_failure
@@ -45,9 +44,9 @@ class Execution:
     def __init__(
         self, dependencies: Dependencies, *, lose: Callable[[Session, str], Coroutine[Any, Any, None]]
     ) -> None:
+        self._dependencies = dependencies
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
-        self._locks = dependencies.locks
         self._limits = dependencies.limits
         self._close_lost = lose
         self._losing: dict[Session, asyncio.Task[None]] = {}
@@ -107,19 +106,14 @@ class Execution:
 
         `waited`: it was started before, and Spark had no room for it.
         """
-        moved_until: float | None = None
         try:
             require_open(session)
             await self._ask_settings(session)
-            while True:
-                require_open(session)
-                await self._settle_pending(session)
-                await self._renew_views(session)
-                statement = self._statement(session, text, session.context)
-                with contextlib.suppress(barriers.ViewsMoved):
-                    return await self._start(session, statement, timeout_s, waited=waited)
-                moved_until = moved_until or self._until()
-                barriers.require_time(moved_until)
+            return await barriers.while_views_stay(
+                lambda: self._prepare(session),
+                lambda: self._start(session, self._statement(session, text), timeout_s, waited=waited),
+                wait_s=self._limits.catalog_wait_s,
+            )
         finally:
             self._waiting.give_back(session)
 
@@ -138,9 +132,6 @@ class Execution:
         if operation.state != FINISHED:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
-
-    def _until(self) -> float:
-        return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
 
     async def _start(
         self,
@@ -164,18 +155,11 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = await self._judge(session, statement)
-        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
-            await self._let_others_end(session)
-            # It may have waited for long: what policies say counts now.
-            verdict = await self._judge(session, statement)
-        verdict, hold = await barriers.bind(
+        verdict, hold = await barriers.judge_and_bind(
             session,
-            verdict,
-            self._locks,
+            self._dependencies,
             judge=lambda: self._judge(session, statement),
-            version=lambda: self._verdicts.catalog_version,
-            wait_s=self._limits.catalog_wait_s,
+            let_others_end=lambda: self._let_others_end(session),
         )
         operation: Operation | None = None
         try:
@@ -241,13 +225,12 @@ class Execution:
         operation.hold = NO_HOLD
 
     async def _judge(self, session: Session, statement: Statement) -> Verdict:
-        judged = await barriers.look_again(
+        return await barriers.look_again(
             session,
             statement,
             judge=lambda one: self._verdicts.judge(one, session.client),
             run=lambda one: self._run_inside(session, one),
         )
-        return without_dangling_views(session, without_ended_views(session, judged))
 
     async def _forward(
         self, operation: Operation, cleared: Cleared, timeout_s: int, *, wait: bool = False
@@ -437,17 +420,17 @@ class Execution:
         while operation.running:
             await self.poll(operation)
 
-    async def _renew_views(self, session: Session) -> None:
-        def drop(name: str) -> Statement:
-            return self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}", session.context)
-
+    async def _prepare(self, session: Session) -> None:
+        """Bring the session to where the next statement can be judged. The turn is held."""
+        require_open(session)
+        await self._settle_pending(session)
         await barriers.renew_views(
             session,
             self._verdicts.policies_version,
             catalog_version=self._verdicts.catalog_version,
             judge=lambda statement: self._verdicts.judge(statement, session.client),
             run=lambda statement: self._run_inside(session, statement),
-            drop=drop,
+            drop=lambda name: self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
         )
 
     async def _run_inside(self, session: Session, statement: Statement) -> None:
@@ -462,8 +445,8 @@ class Execution:
         await self._wait(operation)
         await self.close(operation)
 
-    def _statement(self, session: Session, text: str, context: SessionContext) -> Statement:
-        return Statement(text=text, principal=session.principal, context=context)
+    def _statement(self, session: Session, text: str) -> Statement:
+        return Statement(text=text, principal=session.principal, context=session.context)
 
     # -- its end -----------------------------------------------------------------------------------------
 

@@ -10,11 +10,12 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Cleared
 from gateway.session.barriers import overtaken
 from gateway.session.connect.faults import spark_error
-from gateway.session.locks import NO_HOLD, Hold
+from gateway.session.locks import Hold
 from gateway.session.operation import changes_names
 from gateway.session.states import Event, Life
 
 if TYPE_CHECKING:
+    from gateway.session.connect.requests import Wanted
     from gateway.session.connect.session import ConnectSession
     from gateway.session.session import Basis
 
@@ -112,20 +113,17 @@ class ConnectOperation:
     def __init__(
         self,
         session: ConnectSession,
-        operation_id: str,
+        wanted: Wanted,
         statement_id: str,
         cleared: Cleared,
+        hold: Hold,
         *,
         started: float,
         policies_version: int,
-        digest: bytes = b"",
-        tags: tuple[str, ...] = (),
-        reattachable: bool = False,
         kept: KeptAnswer | None = None,
-        hold: Hold = NO_HOLD,
     ) -> None:
         self.session = session
-        self.operation_id = operation_id
+        self.operation_id = wanted.operation_id
         self.statement_id = statement_id
         self.cleared = cleared
         self.basis: Basis = ()
@@ -133,9 +131,8 @@ class ConnectOperation:
         self.started = started
         self.used_at = started
         self.policies_version = policies_version
-        self.digest = digest
-        self.tags = tags
-        self.reattachable = reattachable
+        self.digest = wanted.digest
+        self.reattachable = wanted.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked for it unless `kept`."""
         self.queries = queries_told_of(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""

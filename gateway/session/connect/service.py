@@ -89,10 +89,10 @@ class ConnectSessions:
         RpcError.
         """
         message = await in_turn(lambda: self._read(pb.ExecutePlanRequest, request, principal))
-        asked = await in_turn(lambda: requests.execute_request(message, self.limits))
+        plan, wanted = await in_turn(lambda: requests.execute_request(message, self.limits))
         client = _known_as(client, message)
         session = await self._session(principal, client, message)
-        operation, envelope = await self._execution.start(session, asked, client)
+        operation, envelope = await self._execution.start(session, plan, wanted, client)
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
