@@ -63,9 +63,9 @@ def test_what_ended_is_not_forwarded_and_nothing_is_forwarded_twice() -> None:
 def test_how_far_it_came_is_known_after_its_end() -> None:
     life = Life()
     life.on(Event.FORWARD)
-    assert life.forwarded
+    before = life.forwarded
     life.on(Event.REFUSE)
-    assert not life.forwarded
+    assert (before, life.forwarded) == (True, False)
     life.on(Event.FORWARD)
     life.on(Event.ANALYSE)
     life.on(Event.FINISH)

@@ -158,7 +158,7 @@ def eager(plan: PlanRequest) -> bool:
     return bool(read_plan(plan).command.checkpoint_command.eager)
 
 
-_VIEWS: dict[str, Literal["frame", "stream"]] = {
+_VIEWS: dict[str, Literal["text", "frame", "stream"]] = {
     "create_dataframe_view": "frame",
     "write_stream_operation_start": "stream",
 }
@@ -656,7 +656,7 @@ class PlanJudge:
             if re.search(pattern, text):
                 fields |= changed
         effects = next((e for pattern, e in self.effects if re.search(pattern, text)), ())
-        of = _VIEWS.get(command_of(statement.plan), "text")
+        of: Literal["text", "frame", "stream"] = _VIEWS.get(command_of(statement.plan), "text")
         effects = tuple(CreateTempView(e.name, of) if isinstance(e, CreateTempView) else e for e in effects)
         read = frozenset(re.findall(r"\b(?:TABLE|OF|FROM) (\w+)", text)) & statement.context.temp_views
         cleared = Cleared(
