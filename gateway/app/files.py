@@ -28,7 +28,7 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
-from gateway.session.audit_records import format_time, new_id, promoted
+from gateway.session.audit_records import Stamp, format_time, new_id, promoted
 from gateway.session.ports import BackendError, Ledger
 from gateway.settings.models import Settings
 
@@ -112,10 +112,8 @@ def make_promotion(
         now = time.time_ns()
         await ledger.decided(
             promoted(
-                event_id=new_id(now // 1_000_000, os.urandom(10)),
-                time=format_time(now // 1_000),
-                gateway=gateway,
-                principal=principal,
+                Stamp(new_id(now // 1_000_000, os.urandom(10)), format_time(now // 1_000), gateway),
+                principal,
                 table=str(table),
                 url=url,
                 decisions=decisions,

@@ -127,6 +127,9 @@ class PlanOutcome:
 
     rendering: str
     end: GovernedPlan | Stop
+    handles: frozenset[str] = frozenset()
+    lazy: bool = False
+    """Both as Cleared has them."""
 
 
 async def govern_plan(
@@ -146,7 +149,7 @@ async def govern_plan(
         return end
     if isinstance(end, Stop):
         end = replace(end, plan_class=reading.root)
-    return PlanOutcome(rendering.text, end)
+    return PlanOutcome(rendering.text, end, reading.named, reading.lazy)
 
 
 async def _refusal(refusal: NotGovernable, judging: Judging) -> Stop:

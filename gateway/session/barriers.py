@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -27,8 +28,18 @@ from gateway.model.statement import (
 )
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.locks import NO_HOLD, CatalogLocks, Hold, LockRequest
+from gateway.session.operation import changes_names
 from gateway.session.session import CachedRelation, Judged, NamesInForce, TempView
-from gateway.session.view_rules import as_made, refused, statement_of, without_ended_views
+from gateway.session.view_rules import (
+    as_made,
+    refused,
+    statement_of,
+    without_dangling_views,
+    without_ended_views,
+)
+
+if TYPE_CHECKING:
+    from gateway.session.dependencies import Dependencies
 
 _log = structlog.get_logger(__name__)
 
@@ -80,6 +91,48 @@ def require_time(until: float) -> None:
         raise LimitExceeded(
             "what the session's temporary views read changes faster than they can be judged; try again later"
         )
+
+
+T = TypeVar("T")
+
+
+async def while_views_stay(
+    prepare: Callable[[], Awaitable[None]], start: Callable[[], Awaitable[T]], *, wait_s: float
+) -> T:
+    """Prepare a session and start a statement in it; once more where its temporary views moved meanwhile.
+
+    Raises LimitExceeded when they do so for longer than `wait_s`, counted from the first time.
+    """
+    until: float | None = None
+    while True:
+        await prepare()
+        with contextlib.suppress(ViewsMoved):
+            return await start()
+        until = until or asyncio.get_running_loop().time() + wait_s
+        require_time(until)
+
+
+async def judge_and_bind(
+    session: NamesInForce,
+    dependencies: Dependencies,
+    *,
+    judge: Callable[[], Awaitable[Verdict]],
+    let_others_end: Callable[[], Awaitable[None]],
+) -> tuple[Verdict, Hold]:
+    """Judge a statement and hold the names that it was judged by. Raises ViewsMoved and LimitExceeded."""
+    verdict = await judge()
+    if isinstance(verdict, Cleared) and changes_names(verdict.effects):
+        await let_others_end()
+        # It may have waited for long: what policies say counts now.
+        verdict = await judge()
+    return await bind(
+        session,
+        verdict,
+        dependencies.locks,
+        judge=judge,
+        version=lambda: dependencies.verdicts.catalog_version,
+        wait_s=dependencies.limits.catalog_wait_s,
+    )
 
 
 async def bind(
@@ -192,8 +245,8 @@ async def look_again(
     judge: Judging,
     run: Callable[[Statement], Awaitable[None]],
 ) -> Verdict:
-    """Judge a statement, and have Spark's session look at the tables that its policies read, once a period,
-    and at those that have changed since it knows them.
+    """Judge a statement, and what temporary views forbid it; have Spark's session look at the tables that its
+    policies read, once a period, and at those that have changed since it knows them.
 
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
     of a mapping table is blocked in sessions, too, that have read it before. Catalogs of Iceberg and Paimon
@@ -208,7 +261,7 @@ async def look_again(
         stale = [table for table in session.stale_tables(verdict) if table not in looked]
         if not stale:
             session.judged(verdict)
-            return verdict
+            return without_dangling_views(session, without_ended_views(session, verdict))
         tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
         for table in stale:
             own = replace(statement, text="", plan=None, refreshes=table)

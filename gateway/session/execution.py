@@ -11,31 +11,26 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import Cleared, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import NO_HOLD, CatalogLocks
-from gateway.session.metrics import Metrics
+from gateway.session.locks import NO_HOLD
 from gateway.session.operation import (
-    CLOSED,
     ENDINGS,
+    ENDS,
     ERROR,
     EXECUTE_STATEMENT,
     FINISHED,
-    OUTCOMES,
-    RUNNING,
     Operation,
-    changes_names,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.recorder import Recorder
 from gateway.session.scrub import scrub
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
-from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.session.states import Event, State
+from gateway.session.view_rules import quoted
 from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import told_whole, whole_failure
@@ -47,23 +42,16 @@ class Execution:
     """Runs statements in sessions. `lose` closes a session whose state in Spark is no longer known."""
 
     def __init__(
-        self,
-        *,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        locks: CatalogLocks,
-        limits: SessionLimits,
-        lose: Callable[[Session, str], Coroutine[Any, Any, None]],
-        metrics: Metrics,
+        self, dependencies: Dependencies, *, lose: Callable[[Session, str], Coroutine[Any, Any, None]]
     ) -> None:
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._locks = locks
-        self._limits = limits
+        self._dependencies = dependencies
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._close_lost = lose
         self._losing: dict[Session, asyncio.Task[None]] = {}
         self._watches = Watches()
-        self._waiting = Waiting(recorder, limits, metrics)
+        self._waiting = Waiting(dependencies)
 
     async def stop(self) -> None:
         """Follow nothing any more, once every session is closed."""
@@ -118,19 +106,14 @@ class Execution:
 
         `waited`: it was started before, and Spark had no room for it.
         """
-        moved_until: float | None = None
         try:
             require_open(session)
             await self._ask_settings(session)
-            while True:
-                require_open(session)
-                await self._settle_pending(session)
-                await self._renew_views(session)
-                statement = self._statement(session, text, session.context)
-                with contextlib.suppress(barriers.ViewsMoved):
-                    return await self._start(session, statement, timeout_s, waited=waited)
-                moved_until = moved_until or self._until()
-                barriers.require_time(moved_until)
+            return await barriers.while_views_stay(
+                lambda: self._prepare(session),
+                lambda: self._start(session, self._statement(session, text), timeout_s, waited=waited),
+                wait_s=self._limits.catalog_wait_s,
+            )
         finally:
             self._waiting.give_back(session)
 
@@ -149,9 +132,6 @@ class Execution:
         if operation.state != FINISHED:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
-
-    def _until(self) -> float:
-        return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
 
     async def _start(
         self,
@@ -175,18 +155,11 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = await self._judge(session, statement)
-        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
-            await self._let_others_end(session)
-            # It may have waited for long: what policies say counts now.
-            verdict = await self._judge(session, statement)
-        verdict, hold = await barriers.bind(
+        verdict, hold = await barriers.judge_and_bind(
             session,
-            verdict,
-            self._locks,
+            self._dependencies,
             judge=lambda: self._judge(session, statement),
-            version=lambda: self._verdicts.catalog_version,
-            wait_s=self._limits.catalog_wait_s,
+            let_others_end=lambda: self._let_others_end(session),
         )
         operation: Operation | None = None
         try:
@@ -220,7 +193,6 @@ class Execution:
             if operation is None:
                 hold.end()
         operation.cleared, operation.hold = verdict, hold
-        operation.decided = True
         operation.policies_version = policies_version
         if self._limits.end_results_on_policy_change:
             operation.basis = session.basis_of(verdict)
@@ -253,13 +225,12 @@ class Execution:
         operation.hold = NO_HOLD
 
     async def _judge(self, session: Session, statement: Statement) -> Verdict:
-        judged = await barriers.look_again(
+        return await barriers.look_again(
             session,
             statement,
             judge=lambda one: self._verdicts.judge(one, session.client),
             run=lambda one: self._run_inside(session, one),
         )
-        return without_dangling_views(session, without_ended_views(session, judged))
 
     async def _forward(
         self, operation: Operation, cleared: Cleared, timeout_s: int, *, wait: bool = False
@@ -270,7 +241,7 @@ class Execution:
         before = session.names_in_force()
         session.forwarding(cleared)
         operation.hold.forwarding()
-        operation.forwarded, full = True, False
+        operation.life.on(Event.FORWARD)
         try:
             if not operation.tended:
                 await self._verdicts.tend(cleared)
@@ -278,7 +249,7 @@ class Execution:
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
-            operation.state = RUNNING
+            operation.life.on(Event.TAKE)
             operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
             if not wait:
                 # The slot is that of the statement around it, when it is one of the gateway's own.
@@ -286,7 +257,7 @@ class Execution:
             return True
         except BackendFull:
             session.restore(before)
-            operation.forwarded, full = False, True
+            operation.life.on(Event.REFUSE)
             self._waiting.refused(session)
             return False
         except BackendError as fault:
@@ -296,8 +267,8 @@ class Execution:
             operation.error = fault
             raise
         finally:
-            if operation.upstream is None and not full:
-                operation.state = ERROR
+            if operation.life.state is State.FORWARDED:
+                operation.life.on(Event.FAIL)
                 self._forget(operation)
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
@@ -349,13 +320,17 @@ class Execution:
 
     async def _note(self, operation: Operation, state: OperationState, *, known: bool = True) -> None:
         """Note how an operation stands; `known`: Spark has said it."""
-        if operation.closed:
+        if not operation.running:
+            # Closed meanwhile, or its rows came while Spark was asked: the first end counts.
             return
         overtaken = operation.hold.overtaken
         if overtaken and state.terminal:
             # INVARIANT (a name is judged as it will be resolved, across sessions): nothing of it is shown.
             state = OperationState(state=ERROR)
-        operation.state = state.state
+        if state.terminal:
+            operation.life.on(ENDS[state.state])
+        else:
+            operation.sparks_state = state.state
         if state.has_result_set is not None:
             operation.has_result_set = state.has_result_set
         if not state.terminal:
@@ -366,7 +341,7 @@ class Execution:
         if state.state != FINISHED:
             changed = barriers.overtaken(operation.statement_id)
             operation.error = changed if overtaken else self._ending(operation, state)
-            await self._recorder.completed(operation, OUTCOMES[state.state])
+            await self._recorder.completed(operation, operation.life.outcome)
         if not certain:
             await self._lose(operation.session, "a statement that changes names was stopped half-way")
 
@@ -392,11 +367,9 @@ class Execution:
             stopping.pop(operation.handle.guid, None)
 
     def _settle(self, operation: Operation) -> bool:
-        """Put the operation's effects in force, once. False when what names mean is no longer certain."""
-        if operation.settled:
-            return True
-        operation.settled = True
-        if not operation.forwarded:
+        """Put the effects of an operation in force that has just ended. False when what names mean is
+        no longer certain."""
+        if not operation.life.forwarded:
             return True
         session, cleared = operation.session, operation.cleared
         if session.pending is operation:
@@ -447,17 +420,17 @@ class Execution:
         while operation.running:
             await self.poll(operation)
 
-    async def _renew_views(self, session: Session) -> None:
-        def drop(name: str) -> Statement:
-            return self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}", session.context)
-
+    async def _prepare(self, session: Session) -> None:
+        """Bring the session to where the next statement can be judged. The turn is held."""
+        require_open(session)
+        await self._settle_pending(session)
         await barriers.renew_views(
             session,
             self._verdicts.policies_version,
             catalog_version=self._verdicts.catalog_version,
             judge=lambda statement: self._verdicts.judge(statement, session.client),
             run=lambda statement: self._run_inside(session, statement),
-            drop=drop,
+            drop=lambda name: self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
         )
 
     async def _run_inside(self, session: Session, statement: Statement) -> None:
@@ -472,8 +445,8 @@ class Execution:
         await self._wait(operation)
         await self.close(operation)
 
-    def _statement(self, session: Session, text: str, context: SessionContext) -> Statement:
-        return Statement(text=text, principal=session.principal, context=context)
+    def _statement(self, session: Session, text: str) -> Statement:
+        return Statement(text=text, principal=session.principal, context=session.context)
 
     # -- its end -----------------------------------------------------------------------------------------
 
@@ -516,14 +489,13 @@ class Execution:
         operation.closed = True
         upstream = operation.upstream
         stopped = not operation.terminal
-        if stopped:
-            operation.state = CLOSED
-        self._settle(operation)
         held_s = self._limits.unsettled_s
         if stopped:
+            operation.life.on(Event.CLOSE)
+            self._settle(operation)
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
-            outcome: Outcome = "failed" if operation.error is not None else OUTCOMES[operation.state]
+            outcome: Outcome = "failed" if operation.error is not None else operation.life.outcome
             await self._recorder.completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:

@@ -10,15 +10,14 @@ from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import AnswerFilter, Cleared
 from gateway.session.answers import UnknownShape, filter_rows, listed_tables
 from gateway.session.barriers import overtaken
+from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.open_results import OpenResults
-from gateway.session.operation import ERROR, FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
+from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
+from gateway.session.states import Event
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
@@ -29,14 +28,12 @@ ORIENTATIONS = range(6)
 class Results:
     """Serves the rows of operations."""
 
-    def __init__(
-        self, execution: Execution, verdicts: Verdicts, limits: SessionLimits, metrics: Metrics
-    ) -> None:
+    def __init__(self, execution: Execution, dependencies: Dependencies) -> None:
         self._execution = execution
-        self._verdicts = verdicts
-        self._limits = limits
-        self._metrics = metrics
-        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
+        self._verdicts = dependencies.verdicts
+        self._limits = dependencies.limits
+        self._metrics = dependencies.metrics
+        self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
 
     async def schema(self, operation: Operation) -> Any:
         """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
@@ -126,7 +123,7 @@ class Results:
         except StatementFailed as fault:
             operation.error = fault
             if operation.terminal:
-                operation.state = ERROR
+                operation.life.on(Event.FAIL)
             await self._execution.abandon(operation, "policies changed while its result was open")
             raise
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gateway.model.catalog import Table, TableName, kept_by_sessions
 from gateway.model.meaning_settings import may_change_meaning
@@ -33,13 +33,9 @@ from gateway.session.identifiers import Handle
 from gateway.session.operation import Operation
 from gateway.session.ports import BackendSession
 from gateway.session.slots import Slot
-from gateway.wire.protobuf import read_varint
 
 _WORD = re.compile(r"\w+")
 
-
-_SQL_COMMAND, _START_STREAM = 5, 6
-"""Fields of `spark.connect.Command`."""
 
 VIEW_ORIGINS = 64
 """Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
@@ -93,6 +89,8 @@ class TempView:
     """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
     statement_id: str = ""
     """The statement that made it, as the record knows it."""
+    of: Literal["text", "frame", "stream"] = "text"
+    """As CreateTempView has it."""
     words: frozenset[str] = field(init=False, repr=False, compare=False)
     """Everything in its text that could be a name without backticks, lower case."""
 
@@ -101,14 +99,8 @@ class TempView:
 
     @property
     def inlined(self) -> bool:
-        """Whether it was made of a DataFrame: Spark keeps the plan and everything that it reads within it, so
-        that names mean in it for ever what they meant when it was made. Of SQL it keeps the text."""
-        return _command_of(self.made.forwarded_plan) not in (0, _SQL_COMMAND)
-
-    @property
-    def starts_stream(self) -> bool:
-        """Whether it shows the rows of a streaming query, which the same plan started."""
-        return _command_of(self.made.forwarded_plan) == _START_STREAM
+        """Whether names mean in it for ever what they meant when it was made."""
+        return self.of != "text"
 
     def may_read(self, name: str) -> bool:
         """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
@@ -233,7 +225,7 @@ class NamesInForce:
                 case UseNamespace():
                     self.context = _used(self.context, effect)
                 case CreateTempView():
-                    self._remember(effect.name, cleared, policies_version, statement_id)
+                    self._remember(effect, cleared, policies_version, statement_id)
                 case RegisterCode():
                     self.add_handle(effect.handle)
                 case PersistFrame():
@@ -279,7 +271,7 @@ class NamesInForce:
     def can_be_made_again(self, view: TempView) -> bool:
         """Whether the statement that made the view would make it of the same things: none of the views that
         it read has been dropped or replaced since, by itself neither; and it would start no stream."""
-        if view.starts_stream:
+        if view.of == "stream":
             return False
         return not view.inlined or all(
             name != view.name.lower() and self._was_made_from(view, name) for name in view.reads
@@ -358,8 +350,8 @@ class NamesInForce:
         """Return the ids of the cached relations that a plan reads, by the statements that computed them."""
         if not isinstance(verdict, Cleared):
             return {}
-        found = self._relations_in(verdict)
-        return {handle.partition(":")[2]: relation.statement_id for handle, relation in found}
+        named = ((handle, one) for handle, one in self.relations.items() if handle in verdict.handles)
+        return {handle.partition(":")[2]: one.statement_id for handle, one in named}
 
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
@@ -371,17 +363,12 @@ class NamesInForce:
         return tuple(found.values())
 
     def _bases_of(self, cleared: Cleared) -> Iterator[Basis]:
-        for _, relation in self._relations_in(cleared):
-            yield relation.basis
+        for handle, relation in self.relations.items():
+            if handle in cleared.handles:
+                yield relation.basis
         for view in self._views_read(cleared):
             yield (view.made,)
             yield view.basis
-
-    def _relations_in(self, cleared: Cleared) -> Iterator[tuple[str, CachedRelation]]:
-        """Return the cached relations that a plan names, with their handles."""
-        for handle, relation in self.relations.items():
-            if handle.partition(":")[2].encode() in cleared.forwarded_plan:
-                yield handle, relation
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""
@@ -409,10 +396,13 @@ class NamesInForce:
         now = self.views.get(name)
         return now is not None and any(judged is now.made for judged in view.basis or ())
 
-    def _remember(self, name: str, cleared: Cleared, policies_version: int, statement_id: str) -> None:
-        folded = name.lower()
+    def _remember(
+        self, made: CreateTempView, cleared: Cleared, policies_version: int, statement_id: str
+    ) -> None:
+        folded = made.name.lower()
         view = TempView(
-            name=name,
+            name=made.name,
+            of=made.of,
             text=_words(cleared),
             made=judged_of(cleared),
             policies_version=policies_version,
@@ -490,14 +480,6 @@ def judged_of(cleared: Cleared) -> Judged:
         # A verdict carries the plan's rendering, which is not part of what was asked.
         statement = replace(statement, text="")
     return Judged(statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan)
-
-
-def _command_of(plan: bytes) -> int:
-    """Return the number of the field of a plan's command (field 2), 0 when it has none."""
-    if plan[:1] != b"\x12":
-        return 0
-    _, at = read_varint(plan, 1, len(plan))
-    return plan[at] >> 3 if at < len(plan) else 0
 
 
 def _words(cleared: Cleared) -> str:

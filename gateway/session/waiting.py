@@ -17,23 +17,17 @@ import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.model.statement import Cleared, Refused, Verdict
-from gateway.session.audit_records import Outcome
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.operation import (
-    CANCELED,
     ENDINGS,
-    ERROR,
     LOG_SCHEMA,
-    OUTCOMES,
-    TIMEDOUT,
     LocalRows,
     Operation,
 )
-from gateway.session.recorder import Recorder
 from gateway.session.session import Session
 from gateway.session.slots import Slots
+from gateway.session.states import Event
 
 _log = structlog.get_logger(__name__)
 
@@ -44,10 +38,10 @@ JUDGED_ANEW = "it waited for Spark and was judged anew"
 class Waiting:
     """Who waits for Spark, and `slots`, what for."""
 
-    def __init__(self, recorder: Recorder, limits: SessionLimits, metrics: Metrics) -> None:
-        self._recorder = recorder
-        self._limits = limits
-        self._metrics = metrics
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._recorder = dependencies.recorder
+        self._limits = limits = dependencies.limits
+        self._metrics = metrics = dependencies.metrics
         self._tasks: set[asyncio.Task[None]] = set()
         self.slots = Slots(limits.statements, limits.statements_waiting)
         metrics.watch(metrics.spark_statements, lambda: self.slots.held)
@@ -88,7 +82,7 @@ class Waiting:
 
     def enqueue(self, operation: Operation) -> None:
         """Make an operation one that waits. It holds no names from here on."""
-        operation.queued = True
+        operation.life.on(Event.QUEUE)
         if not operation.arrived:
             operation.arrived = asyncio.get_running_loop().time()
             held, waiting = self.slots.held, self.slots.waiting
@@ -119,7 +113,7 @@ class Waiting:
         operation.unwanted = True
         if operation.queued:
             operation.taking.cancel()
-            await self._end(operation, CANCELED)
+            await self._end(operation, Event.CANCEL)
         else:
             await asyncio.wait({operation.taking})
 
@@ -154,23 +148,23 @@ class Waiting:
                 session.slot = await self.slots.wait(
                     session.principal.user, until=until, arrived=operation.arrived
                 )
-                operation.queued = False
+                operation.life.on(Event.ADMIT)
                 if session.slot is None:
-                    await self._end(operation, TIMEDOUT if times_out else ERROR, self._no_room())
+                    await self._end(operation, Event.TIME_OUT if times_out else Event.DROP, self._no_room())
                     return
                 await start(max(1, round(operation.arrived + timeout_s - clock())) if timeout_s else 0)
-            if operation.unwanted and not operation.forwarded:
-                await self._end(operation, CANCELED)
+            if operation.unwanted and not operation.life.forwarded:
+                await self._end(operation, Event.CANCEL)
             elif operation.closed:
                 await self._recorder.completed(operation, "canceled", LET_GO)
         except SluiceError as fault:
-            await self._end(operation, ERROR, fault)
+            await self._end(operation, Event.DROP, fault)
 
     def _over(self, operation: Operation, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        operation.queued = False
         if operation.running and operation.upstream is None:
-            operation.state, operation.error = ERROR, BackendUnavailable("the statement was given up")
+            operation.life.on(Event.FAIL)
+            operation.error = BackendUnavailable("the statement was given up")
         self.give_back(operation.session)
         operation.session.turn.release()
         self._metrics.waited.observe(asyncio.get_running_loop().time() - operation.arrived)
@@ -178,14 +172,15 @@ class Waiting:
         if not task.cancelled() and (fault := task.exception()) is not None:
             _log.error("statement_given_up", exc_info=fault)
 
-    async def _end(self, operation: Operation, state: int, error: SluiceError | None = None) -> None:
+    async def _end(self, operation: Operation, event: Event, error: SluiceError | None = None) -> None:
         """End an operation that Spark never had."""
         if not operation.terminal:
-            if state in ENDINGS:
-                error = StatementFailed(*ENDINGS[state], 0, operation.statement_id)
-            operation.state, operation.error = state, error
-        outcome: Outcome = "not_forwarded" if operation.state == ERROR else OUTCOMES[operation.state]
-        await self._recorder.completed(operation, outcome, LET_GO if state == CANCELED else "")
+            operation.life.on(event)
+            if operation.state in ENDINGS:
+                error = StatementFailed(*ENDINGS[operation.state], 0, operation.statement_id)
+            operation.error = error
+        why = LET_GO if event is Event.CANCEL else ""
+        await self._recorder.completed(operation, operation.life.outcome, why)
 
     def _no_room(self) -> LimitExceeded:
         return LimitExceeded(

@@ -186,5 +186,5 @@ async def rage(storm: Storm) -> None:
     assert world.backend.strayed == []
     assert len(world.sessions) == 0
     assert world.sessions._operations == {}
-    assert not world.sessions._per_user
+    assert not world.sessions._registry.per_user
     assert all(session.closed for session in world.backend.sessions)

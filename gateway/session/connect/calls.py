@@ -23,12 +23,11 @@ from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
 from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
-from gateway.session.connect.uploads import Call, refused
+from gateway.session.connect.uploads import SessionCall, refused
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
+from gateway.session.states import Event
 from gateway.wire.connect import Message, parse, pb, serialize
 
 RELEASED = "released by the client before its end"
@@ -43,21 +42,19 @@ class Calls:
 
     def __init__(
         self,
-        *,
+        dependencies: Dependencies,
         backend: ConnectBackend,
         endings: Endings,
         streams: Streams,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
+        *,
         secrets: Sequence[str],
     ) -> None:
         self._backend = backend
         self._endings = endings
         self._streams = streams
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._secrets = secrets
 
     # -- settings and artifacts: of an adopted session ------------------------------------------------------
@@ -86,7 +83,7 @@ class Calls:
             told = (question.code, question.sqlstate, question.message)
             refusal = await self._decided(session, principal, client, request, decisions, told)
             raise refused(session, f"Config.{case}", *told, refusal.statement_id)
-        call: Call | None = None
+        call: SessionCall | None = None
         if case in ("set", "unset"):
             call = await self._decided(session, principal, client, request, decisions, None)
         request.operation.CopyFrom(question.operation)
@@ -121,19 +118,10 @@ class Calls:
         request: pb.ConfigRequest,
         decisions: Sequence[Decision],
         refusal: tuple[str, str, str] | None,
-    ) -> Call:
-        call = Call(user=principal.user, session_id=session.session_id)
+    ) -> SessionCall:
+        call = SessionCall(principal=principal, session_id=session.session_id)
         case = request.operation.WhichOneof("op_type") or "nothing"
-        await self._recorder.call_decided(
-            f"Config.{case}",
-            _keys(request),
-            statement_id=call.statement_id,
-            principal=principal,
-            client=client,
-            session=session.session_id,
-            decisions=decisions,
-            refusal=refusal,
-        )
+        await self._recorder.call_decided(f"Config.{case}", _keys(request), call, client, decisions, refusal)
         return call
 
     async def artifact_status(
@@ -181,7 +169,7 @@ class Calls:
         if operation.may_look_up_names:
             return  # Spark can lose it while it plans: it is read on until Spark says how it ended
         if operation.kept is None and not operation.attached and operation.reattachable:
-            await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
+            await self._endings.conclude(operation, Event.CANCEL, reason="interrupted by the client")
 
     async def release_execute(
         self, session: ConnectSession | None, request: pb.ReleaseExecuteRequest

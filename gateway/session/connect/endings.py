@@ -11,18 +11,17 @@ import structlog
 
 from gateway.errors import BackendUnavailable, SluiceError
 from gateway.session import barriers
-from gateway.session.audit_records import Outcome
 from gateway.session.connect import faults
+from gateway.session.connect.asking import has_ended
 from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.states import has_ended
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.session.states import Event
+from gateway.wire import connect_calls
+from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
@@ -41,18 +40,12 @@ class Endings:
     """Ends operations. `lose` closes a session whose state in Spark is no longer known."""
 
     def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        recorder: Recorder,
-        limits: SessionLimits,
-        lose: Lose,
-        secrets: Sequence[str],
+        self, dependencies: Dependencies, backend: ConnectBackend, *, lose: Lose, secrets: Sequence[str]
     ) -> None:
         self.lose = lose
         self._backend = backend
-        self._recorder = recorder
-        self._limits = limits
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._secrets = secrets
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -61,7 +54,7 @@ class Endings:
     async def conclude(
         self,
         operation: ConnectOperation,
-        outcome: Outcome,
+        event: Event,
         error: SluiceError | None = None,
         *,
         reason: str = "",
@@ -71,17 +64,18 @@ class Endings:
 
         `known`: whether Spark has said how it ended; by default, when it finished.
         """
-        if operation.ended.is_set():
+        if operation.life.ended:
             return
+        operation.life.on(event)
         operation.ended.set()
         operation.resolved.set()
         operation.end_farewell()
-        operation.outcome, operation.error = outcome, error
+        operation.error = error
         session = operation.session
         if session.pending is operation:
             session.pending = None
-        finished = outcome == "finished"
-        stopped = outcome != "not_forwarded" and not (finished if known is None else known)
+        finished = event is Event.FINISH
+        stopped = event is not Event.DROP and not (finished if known is None else known)
         certain = barriers.settle(
             session,
             operation.cleared,
@@ -91,7 +85,7 @@ class Endings:
             statement_id=operation.statement_id,
         )
         operation.hold.end(self._limits.unsettled_s if stopped else 0)
-        await self.surely(self._recorder.completed(operation, outcome, reason))
+        await self.surely(self._recorder.completed(operation, operation.life.outcome, reason))
         if not certain:
             await self.lose(session, "a statement that changes names was stopped half-way")
 
@@ -100,7 +94,7 @@ class Endings:
         session = operation.session
         if operation.overtaken and not faults.ends_stream_only(fault) and not faults.ends_session(fault):
             changed = barriers.overtaken(operation.statement_id)
-            await self.conclude(operation, "failed", changed, known=True)
+            await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
         scrubbed = self.scrubbed(session, fault, self.scrubbing(operation))
         if faults.ends_stream_only(fault):
@@ -112,7 +106,7 @@ class Endings:
         if not (known or canceled):
             self.give_up(operation)
         error = StatementFailed(scrubbed.message, "HY000", scrubbed.code, operation.statement_id)
-        await self.conclude(operation, "canceled" if canceled else "failed", error, known=known)
+        await self.conclude(operation, Event.CANCEL if canceled else Event.FAIL, error, known=known)
         if faults.ends_operation(fault):
             self.forget(operation)
         return await self.lost_with(session, fault, scrubbed)
@@ -161,7 +155,7 @@ class Endings:
         if operation.ended.is_set():
             return
         self.begin_stopping(operation)
-        await self.conclude(operation, "canceled", reason=reason)
+        await self.conclude(operation, Event.CANCEL, reason=reason)
         if operation.kept is not None:
             operation.kept.finish(faults.spark_error("OPERATION_CANCELED"))
 
@@ -173,7 +167,7 @@ class Endings:
             # Whoever works it off says how it ended.
             return
         self._cancel_task(operation)
-        await self.conclude(operation, "canceled", reason=reason)
+        await self.conclude(operation, Event.CANCEL, reason=reason)
         if operation.kept is not None:
             operation.kept.finish(ending)
 
@@ -205,17 +199,7 @@ class Endings:
         """
         session = operation.session
         let_go = False
-        interrupt = pb.InterruptRequest(
-            session_id=session.session_id,
-            interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
-            operation_id=operation.operation_id,
-            client_observed_server_side_session_id=session.server_session,
-        )
-        release = pb.ReleaseExecuteRequest(session_id=session.session_id, operation_id=operation.operation_id)
-        release.release_all.SetInParent()
-        for request in (interrupt, release):
-            own(request, session.principal.user)
-        asked = serialize(interrupt)
+        asked = connect_calls.interrupt(session.key, operation.operation_id, session.server_session)
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
@@ -225,7 +209,7 @@ class Endings:
                     # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
                 if operation.kept is None and operation.reattachable:
-                    await self._release(serialize(release))
+                    await self._release(connect_calls.release_execute(session.key, operation.operation_id))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
@@ -237,15 +221,14 @@ class Endings:
 
     async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        answer = parse(pb.InterruptResponse, await self._backend.call("Interrupt", interrupt))
+        told = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
-        user, session_id = operation.session.key
         try:
-            return await has_ended(self._backend, user, session_id, operation.operation_id)
+            return await has_ended(self._backend, operation.session.key, operation.operation_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in answer.interrupted_ids
+            return operation.operation_id in told
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""

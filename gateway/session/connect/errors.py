@@ -24,7 +24,7 @@ from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD, ErrorKind, in_users_words, scrub, without_paths
 from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
-from gateway.wire.connect import descriptor_of, pb, serialize
+from gateway.wire.connect import descriptor_of, parse, pb, serialize
 
 MAX_MESSAGE_CHARS = 2048
 """Spark cuts the message of a status here too: gRPC takes 8 KB for a status and everything beside it."""
@@ -148,14 +148,13 @@ def scrub_details(response: pb.FetchErrorDetailsResponse, scrubbing: Scrubbing) 
     return serialize(shown)
 
 
-def scrub_response(response: pb.ExecutePlanResponse, scrubbing: Scrubbing) -> bytes:
-    """Return an `ExecutePlanResponse` other than rows as the client may see it, serialized.
+def scrub_response(response: bytes, scrubbing: Scrubbing) -> bytes:
+    """Return an `ExecutePlanResponse` other than rows as the client may see it. Raises ProtobufError.
 
     Errors of observations and of streaming queries are scrubbed like all others. With obligations the
     counts go that Spark makes per node of the plan: they tell how many rows there were before the filter.
     """
-    shown = type(response)()
-    shown.CopyFrom(response)
+    shown = parse(pb.ExecutePlanResponse, response)
     for observed in shown.observed_metrics:
         errors = _scrubbed_errors(observed.errors, scrubbing)
         observed.ClearField("errors")

@@ -19,13 +19,14 @@ from gateway.model.meaning_settings import changed
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
+from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.faults import ends_session, spark_error
+from gateway.session.connect.faults import spark_error
 from gateway.session.connect.operation import KeptAnswer
-from gateway.session.connect.requests import own
-from gateway.session.connect.session import ConnectSession, SessionKey
+from gateway.session.connect.session import ConnectSession
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.wire import connect_calls
+from gateway.wire.protobuf import ProtobufError
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
 _ABANDON_S = 10.0
@@ -56,11 +57,10 @@ async def adopt(
 
 async def _abandon(session: ConnectSession, backend: ConnectBackend) -> None:
     """Release a session in Spark; its client may come again with the same id."""
-    request = pb.ReleaseSessionRequest(session_id=session.session_id, allow_reconnect=True)
-    own(request, session.principal.user)
+    request = connect_calls.release_session(session.key, allow_reconnect=True)
     with suppress(RpcError, BackendUnavailable, TimeoutError):
         async with asyncio.timeout(_ABANDON_S):
-            await backend.call("ReleaseSession", serialize(request))
+            await backend.call("ReleaseSession", request)
 
 
 async def _adopt(
@@ -95,31 +95,16 @@ async def _adopt(
     session.adopted = True
 
 
-async def is_in_spark(backend: ConnectBackend, key: SessionKey) -> bool:
-    """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
-
-    Of a Spark that cannot say it is taken for granted.
-    """
-    user, session_id = key
-    request = pb.GetStatusRequest(session_id=session_id)
-    own(request, user)
-    try:
-        await backend.call("GetStatus", serialize(request))
-    except RpcError as fault:
-        return not ends_session(fault)
-    return True
-
-
 def _current(kept: KeptAnswer) -> tuple[str, tuple[str, ...]]:
     """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be."""
     position = kept.position("")
     while (data := kept.at(position)) is not None:
         position += 1
         try:
-            relation = parse(pb.ExecutePlanResponse, data).sql_command_result.relation
-            if relation.WhichOneof("rel_type") != "local_relation":
+            arrow = connect_calls.rows_of_command(data)
+            if arrow is None:
                 continue
-            with pa.ipc.open_stream(relation.local_relation.data) as reader:
+            with pa.ipc.open_stream(arrow) as reader:
                 rows = [tuple(row.values()) for batch in reader for row in batch.to_pylist()]
         except (ProtobufError, pa.ArrowException, OSError, ValueError) as error:
             raise BackendUnavailable("Spark's current catalog and database could not be read") from error

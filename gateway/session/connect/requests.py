@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gateway.model.principal import Principal
 from gateway.model.statement import PlanRequest
 from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
+from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize, unknown_field
 
@@ -43,21 +44,20 @@ _ANALYSES = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteRequest:
-    """A plan to run, and how its responses are wanted."""
+class Wanted:
+    """By what an operation is known, and how its responses are wanted."""
 
-    session_id: str
-    observed: str
-    operation_id: str
-    """Lower case, as Spark answers it; empty when the client leaves it to the server."""
-    client_type: str
-    plan: PlanRequest
-    digest: bytes
+    operation_id: str = field(default_factory=new_uuid)
+    """Lower case, as Spark answers it."""
+    client_type: str = ""
+    digest: bytes = b""
     """Of the plan: a client that asks again with the same id asks for the same."""
     tags: tuple[str, ...] = ()
     reattachable: bool = False
     chunked: bool = False
     chunk_bytes: int | None = None
+    internal: bool = False
+    """Whether the gateway reads the answer itself."""
 
 
 def read(kind: type[_R], data: bytes, principal: Principal, limits: SessionLimits) -> _R:
@@ -111,18 +111,16 @@ def observed_of(message: ObservingRequest) -> str:
     return str(message.client_observed_server_side_session_id)
 
 
-def execute_request(message: pb.ExecutePlanRequest, limits: SessionLimits) -> ExecuteRequest:
-    """Take an `ExecutePlanRequest` apart. Raises InvalidRequest."""
+def execute_request(message: pb.ExecutePlanRequest, limits: SessionLimits) -> tuple[PlanRequest, Wanted]:
+    """Return the plan of an `ExecutePlanRequest`, and how its answer is wanted. Raises InvalidRequest."""
     if not message.HasField("plan"):
         raise Malformed("the request has no plan")
     plan = _serialized(message.plan)
     reattachable, chunked, chunk_bytes = _options(message)
-    return ExecuteRequest(
-        session_id=message.session_id,
-        observed=observed_of(message),
-        operation_id=operation_id_of(message.operation_id) if message.HasField("operation_id") else "",
+    chosen = operation_id_of(message.operation_id) if message.HasField("operation_id") else new_uuid()
+    return PlanRequest(kind="execute", message=plan), Wanted(
+        operation_id=chosen,
         client_type=message.client_type,
-        plan=PlanRequest(kind="execute", message=plan),
         digest=hashlib.sha256(plan).digest(),
         tags=_tags(message, limits),
         reattachable=reattachable,
@@ -137,9 +135,9 @@ def analysis(message: pb.AnalyzePlanRequest) -> PlanRequest:
         raise Malformed("the request asks for no analysis")
     bare: Message = pb.AnalyzePlanRequest()
     bare.CopyFrom(message)
-    for field, _ in message.ListFields():
-        if field.name not in _ANALYSES:
-            bare.ClearField(field.name)
+    for known, _ in message.ListFields():
+        if known.name not in _ANALYSES:
+            bare.ClearField(known.name)
     return PlanRequest(kind="analyze", message=_serialized(bare))
 
 

@@ -8,8 +8,8 @@ from typing import cast
 
 from gateway.errors import BackendUnavailable
 from gateway.wire import connect_peek as peeked
-from gateway.wire.connect import ProtobufError, parse, pb
 from gateway.wire.connect_peek import ResponsePeek, peek
+from gateway.wire.protobuf import ProtobufError
 
 _UNRESOLVED = (peeked.NONE, peeked.EXECUTION_PROGRESS)
 """Responses that may come before Spark has looked up the plan's names."""
@@ -34,20 +34,3 @@ def closing(source: AsyncIterator[bytes]) -> AbstractAsyncContextManager[AsyncIt
 def names_are_known(seen: ResponsePeek) -> bool:
     """Whether Spark has looked up all names of the operation that it answers so."""
     return seen.schema or seen.case not in _UNRESOLVED
-
-
-def handles_in(seen: ResponsePeek, data: bytes) -> list[str]:
-    """Return what a response gives an id to: `relation:ID` and `query:ID`."""
-    if seen.case == peeked.CHECKPOINT_COMMAND_RESULT:
-        result = parse(pb.ExecutePlanResponse, data).checkpoint_command_result
-        return [f"relation:{result.relation.relation_id}"]
-    if seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT:
-        query = parse(pb.ExecutePlanResponse, data).write_stream_operation_start_result.query_id
-        return [f"query:{query.id}", f"query:{query.run_id}"]
-    if seen.case == peeked.STREAMING_QUERY_MANAGER_COMMAND_RESULT:
-        managed = parse(pb.ExecutePlanResponse, data).streaming_query_manager_command_result
-        queries = [*managed.active.active_queries]
-        if managed.WhichOneof("result_type") == "query":
-            queries.append(managed.query)
-        return [f"query:{part}" for q in queries for part in (q.id.id, q.id.run_id)]
-    return []

@@ -12,9 +12,7 @@ from gateway.session.connect.errors import Scrubbing
 from gateway.session.connect.faults import spark_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.session import NamesInForce
-
-SessionKey = tuple[str, str]
-"""User and session id, as Spark keys its own."""
+from gateway.wire.connect_calls import SessionKey
 
 
 class Preparing:
@@ -134,13 +132,6 @@ class ConnectSession(NamesInForce):
         self.ended_relations[handle] = None
         while len(self.ended_relations) > most:
             self.ended_relations.popitem(last=False)
-
-    def ended_relation_in(self, plan: bytes) -> str | None:
-        """Return the ended relation that a plan names, as far as its bytes are not compressed."""
-        for handle in self.ended_relations:
-            if handle.partition(":")[2].encode() in plan:
-                return handle
-        return None
 
     def remember_error(self, error_id: str, scrubbing: Scrubbing, most: int) -> None:
         """Remember in whose words the details of an error are to be told."""

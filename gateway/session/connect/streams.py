@@ -10,28 +10,35 @@ import structlog
 from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
+from gateway.session import audit_records
 from gateway.session.answers import UnknownShape
-from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_sql_result
+from gateway.session.connect.answers import (
+    Response,
+    filter_responses,
+    patch_sql_result,
+    read_response,
+    tables_in_sql_result,
+)
+from gateway.session.connect.asking import has_run
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_response
 from gateway.session.connect.farewells import Farewells
 from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
-from gateway.session.connect.responses import closing, handles_in, look_at, names_are_known
+from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.states import has_run
 from gateway.session.connect.window import Windows
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.open_results import OpenResults, ended
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
+from gateway.session.states import Event
+from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
@@ -48,27 +55,17 @@ WENT_AWAY = "the client went away"
 class Streams:
     """Every stream of responses, one upstream message at a time."""
 
-    def __init__(
-        self,
-        *,
-        endings: Endings,
-        backend: ConnectBackend,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
-        metrics: Metrics,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings) -> None:
         self._endings = endings
         self._backend = backend
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
-        self._metrics = metrics
-        self._clock = clock
-        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
+        self._metrics = dependencies.metrics
+        self._clock = dependencies.clock
+        self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
         self.windows = Windows()
-        self._farewells = Farewells(endings=endings, backend=backend, limits=limits, learn=self._learn)
+        self._farewells = Farewells(dependencies, backend, endings, learn=self._learn)
         self.watch = self._farewells.watch
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
@@ -77,18 +74,23 @@ class Streams:
             return self._serve(operation, operation.kept, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
-    def again(self, operation: ConnectOperation, request: pb.ReattachExecuteRequest) -> AsyncIterator[bytes]:
-        """Return the responses after the last one that the client has, of a known execution.
-
-        `request` is a `ReattachExecuteRequest` whose user and operation id were put right.
-        """
+    def again(
+        self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
+    ) -> AsyncIterator[bytes]:
+        """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
         if operation.kept is not None:
-            return self._serve(operation, operation.kept, request.last_response_id)
+            return self._serve(operation, operation.kept, last_response_id)
         session = operation.session
-        request.client_observed_server_side_session_id = session.server_session
-        return self._relay(operation, self._backend.reattach(serialize(request)))
+        request = connect_calls.reattach(
+            session.key,
+            operation.operation_id,
+            last_response_id,
+            observed=session.server_session,
+            client_type=client_type,
+        )
+        return self._relay(operation, self._backend.reattach(request))
 
     # -- relaying ----------------------------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ class Streams:
         reading = _Reading(operation, self._clock)
         scrubbing = self._endings.scrubbing(operation)
         try:
-            key = operation.user, operation.session_id, operation.operation_id
+            key = *operation.session.key, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
                     seen = look_at(data)
@@ -110,7 +112,7 @@ class Streams:
                         await window.room()
                     reading.check()
             if not operation.reattachable:
-                await self._endings.conclude(operation, "finished")
+                await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
             if ends_stream_only(fault) or not reading.current:
                 raise self._endings.scrubbed(operation.session, fault, scrubbing) from None
@@ -123,7 +125,7 @@ class Streams:
                 raise
             else:
                 self._endings.give_up(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
             if operation.reattachable:
@@ -150,7 +152,7 @@ class Streams:
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
         if seen.case == peeked.RESULT_COMPLETE:
-            await self._endings.conclude(operation, "finished")
+            await self._endings.conclude(operation, Event.FINISH)
 
     def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
         rows = seen.rows if seen.first_chunk else 0
@@ -162,7 +164,7 @@ class Streams:
     def _learn(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Remember what Spark's session keeps from now on under an id."""
         session = operation.session
-        for handle in handles_in(seen, data):
+        for handle in connect_calls.handles_in(seen, data):
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.startswith("relation:"):
@@ -173,7 +175,7 @@ class Streams:
                     operation.statement_id,
                     most=self._limits.origins,
                 )
-                if not operation.eager:
+                if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
                 if session.kept_bytes > self._limits.kept_plan_bytes:
                     session.forget_origin(handle)
@@ -194,11 +196,11 @@ class Streams:
         except BackendUnavailable as error:
             fault = error
             self._endings.give_up(operation)
-            await self._endings.conclude(operation, "failed", error)
+            await self._endings.conclude(operation, Event.FAIL, error)
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
             await self._endings.stop_in_spark(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
         except asyncio.CancelledError:
             fault = operation.session.ending or spark_error(
                 "INVALID_HANDLE.OPERATION_ABANDONED", operation.operation_id
@@ -214,7 +216,7 @@ class Streams:
         visible = self._verdicts.visible_to(session.principal, session.client)
         whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
         scrubbing = self._endings.scrubbing(operation)
-        held: list[pb.ExecutePlanResponse] = []
+        held: list[Response] = []
         size = 0
         async with closing(self._backend.execute(cleared, envelope)) as source:
             async for data in source:
@@ -225,11 +227,11 @@ class Streams:
                 if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
                     raise LimitExceeded("the answer is too large for the gateway to hold it")
                 if whole:
-                    held.append(parse(pb.ExecutePlanResponse, data))
+                    held.append(read_response(data))
                     continue
                 await self._note(operation, seen, data)
                 if cleared.echo:
-                    response = parse(pb.ExecutePlanResponse, data)
+                    response = read_response(data)
                     most = self._limits.answer_rows
                     listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
                     told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
@@ -243,20 +245,17 @@ class Streams:
                 seen = look_at(data)
                 await self._note(operation, seen, data)
                 kept.add(seen.response_id, _shown(seen, data, scrubbing))
-        await self._endings.conclude(operation, "finished")
+        await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
             kept.add(*self._result_complete(operation))
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
-        response = pb.ExecutePlanResponse(
-            session_id=operation.session.session_id,
-            server_side_session_id=operation.session.server_session,
-            operation_id=operation.operation_id,
-            response_id=new_uuid(),
+        session, response_id = operation.session, new_uuid()
+        response = connect_calls.result_complete(
+            session.session_id, session.server_session, operation.operation_id, response_id
         )
-        response.result_complete.SetInParent()
-        return response.response_id, serialize(response)
+        return response_id, response
 
     def _unreadable(self, operation: ConnectOperation, error: Exception) -> StatementFailed:
         message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {error}"
@@ -300,7 +299,7 @@ class Streams:
         except StatementFailed as fault:
             kept.finish(fault)
             self._endings.begin_stopping(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
 
     async def _let_go(self, operation: ConnectOperation) -> None:
@@ -321,25 +320,25 @@ class Streams:
         principal: Principal,
         client: Client,
         session: ConnectSession | None,
-        request: pb.ReattachExecuteRequest,
+        key: SessionKey,
+        operation_id: str,
+        request: bytes,
     ) -> AsyncIterator[bytes]:
         """Relay an execution that this run of the gateway does not know.
 
-        Spark finds it by (user, session), so it can only be the principal's own, and by what was sent it can
-        be taken up again only when its answer needed no change.
+        `request` is the `ReattachExecuteRequest` to send. Spark finds it by (user, session), so it can only
+        be the principal's own, and by what was sent it can be taken up again only when its answer needed no
+        change.
         """
         if self._open.end:
             # By which policies it was judged nobody knows any more.
-            raise ended(request.operation_id)
+            raise ended(operation_id)
         rows = size = 0
         complete = False
         scrubbing = self._endings.strictest
-        if session is not None and session.adopted:
-            request.client_observed_server_side_session_id = session.server_session
-        source = self._backend.reattach(serialize(request))
+        source = self._backend.reattach(request)
         try:
-            key = principal.user, request.session_id, request.operation_id
-            async with closing(source), self.windows.over(key) as window:
+            async with closing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
                     seen = look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
@@ -351,21 +350,20 @@ class Streams:
                     yield _shown(seen, data, scrubbing)
                     await window.room()
         except RpcError as fault:
-            if ends_operation(fault) and await has_run(
-                self._backend, principal.user, request.session_id, request.operation_id
-            ):
+            if ends_operation(fault) and await has_run(self._backend, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
-                fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", request.operation_id)
+                fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
             raise self._endings.scrubbed(session, fault, scrubbing) from None
         finally:
             if size:
                 await self._endings.surely(
-                    self._recorder.reattached(
+                    self._recorder.record(
+                        audit_records.reattached,
                         principal,
                         client,
-                        session=request.session_id,
-                        operation=request.operation_id,
+                        session=key[1],
+                        operation=operation_id,
                         rows=rows,
                         relayed_bytes=size,
                         complete=complete,
@@ -411,5 +409,5 @@ class _Reading:
 def _shown(seen: ResponsePeek, data: bytes, scrubbing: Scrubbing) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
     if seen.case in _TELLING or (scrubbing.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return scrub_response(parse(pb.ExecutePlanResponse, data), scrubbing)
+        return scrub_response(data, scrubbing)
     return data

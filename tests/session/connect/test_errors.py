@@ -31,7 +31,7 @@ from gateway.session.connect.errors import (
 )
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD
-from gateway.wire.connect import descriptor_of, pb
+from gateway.wire.connect import descriptor_of, pb, serialize
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
@@ -458,7 +458,7 @@ def response(**fields: Any) -> Any:
 
 
 def scrubbed(message: Any, scrubbing: Scrubbing) -> Any:
-    return pb.ExecutePlanResponse.FromString(scrub_response(message, scrubbing))
+    return pb.ExecutePlanResponse.FromString(scrub_response(serialize(message), scrubbing))
 
 
 def test_counts_of_the_plans_nodes_go_with_obligations() -> None:
@@ -532,7 +532,7 @@ def test_the_status_of_a_streaming_query_tells_not_what_failed(message: str, sho
 def test_plans_of_streaming_queries_go_with_obligations() -> None:
     plan = streaming(explain=pb.StreamingQueryCommandResult.ExplainResult(result="Filter CANARY"))
     assert scrubbed(plan, FREE) == plan
-    assert b"CANARY" not in scrub_response(plan, OBLIGED)
+    assert b"CANARY" not in scrub_response(serialize(plan), OBLIGED)
 
 
 PROGRESS = {
@@ -557,7 +557,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
         )
     )
     assert scrubbed(progress, FREE) == progress
-    after = scrub_response(progress, OBLIGED)
+    after = scrub_response(serialize(progress), OBLIGED)
     assert b"CANARY" not in after
     assert b"4711" not in after
     told = pb.ExecutePlanResponse.FromString(after).streaming_query_command_result.recent_progress
@@ -578,7 +578,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
 
 def test_the_start_of_a_streaming_query_tells_no_secret() -> None:
     started = pb.WriteStreamOperationStartResult(name="n", query_started_event_json='{"name": "nope"}')
-    after = scrub_response(response(write_stream_operation_start_result=started), SECRETS)
+    after = scrub_response(serialize(response(write_stream_operation_start_result=started)), SECRETS)
     assert b"nope" not in after
 
 
