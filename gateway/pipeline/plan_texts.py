@@ -12,7 +12,7 @@ from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
 from gateway.pipeline.seeing import Place, Prepared, scanned_tables, usage_of
 from gateway.pipeline.texts import prepare
 from gateway.plan.analyse import TextUse, analyse_plan
-from gateway.plan.analyse_scope import Findings
+from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.arguments import (
     argument_refusal,
     names_by_argument,
@@ -62,7 +62,7 @@ class PlanTexts:
         bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
         return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
 
-    def meanings(self, findings: Findings) -> tuple[Meaning | None, ...]:
+    def meanings(self, findings: ColumnUsage) -> tuple[Meaning | None, ...]:
         """Return for each of `all` what words without brackets mean where it stands."""
         of_statements: list[Meaning | None] = [None] * len(self.statements)
         return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
@@ -141,7 +141,7 @@ def usage_of_plan(
     facts: PlanFacts,
     texts: PlanTexts,
     evaluation: Evaluation,
-    findings: Findings,
+    findings: ColumnUsage,
     *,
     hidden: bool = False,
 ) -> Usage | Silent:

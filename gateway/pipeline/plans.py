@@ -62,14 +62,14 @@ from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, of_files, scan_records, see, see_tables
 from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, untold_names, view_bodies
 from gateway.plan import unread
-from gateway.plan.analyse_scope import Findings
+from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
 from gateway.plan.expression_trees import tree_of_plan
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
 from gateway.plan.prove import proved
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.rendering import Rendering, render, rendered
 from gateway.plan.varying import varying_plan
 from gateway.plan.walk import read_plan
@@ -137,7 +137,7 @@ async def govern_plan(
 ) -> PlanOutcome | NeedsCatalog:
     """Run every pass on a plan."""
     reading = await in_turn(lambda: read_plan(request, minor_of(judging.reader.spark_version)))
-    if isinstance(reading, Malformed):
+    if isinstance(reading, MalformedPlan):
         sqlstate = "54001" if reading.code.startswith("TOO_") else "08P01"
         return PlanOutcome("", Stop(code=reading.code, sqlstate=sqlstate, message=reading.why))
     if isinstance(reading, NotGovernable):
@@ -256,7 +256,7 @@ class _Plan:
         names += [name for p in texts.all for _, name in p.scans]
         if self.evaluation.may_name_hidden(names, words_of(self.reading, texts)):
             known = usage_of_plan(
-                self.reading, facts, texts, self.evaluation, Findings(asked=set()), hidden=True
+                self.reading, facts, texts, self.evaluation, ColumnUsage(asked=set()), hidden=True
             )
             self.evaluation.tried(known)
 

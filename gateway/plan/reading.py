@@ -184,7 +184,7 @@ class PlanReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedPlan:
     """The bytes are not a plan, or one beyond the limits; `why` is for the client."""
 
     why: str

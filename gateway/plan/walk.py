@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import PlanRequest
 from gateway.plan.compressed import open_plan
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.walk_state import Walk, refuse
 from gateway.plan.walk_steps import Op, steps_for
 from gateway.sql.schema_text import check_schema
@@ -42,7 +42,7 @@ MOST_HELD = 1024
 """Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
 
 
-def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | Malformed | NotGovernable:
+def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | MalformedPlan | NotGovernable:
     """Say what a plan reads, writes, calls and carries before a Spark of this minor; compressed plans are
     opened first.
 
@@ -52,7 +52,7 @@ def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | Malf
     try:
         return _read(request, minor)
     except ProtobufError as error:
-        return Malformed(error.why, error.code)
+        return MalformedPlan(error.why, error.code)
     except CannotClassify as refused:
         return refused.refusal
 

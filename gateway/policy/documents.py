@@ -37,12 +37,12 @@ _FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})?(?:\.[0-9]{1,18})?(?:[eE][-+]?
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class _YamlNode:
     """A value with its line, and how large and how deep it is when every alias in it is expanded."""
 
     line: int
     value: Any = None
-    children: dict[str | int, _Node] = field(default_factory=dict)
+    children: dict[str | int, _YamlNode] = field(default_factory=dict)
     key_lines: dict[str | int, int] = field(default_factory=dict)
     size: int = 1
     height: int = 1
@@ -58,7 +58,7 @@ class Document:
 
     file: str
     data: Any
-    _root: _Node | None = field(repr=False)
+    _root: _YamlNode | None = field(repr=False)
 
     def line(self, path: Path) -> int:
         """Return the line (from 1) of the value at `path`: for a mapping's entry the line of its key.
@@ -135,13 +135,13 @@ class _Builder:
     def __init__(self, file: str, max_nodes: int, max_depth: int) -> None:
         self.file = file
         self.faults: list[str] = []
-        self.root: _Node | None = None
+        self.root: _YamlNode | None = None
         self.stopped = False
         self._max_nodes = max_nodes
         self._max_depth = max_depth
         self._nodes = 0
-        self._stack: list[_Node] = []
-        self._anchors: dict[str, _Node] = {}
+        self._stack: list[_YamlNode] = []
+        self._anchors: dict[str, _YamlNode] = {}
 
     def fault(self, line: int, message: str) -> None:
         self.faults.append(f"{self.file}:{line}: {message}")
@@ -176,11 +176,11 @@ class _Builder:
             value = event.value if is_key or not plain else _scalar(event.value)
             if is_key and plain and event.value == "<<":
                 self.fault(line, "merge keys (`<<`) are not taken")
-            node = _Node(line, value)
+            node = _YamlNode(line, value)
         elif isinstance(event, yaml.MappingStartEvent):
-            node = _Node(line, {}, closed=False, expects_key=True)
+            node = _YamlNode(line, {}, closed=False, expects_key=True)
         else:
-            node = _Node(line, [], closed=False)
+            node = _YamlNode(line, [], closed=False)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         if node.closed:
@@ -208,7 +208,7 @@ class _Builder:
             # Counted here already: closing the containers would be too late to stop a chain of aliases early.
             self._place(node, line)
 
-    def _place(self, node: _Node, line: int | None = None) -> None:
+    def _place(self, node: _YamlNode, line: int | None = None) -> None:
         """Put a finished value where it belongs: a key, a mapping's value, a list's item or the root."""
         self._nodes += 1
         if not self._stack:
@@ -238,7 +238,7 @@ class _Builder:
         parent.height = max(parent.height, node.height + 1)
         self._bound(parent, line or node.line)
 
-    def _bound(self, node: _Node, line: int) -> None:
+    def _bound(self, node: _YamlNode, line: int) -> None:
         if max(self._nodes, node.size) > self._max_nodes:
             self._stop(line, f"more than {self._max_nodes} values when aliases are expanded")
 

@@ -21,7 +21,7 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
     """
     document = parse_document(text, file)
     faults = FaultList(document)
-    reading = _Reading(faults, frozenset(aggregates))
+    reading = _FlowReading(faults, frozenset(aggregates))
     data = document.data
     if not isinstance(data, dict):
         faults.add((), "the rules are a mapping with `flows`")
@@ -51,7 +51,7 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
     return PropagationRules(flows=flows, aggregates=functions, tags=tags, digest=digest)
 
 
-class _Reading:
+class _FlowReading:
     def __init__(self, faults: FaultList, functions: frozenset[str]) -> None:
         self._faults = faults
         self._functions = functions

@@ -183,7 +183,7 @@ def leakproof(
     named = frozenset(_named_columns(nodes))
     if above is not None:
         named |= {within.lower() for _, within, _ in above.columns}
-    walk = _Walk(text, scanned, ctes, Counter(_mentions(nodes)), named)
+    walk = _LeakWalk(text, scanned, ctes, Counter(_mentions(nodes)), named)
     try:
         outputs = walk.outputs(tree, {})
         if above is not None:
@@ -244,7 +244,7 @@ def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _LeakWalk:
     text: str
     scanned: Mapping[Span, Scanned]
     ctes: frozenset[Span]

@@ -63,7 +63,7 @@ group, by the rows that there are."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _TypedColumn:
     """A column of a plan; always total, since it is a value that is there."""
 
     name: str
@@ -76,12 +76,12 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    columns: tuple[_Column, ...] = ()
+class _TypedColumns:
+    columns: tuple[_TypedColumn, ...] = ()
     open: bool = False
     """Whether there may be others, by names that are not known."""
 
-    def find(self, parts: Sequence[str]) -> list[_Column]:
+    def find(self, parts: Sequence[str]) -> list[_TypedColumn]:
         """Return the columns that a reference can mean."""
         *qualifier, name = (part.lower() for part in parts)
         return [
@@ -91,8 +91,8 @@ class _Columns:
         ]
 
 
-_OPEN: Final = _Columns(open=True)
-_Ctes = Mapping[str, _Columns]
+_OPEN: Final = _TypedColumns(open=True)
+_Ctes = Mapping[str, _TypedColumns]
 
 
 class _NotTotal(Exception):
@@ -111,7 +111,7 @@ def total_statement(
     """
     if tree is None:
         return None
-    walk = _Walk(scanned, ctes, Values(text))
+    walk = _FailureWalk(scanned, ctes, Values(text))
     try:
         walk.shown(tree, {}, ())
     except _NotTotal:
@@ -124,7 +124,7 @@ def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str
     if tree is None:
         return None
     here = Span(0, 0)
-    walk = _Walk({here: columns}, frozenset(), Values(text))
+    walk = _FailureWalk({here: columns}, frozenset(), Values(text))
     try:
         found = walk.value(tree, (walk.scan(here, ()),))
     except _NotTotal:
@@ -137,7 +137,7 @@ def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str
 
 
 @dataclass(slots=True)
-class _Walk:
+class _FailureWalk:
     scanned: Mapping[Span, Mapping[str, str]]
     ctes: frozenset[Span]
     values: Values
@@ -149,17 +149,17 @@ class _Walk:
         if self.steps > MOST_STEPS:
             raise _NotTotal
 
-    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _Columns:
+    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _TypedColumns:
         known = self.scanned[span]
         self._step(len(known))
         # What is asked of a variant, even at the very end, Spark does where it reads it.
         if any("variant" in kind.lower() for kind in known.values()):
             raise _NotTotal
         names = frozenset(qualifiers)
-        return _Columns(
+        return _TypedColumns(
             tuple(
                 [
-                    _Column(name.lower(), column_kind(kind), names, source=(span, name))
+                    _TypedColumn(name.lower(), column_kind(kind), names, source=(span, name))
                     for name, kind in known.items()
                 ]
             )
@@ -167,7 +167,7 @@ class _Walk:
 
     # Plans.
 
-    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> None:
+    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> None:
         """Go through the end of a statement, whose select list may fail."""
         match node.node:
             case "UnresolvedWith":
@@ -191,7 +191,7 @@ class _Walk:
             case _:
                 self.plan(node, ctes, outer)
 
-    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
         """Return the columns of a plan in which all is total."""
         self._step()
         match node.node:
@@ -200,7 +200,7 @@ class _Walk:
             case "UnresolvedWith":
                 return self.plan(node.plans[0], self._named(node, ctes, outer), outer)
             case "OneRowRelation":
-                return _Columns()
+                return _TypedColumns()
             case "Join":
                 return self._join(node, ctes, outer)
             case "Union" | "Except" | "Intersect":
@@ -216,7 +216,7 @@ class _Walk:
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
                 shown = [replace(one, qualifiers=alias) for one in below.columns if one.bare]
-                return _Columns(tuple(shown), below.open)
+                return _TypedColumns(tuple(shown), below.open)
             case "Project":
                 return self._project(node.children, below, ctes, outer)
             case "Aggregate":
@@ -243,7 +243,7 @@ class _Walk:
                 raise _NotTotal
         return below
 
-    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> _Columns:
+    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> _TypedColumns:
         parts = tuple([part.lower() for part in node.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if node.span in self.ctes:
@@ -251,56 +251,60 @@ class _Walk:
             if known is None:
                 raise _NotTotal  # it reads itself
             shown = [replace(one, qualifiers=qualifiers) for one in known.columns if one.bare]
-            return _Columns(tuple(shown), known.open)
+            return _TypedColumns(tuple(shown), known.open)
         if node.span is None or node.span not in self.scanned:
             return _OPEN
         return self.scan(node.span, qualifiers)
 
-    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Ctes:
+    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _Ctes:
         inside = dict(ctes)
         for name, plan in zip(node.parts, node.plans[1:], strict=True):
             inside.pop(name.lower(), None)
             inside[name.lower()] = self.plan(plan, inside, outer)
         return inside
 
-    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
         if node.mode not in _JOINS or len(node.plans) != 2:
             raise _NotTotal
         left, right = (self.plan(plan, ctes, outer) for plan in node.plans)
-        both = _Columns((*left.columns, *right.columns), left.open or right.open)
+        both = _TypedColumns((*left.columns, *right.columns), left.open or right.open)
         self._conditions(node.children, (both, *outer), ctes)
         merged = []
         for name in node.parts:
             one, other = self._reference((name,), (left,)), self._reference((name,), (right,))
             if not one.type or one.type != other.type:
                 raise _NotTotal
-            merged.append(_Column(name.lower(), one.type))
+            merged.append(_TypedColumn(name.lower(), one.type))
         if node.mode in _LEFT_ONLY:
             return left
         if not merged:
             return both
         folded = {one.name for one in merged}
         sides = [replace(one, bare=one.bare and one.name not in folded) for one in both.columns]
-        return _Columns((*merged, *sides), both.open)
+        return _TypedColumns((*merged, *sides), both.open)
 
-    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
         """Return the columns of a set operation; all but UNION ALL compare those of both sides."""
         sides = [self.plan(plan, ctes, outer) for plan in node.plans]
         types = {tuple(one.type for one in side.columns) for side in sides}
         if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
             raise _NotTotal
-        return _Columns(
+        return _TypedColumns(
             tuple([replace(one, qualifiers=frozenset(), source=None) for one in sides[0].columns])
         )
 
     def _project(
-        self, items: Sequence[ExpressionNode], below: _Columns, ctes: _Ctes, outer: tuple[_Columns, ...]
-    ) -> _Columns:
+        self,
+        items: Sequence[ExpressionNode],
+        below: _TypedColumns,
+        ctes: _Ctes,
+        outer: tuple[_TypedColumns, ...],
+    ) -> _TypedColumns:
         known = {one.name for one in below.columns}
         made = {item.parts[0].lower() for item in items if item.node == "Alias"} - known
         if not made.isdisjoint(_named_columns(items)):
             raise _NotTotal  # it means another item of the same list, or a column of a query around
-        columns: list[_Column] = []
+        columns: list[_TypedColumn] = []
         unnamed = below.open and any(item.node == "UnresolvedStar" for item in items)
         for item in items:
             if item.node == "UnresolvedStar":
@@ -314,15 +318,15 @@ class _Walk:
             found = self.value(item, (below, *outer), ctes)
             self._item(item, found)
             if item.node == "Alias":
-                columns.append(_Column(item.parts[0].lower(), found.type))
+                columns.append(_TypedColumn(item.parts[0].lower(), found.type))
             elif item.node == "UnresolvedAttribute":
-                columns.append(_Column(item.parts[-1].lower(), found.type))
+                columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
             else:
                 unnamed = True
-        return _Columns(tuple(columns), unnamed)
+        return _TypedColumns(tuple(columns), unnamed)
 
     def _having(
-        self, node: ExpressionNode, below: _Columns, ctes: _Ctes, outer: tuple[_Columns, ...]
+        self, node: ExpressionNode, below: _TypedColumns, ctes: _Ctes, outer: tuple[_TypedColumns, ...]
     ) -> None:
         """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
         inner = node.plans[0]
@@ -334,10 +338,12 @@ class _Walk:
         if any(one.name in names and one.type != _type_of(one.name, ours) for one in within.columns):
             raise _NotTotal  # which one of the two is meant is not followed
         kept = tuple([one for one in within.columns if one.name not in names])
-        self._conditions(node.children, (_Columns((*ours, *kept), within.open or below.open), *outer), ctes)
+        self._conditions(
+            node.children, (_TypedColumns((*ours, *kept), within.open or below.open), *outer), ctes
+        )
 
     def _conditions(
-        self, conditions: Iterable[ExpressionNode], scopes: tuple[_Columns, ...], ctes: _Ctes
+        self, conditions: Iterable[ExpressionNode], scopes: tuple[_TypedColumns, ...], ctes: _Ctes
     ) -> None:
         for condition in conditions:
             found = self.value(condition, scopes, ctes)
@@ -373,7 +379,7 @@ class _Walk:
                     raise _NotTotal
             self._plain(node.children)
 
-    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[_Columns, ...]) -> None:
+    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[_TypedColumns, ...]) -> None:
         """Look at the queries within an expression that may fail: they may not."""
         if node.plans:
             self._total(self.value(node, scopes, ctes))
@@ -384,7 +390,7 @@ class _Walk:
     # Expressions.
 
     def value(
-        self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None = None
+        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None = None
     ) -> TotalValue:
         """Return what is known of an expression over columns of these plans, the innermost first."""
         self._step(1 + (len(scopes[0].columns) // 16 if scopes else 0))
@@ -405,7 +411,7 @@ class _Walk:
         total = found.total and all(one.total for one in operands)
         return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
 
-    def _reference(self, parts: Sequence[str], scopes: tuple[_Columns, ...]) -> TotalValue:
+    def _reference(self, parts: Sequence[str], scopes: tuple[_TypedColumns, ...]) -> TotalValue:
         for scope in scopes:
             found = scope.find(parts)
             for one in found:
@@ -420,7 +426,9 @@ class _Walk:
                 return UNKNOWN
         return word(parts[0].lower()) if len(parts) == 1 else UNKNOWN
 
-    def _window(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> TotalValue:
+    def _window(
+        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
+    ) -> TotalValue:
         function = node.children[0]
         operands = [self.value(child, scopes, ctes) for child in function.children]
         self._plain(node.children)
@@ -437,7 +445,9 @@ class _Walk:
         found = aggregate(name or "", operands[: len(function.children)])
         return TotalValue(found.type, total=total)
 
-    def _query(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> TotalValue:
+    def _query(
+        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
+    ) -> TotalValue:
         """A subquery in an expression: all in it is total, and one that stands for a value has one row."""
         if ctes is None:
             return FAILING  # of a policy
@@ -489,6 +499,6 @@ def _aggregates(node: ExpressionNode) -> bool:
     return node.node != "WindowExpression" and any(map(_aggregates, node.children))
 
 
-def _type_of(name: str, columns: Iterable[_Column]) -> str:
+def _type_of(name: str, columns: Iterable[_TypedColumn]) -> str:
     types = {one.type for one in columns if one.name == name}
     return types.pop() if len(types) == 1 else ""

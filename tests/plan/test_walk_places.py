@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
 from gateway.sql.wants import NotGovernable
@@ -243,7 +243,9 @@ def test_a_refused_field_is_refused(place: Place) -> None:
         set_scalar(message, place.field)
     complete(top)
     if place.name == "Plan.compressed_operation":
-        assert isinstance(outcome(top), Malformed)  # an empty one; tests/plan/test_compressed.py has others
+        assert isinstance(
+            outcome(top), MalformedPlan
+        )  # an empty one; tests/plan/test_compressed.py has others
     else:
         assert isinstance(outcome(top), NotGovernable)
 
@@ -257,7 +259,7 @@ def test_an_unknown_field_is_found_in_every_message(descriptor: Any) -> None:
     complete(top)
     message.MergeFromString(b"\xa2\xfa\x01\x01x")
     found = outcome(top)
-    assert isinstance(found, NotGovernable | Malformed), found
+    assert isinstance(found, NotGovernable | MalformedPlan), found
     _, way = WAYS[descriptor.full_name]
     if not any(isinstance(kind_of(Place(field.containing_type, field)), RefusedField) for field in way):
         assert "4004" in (found.why)
@@ -293,9 +295,9 @@ def test_every_message_with_every_field_set_is_read_or_refused(descriptor: Any) 
                 enter(message, field)
             else:
                 set_scalar(message, field, text)
-        assert isinstance(outcome(top), PlanReading | Malformed | NotGovernable)
+        assert isinstance(outcome(top), PlanReading | MalformedPlan | NotGovernable)
         complete(top)
-        assert isinstance(outcome(top), PlanReading | Malformed | NotGovernable)
+        assert isinstance(outcome(top), PlanReading | MalformedPlan | NotGovernable)
 
 
 @pytest.mark.parametrize("seed", range(40))

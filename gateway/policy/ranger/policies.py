@@ -81,7 +81,7 @@ class RangerPolicyReader:
 
     def read(self, raw: object, findings: Findings, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
-        return _Reading(self, findings, path, zone).policy(raw)
+        return _PolicyReading(self, findings, path, zone).policy(raw)
 
     def share(self, value: H) -> H:
         """Return an equal value that was seen before: policies repeat each other's names and values."""
@@ -105,7 +105,7 @@ class RangerPolicyReader:
         return found
 
 
-class _Reading:
+class _PolicyReading:
     """The reading of one policy."""
 
     def __init__(self, reader: RangerPolicyReader, findings: Findings, path: Path, zone: str) -> None:
