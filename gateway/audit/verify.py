@@ -13,12 +13,11 @@ from datetime import datetime
 from typing import Any
 
 import asyncpg
-import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.archived import Archive, Stretch
-from gateway.audit.chain import Head, digest, link, start
-from gateway.audit.rows import COLUMNS
+from gateway.audit.chain import Head, link, start
+from gateway.audit.rows import COLUMNS, event_digest
 from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
 from gateway.errors import Faults, LedgerUnavailable
 
@@ -337,7 +336,7 @@ class _Chain:
             if position > reached + 1:
                 self._tell(found, Kind.MISSING, reached + 1, position - 1)
             else:
-                made = _digest(row)
+                made = event_digest(row)
                 if link(at.link, position, made) != kept:
                     self._hold(
                         found, _Changed(position, at.link, kept, made, str(row["event_id"]), row["time"])
@@ -454,10 +453,3 @@ def _would_fit(one: _Changed, other: _Changed) -> bool:
         link(one.previous, one.position, other.digest) == one.link
         and link(other.previous, other.position, one.digest) == other.link
     )
-
-
-def _digest(row: Mapping[str, Any]) -> bytes:
-    values = {name: row[name] for name in COLUMNS}
-    values["body"] = orjson.loads(row["body"])
-    erased = orjson.loads(row["erased"]) if row["erased"] is not None else None
-    return digest(values, erased)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical
 from gateway.audit.erasing import erase
+from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
 from gateway.audit.seals import Seal, make_seal, merkle_root, read_seal, seals
 from gateway.audit.verify import Kind, Verified, verify
@@ -189,14 +190,13 @@ async def test_an_event_that_was_added_is_found(record: Any) -> None:
 
 async def make_anew(connection: Any, gateway: str) -> None:
     """Make a gateway's chain anew over what is there: whoever has the database can do that."""
-    from gateway.audit import verify as verifying
     from gateway.audit.chain import start
 
     head = start(gateway)
     for row in await connection.fetch(
         "SELECT * FROM sluice.audit_event WHERE gateway = $1 ORDER BY chain_position", gateway
     ):
-        head = head.next(verifying._digest(row))
+        head = head.next(event_digest(row))
         await connection.execute(
             "UPDATE sluice.audit_event SET chain_position = $2, link = $3 WHERE event_id = $1",
             row["event_id"],
