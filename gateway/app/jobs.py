@@ -25,6 +25,7 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.proof import proof_options
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
+from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
 from gateway.cli import exit_codes
 from gateway.jobs.archive import ArchiveOptions, archive
@@ -38,6 +39,7 @@ from gateway.jobs.replay.job import replay
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
+from gateway.jobs.verifying import verify
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ScheduleSettings
 from gateway.settings.models import Settings
@@ -58,6 +60,7 @@ def jobs(settings: Settings) -> dict[str, Job]:
         closure(closure_options(settings)),
         replay(replay_options(settings)),
         proof(proof_options(settings)),
+        verify(verify_options(settings)),
     )
     return {job.name: job for job in made}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,17 @@ class LakeTable:
         """Let the old files go; call it after the transaction."""
         shutil.rmtree(self.directory / REPLACED / partition, ignore_errors=True)
         self.landed(partition)
+
+    def partitions(self) -> list[str]:
+        """Return the partitions that are there, whoever has put them there."""
+        return [one.name for one in _entries(self.directory) if one.is_dir() and not one.name.startswith("_")]
+
+    def read(self, spark: Any, schema: str, partitions: Sequence[str]) -> Any:
+        """Return a frame of those of the partitions that are there; `schema` may have their keys."""
+        places = [str(self.place(name)) for name in partitions if self.place(name).is_dir()]
+        if not places:
+            return spark.createDataFrame([], schema)
+        return spark.read.schema(schema).option("basePath", str(self.directory)).parquet(*places)
 
     def bytes_of(self, partition: str) -> int:
         return sum(file.stat().st_size for file in self.place(partition).rglob("*.parquet"))

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.jobs.schedules import parse_cron
 from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups"]
+JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify"]
 
 
 def _cron(text: str) -> str:
