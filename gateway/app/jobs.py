@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -28,6 +29,8 @@ from gateway.app.replaying import replay_options
 from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
 from gateway.cli import exit_codes
+from gateway.cli.submitted import PY_FILE
+from gateway.errors import Faults
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.classification.job import classify
@@ -46,6 +49,8 @@ from gateway.settings.models import Settings
 
 log = structlog.get_logger(__name__)
 
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Variable by which `spark-submit` tells a Python application where its Spark is."""
 STOP_S = 20.0
 """Seconds between SIGTERM and SIGKILL for a job that runs when its gateway stops."""
 
@@ -97,8 +102,16 @@ def _date(text: str | None) -> date | None:
 
 
 def spark_options(settings: Settings, name: str, *, master: str | None, remote: str | None) -> SparkOptions:
-    """Return where the job runs; what a command says counts before the settings."""
+    """Return where the job runs; what a command says counts before the settings, and before both the Spark
+    of a `spark-submit`."""
     chosen = settings.jobs
+    if SUBMITTED in os.environ:
+        if master or remote:
+            raise Faults(["`spark-submit` has said where Spark runs: there is no other --master or --remote"])
+        packed = os.environ.get(PY_FILE)
+        return SparkOptions(
+            name=f"sluice-{name}", master="", py_file=Path(packed) if packed is not None else None
+        )
     remote = remote or (chosen.remote if master is None else None) or ""
     return SparkOptions(
         name=f"sluice-{name}",

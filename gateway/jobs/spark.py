@@ -39,7 +39,7 @@ class SparkOptions:
 
     name: str = "sluice-job"
     master: str = "local[*]"
-    """As of `spark-submit --master`; of no concern with `remote`."""
+    """As of `spark-submit --master`; of no concern with `remote`. Empty: a Spark that is there already."""
     remote: str = ""
     """`sc://…` of a Spark Connect server; empty: in this process."""
     driver_memory: str = "1g"
@@ -49,13 +49,15 @@ class SparkOptions:
     """For what Spark spills; its own default without."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of ours."""
+    py_file: Path | None = None
+    """A wheel that Python workers import us from, as a zip; without it, they have us installed."""
     stop: bool = True
     """Whether the session ends with the run."""
 
 
 def open_session(options: SparkOptions) -> Any:
     """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""
-    if not options.remote:
+    if not options.remote and options.master:
         _prepare_environment(options)
     try:
         from pyspark.errors import PySparkException
@@ -64,11 +66,13 @@ def open_session(options: SparkOptions) -> Any:
         raise BackendUnavailable(
             f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
         ) from None
-    conf = {**SESSION_CONF, "spark.sql.shuffle.partitions": str(options.shuffle_partitions), **options.conf}
+    conf = {**SESSION_CONF, **options.conf}
     builder = SparkSession.builder.appName(options.name)
+    if options.remote or options.master:
+        conf = {"spark.sql.shuffle.partitions": str(options.shuffle_partitions), **conf}
     if options.remote:
         builder = builder.remote(options.remote)
-    else:
+    elif options.master:
         builder = builder.master(options.master)
         conf = {**START_CONF, **conf, "spark.driver.memory": options.driver_memory}
         if options.master.startswith("local"):
@@ -79,7 +83,10 @@ def open_session(options: SparkOptions) -> Any:
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        if options.py_file is not None:
+            session.sparkContext.addPyFile(str(options.py_file))
+        return session
     except (PySparkException, OSError) as error:
         raise BackendUnavailable(f"Spark cannot be started or reached: {_first_line(error)}") from error
 

@@ -84,6 +84,7 @@ class Place:
         for row in change(sorted(rows, key=lambda one: (one["gateway"], one["chain_position"]))):
             by_hour.setdefault(row.pop("hour"), []).append(row)
         for hour, some in by_hour.items():
+            some.sort(key=lambda one: (one["gateway"], one["chain_position"] or 0))
             place = self.lake / TABLE / f"day={day}" / hour
             place.mkdir(exist_ok=True)
             parquet.write_table(pyarrow.Table.from_pylist(some, schema=schema), place / "part-0.parquet")
@@ -93,10 +94,10 @@ class Place:
 async def place(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[Place]:
     """Three days: one that the archive alone has, one that is in both, one that is in PostgreSQL alone."""
     await fill(database, day_of_events(count=24))
-    await fill(database, day_of_events(DAY + timedelta(days=1), count=16, number=2))
     connection = await asyncpg.connect(database)
     try:
         await make_seal(connection, KEY, FIRST)
+        await fill(database, day_of_events(DAY + timedelta(days=1), count=16, number=2))
         lake = tmp_path / "lake"
         chosen = {"key": KEY.public_key().public_bytes_raw(), "days": 4}
         await worker.run(archive_of, chosen, dsn=database, lake=lake, now=NOW)
