@@ -11,14 +11,16 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import structlog
 
+from gateway.app.catalogs import revealed
 from gateway.app.classifying import classify_options
 from gateway.app.closing import closure_options
 from gateway.app.explaining import named_parsers, reader_of
@@ -28,6 +30,7 @@ from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
 from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
+from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.cli import exit_codes
 from gateway.cli.submitted import PY_FILE
 from gateway.errors import Faults
@@ -110,7 +113,10 @@ def spark_options(settings: Settings, name: str, *, master: str | None, remote: 
             raise Faults(["`spark-submit` has said where Spark runs: there is no other --master or --remote"])
         packed = os.environ.get(PY_FILE)
         return SparkOptions(
-            name=f"sluice-{name}", master="", py_file=Path(packed) if packed is not None else None
+            name=f"sluice-{name}",
+            master="",
+            py_file=Path(packed) if packed is not None else None,
+            **_tables(settings, session_settings),
         )
     remote = remote or (chosen.remote if master is None else None) or ""
     return SparkOptions(
@@ -121,7 +127,24 @@ def spark_options(settings: Settings, name: str, *, master: str | None, remote: 
         shuffle_partitions=chosen.shuffle_partitions,
         java_home=None if remote else find_java(settings.reader.java).resolve().parent.parent,
         directory=chosen.directory / "_spark",
+        jars=chosen.jars,
+        **_tables(settings, session_settings if remote else start_settings),
     )
+
+
+def _tables(
+    settings: Settings, told: Callable[[Iterable[NamedCatalog]], Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return where jobs have their tables, and what Spark is told of it. Raises Faults."""
+    chosen = settings.jobs
+    if chosen.catalog is None:
+        return {}
+    entry = next((one for one in settings.catalogs if one.name.lower() == chosen.catalog.lower()), None)
+    if entry is None or entry.catalog.type != "iceberg":
+        raise Faults(
+            [f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has none such of type `iceberg`"]
+        )
+    return {"tables": f"{entry.name}.{chosen.database}", "conf": told([revealed(entry)])}
 
 
 async def keep_running(

@@ -61,7 +61,8 @@ def run(
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
 
-    if arguments.on is not None:
+    # An archive in a catalog has no files that can be read here.
+    if arguments.on is not None or settings.jobs.catalog is not None:
         options = VerifyOptions(since=since, until=until, exported=tuple(exported), key=key, reached=reached)
         told = _on_spark(options, arguments, settings, dsn)
         return exit_codes.INTERRUPTED if told is None else _tell(told, arguments, terminal)

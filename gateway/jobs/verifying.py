@@ -85,7 +85,7 @@ def verify(options: VerifyOptions) -> Job:
 class _Verifying:
     def __init__(self, work: Work, options: VerifyOptions) -> None:
         self._work, self._options = work, options
-        self._table = LakeTable(work.lake, TABLE)
+        self._table = work.table(TABLE, writer="archive")
         # Its directory is where PostgreSQL's events land; there is no such table.
         self._way = LakeTable(work.lake, "_verify")
         self._landing = work.lake
@@ -164,7 +164,7 @@ class _Verifying:
             "SELECT day, as_of, dropped_events > 0 AS dropped FROM sluice.archive_day ORDER BY day"
         )
         days = [_Archived(day=row["day"], as_of=row["as_of"], dropped=row["dropped"]) for row in rows]
-        there = set(self._table.partitions())
+        there = set(await self._table.partitions())
         for name in sorted(there - {one.name for one in days}):
             self._tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
         if self._bounded:
@@ -230,7 +230,9 @@ class _Verifying:
             f.coalesce(f.col("stored_at") < f.col("as_of"), no).alias("copied"),
             no.alias("astray"),
         )
-        kept = self._table.read(spark, f"{SPARK_SCHEMA}, day string, hour string", [one.name for one in days])
+        names = [one.name for one in days]
+        schema = f"{SPARK_SCHEMA}, day string, hour string"
+        kept = self._table.read(spark, schema, names, all_there=False)
         in_place = (of_day == f.col("day")) & (f.date_format("time", "HH") == f.col("hour"))
         lake = kept.join(archived, f.col("day") == f.col("archived")).select(
             *NEEDED,

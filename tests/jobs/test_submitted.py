@@ -23,8 +23,9 @@ async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> No
     await fill(database, day_of_events(count=12))
     wheel = await built(tmp_path / "dist")
     config = tmp_path / "gateway.yaml"
+    (tmp_path / "dsn").write_text(database)
     config.write_text(
-        yaml.safe_dump({"ledger": {"dsn": database}, "jobs": {"directory": str(tmp_path / "lake")}})
+        yaml.safe_dump({"ledger": {"dsn": {"file": "dsn"}}, "jobs": {"directory": str(tmp_path / "lake")}})
     )
     with zipfile.ZipFile(wheel) as opened:
         script = Path(opened.extract("gateway/cli/submitted.py", tmp_path / "script"))
@@ -72,7 +73,7 @@ async def built(directory: Path) -> Path:
 
 
 async def submitted(*words: str) -> str:
-    """Run pyspark's own `spark-submit`; return what it wrote to standard error."""
+    """Run pyspark's own `spark-submit`; return what it wrote."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     process = await asyncio.create_subprocess_exec(
@@ -84,8 +85,8 @@ async def submitted(*words: str) -> str:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         },
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
-    _, told = await process.communicate()
+    told, _ = await process.communicate()
     return told.decode("utf-8", "replace")
