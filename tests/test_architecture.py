@@ -49,6 +49,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
             "audit.erasing",
             "audit.rows",
             "audit.seals",
+            "audit.verify",
+            "audit.walking",
             "lineage.recorded",
         }
     ),

@@ -9,14 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from gateway.audit.chain import digest
-from gateway.audit.rows import COLUMNS
+from gateway.audit.rows import COLUMNS, event_digest
 
 CHUNK_ROWS, CHUNK_BYTES = 2_000, 16 * 1024**2
 """What is in memory at once on the way; a chunk is a row group of the file."""
@@ -78,18 +75,6 @@ def sums_of(row: Mapping[str, Any]) -> Sums:
         int.from_bytes(kept or b"", "big") % MODULUS,
         int.from_bytes(event_digest(row), "big"),
     )
-
-
-def event_digest(row: Mapping[str, Any]) -> bytes:
-    """Return the digest that the chain binds the event by, of a row from PostgreSQL or from the archive."""
-    values = {name: row[name] for name in COLUMNS}
-    for name in _TIMES & values.keys():
-        values[name] = values[name].astimezone(UTC)
-    body = orjson.loads(values["body"])
-    # Nothing else than an object was ever recorded; what somebody put there has a digest all the same.
-    values["body"] = body if isinstance(body, dict) else {"": body}
-    erased = row["erased"]
-    return digest(values, orjson.loads(erased) if erased is not None else None)
 
 
 _LANES = ", ".join(

@@ -66,7 +66,7 @@ def rollups(options: RollupOptions) -> Job:
 class _Rollups:
     def __init__(self, work: Work, options: RollupOptions) -> None:
         self._work, self._options = work, options
-        self._tables = {one.name: LakeTable(work.lake, one.name) for one in frames.TABLES}
+        self._tables = {one.name: work.table(one.name) for one in frames.TABLES}
         # Its directory is where events land on their way; there is no such table.
         self._way = LakeTable(work.lake, "_rollups")
 
@@ -198,11 +198,11 @@ class _Rollups:
             day,
             day + timedelta(days=1),
         )
-        archive = LakeTable(self._work.lake, ARCHIVE)
+        archive = self._work.table(ARCHIVE, writer="archive")
         for row in days:
             # A statement that ends after the next day has its end in PostgreSQL, or is not known to end.
-            place = str(archive.place(f"day={row['day'].isoformat()}"))
-            archived = frames.narrow(spark.read.schema(SPARK_SCHEMA).parquet(place), NAMES)
+            kept = archive.read(spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"])
+            archived = frames.narrow(kept, NAMES)
             if row["day"] == day:
                 events = frames.once(events, frames.of_hours(archived, hours))
             ends = frames.once(ends, archived.where("kind IN ('completed', 'abandoned')"))
@@ -226,10 +226,11 @@ class _Rollups:
             where = "hour >= $1 AND hour < $1 + interval '1 day'" if summary.by_hour else "day = $1"
             what = _midnight(day) if summary.by_hour else day
             await connection.execute(f"DELETE FROM sluice.{name} WHERE {where}", what)
-            places = sorted(self._tables[summary.table].directory.glob(f"hour={day.isoformat()}T*"))
-            base = str(self._tables[summary.table].directory)
-            read = spark.read.option("basePath", base).schema(frames.schema_of(summary.table))
-            frame = summary.make(read.parquet(*(str(place) for place in places)), self._options.statements)
+            hours = [f"hour={day.isoformat()}T{hour:02}" for hour in range(24)]
+            kept = self._tables[summary.table].read(
+                spark, frames.schema_of(summary.table), hours, all_there=False
+            )
+            frame = summary.make(kept, self._options.statements)
             async for rows in _batches(frame):
                 await connection.copy_records_to_table(
                     name, schema_name="sluice", records=rows, columns=frame.columns

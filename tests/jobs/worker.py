@@ -37,6 +37,7 @@ from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
+from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.model.catalog import Table
 from gateway.pipeline import Rules
 from gateway.policy import masks, obligations
@@ -225,6 +226,12 @@ def archive_of(chosen: dict[str, Any]) -> Job:
     key = chosen.pop("key", None)
     public = Ed25519PublicKey.from_public_bytes(key) if key is not None else None
     return archive(ArchiveOptions(keeping=Keeping(key=public, **chosen), file_rows=50))
+
+
+def verify_of(chosen: dict[str, Any]) -> Job:
+    """Make the job; the key comes as bytes."""
+    key = Ed25519PublicKey.from_public_bytes(chosen.pop("key"))
+    return verify(VerifyOptions(key=key, **chosen))
 
 
 def rollups_of(chosen: dict[str, Any]) -> Job:
