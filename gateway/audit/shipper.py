@@ -79,7 +79,7 @@ class ShipperLimits:
     command_timeout_s: float = 60.0
     first_pause_s: float = 0.1
     longest_pause_s: float = 5.0
-    linger_s: float = 0.2
+    linger_s: float = 1.0
     """Seconds between one batch and the next while little is behind. Without it statements that come one
     after the other were shipped three times each: 3 ms of CPU in PostgreSQL and 2 here (measured)."""
     linger_bytes: int = 256 * 1024
