@@ -67,6 +67,7 @@ class _TypedColumn:
     """A column of a plan; always total, since it is a value that is there."""
 
     name: str
+    """Lower case; empty where Spark makes one up."""
     type: str
     qualifiers: frozenset[tuple[str, ...]] = frozenset()
     bare: bool = True
@@ -234,7 +235,7 @@ class _FailureWalk:
                     for key in order.children if order.node == "SortOrder" else (order,):
                         self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
-                return _OPEN
+                return _renamed(below, node.parts)
             case limit if limit in _LIMITS:
                 self._limited(node)
             case passing if passing in _PASSING:
@@ -322,6 +323,7 @@ class _FailureWalk:
             elif item.node == "UnresolvedAttribute":
                 columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
             else:
+                columns.append(_Column("", found.type))
                 unnamed = True
         return _TypedColumns(tuple(columns), unnamed)
 
@@ -470,6 +472,15 @@ class _FailureWalk:
         (item,) = node.plans[0].children
         below = self.plan(node.plans[0].plans[0], ctes, scopes)
         return TotalValue(self.value(item, (below, *scopes), ctes).type)
+
+
+def _renamed(below: _Columns, names: Sequence[str]) -> _Columns:
+    """Return columns by the names of a list beside an alias. Spark takes one that is as long as the columns
+    are many, and no other: so where there are as many here, these are all."""
+    if len(names) != len(below.columns) or not all(one.bare for one in below.columns):
+        return _OPEN
+    pairs = zip(names, below.columns, strict=True)
+    return _Columns(tuple([replace(one, name=name.lower(), qualifiers=frozenset()) for name, one in pairs]))
 
 
 def _has_having(node: ExpressionNode) -> bool:

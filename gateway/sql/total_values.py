@@ -168,9 +168,8 @@ class Values:
         target, source = column_kind(node.type), operand.type
         if node.type.lower().startswith("varchar"):
             return FAILING
-        tried = (
-            node.mode == "TRY" and source in KNOWN - {"date", "timestamp"} and target not in ("timestamp", "")
-        )
+        known = source in KNOWN - {"date", "timestamp"} or DECIMAL.match(source)
+        tried = node.mode == "TRY" and known and target not in ("timestamp", "")
         if self._read(node.children[0], target):
             return TotalValue(target, fixed=True)
         if source == "date" and target == "timestamp":
@@ -194,6 +193,10 @@ class Values:
             return _joined(node, operands)
         if name in ("substr", "substring"):
             return _part(operands)
+        if name == "left" and len(operands) == 2:
+            return _part(operands)
+        if name == "round" and 1 <= len(operands) <= 2:
+            return _rounded(operands)
         if name in _PARTS_OF_DATES and types in (["date"], ["timestamp"]):
             return TotalValue("int")
         if (
@@ -303,6 +306,18 @@ def _part(operands: Sequence[TotalValue]) -> TotalValue:
     text, *places = operands
     known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
     return TotalValue("string") if known else FAILING
+
+
+def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
+    """A decimal to so many known digits, for which Spark has a type with room for what is carried. A whole
+    number is rounded in its own type, and may leave it."""
+    found = DECIMAL.match(operands[0].type)
+    places = operands[1].number if len(operands) > 1 else 0
+    if found is None or places is None:
+        return FAILING
+    before, behind = int(found[1]) - int(found[2]) + 1, max(0, min(int(found[2]), places))
+    before = max(before, 1 - places)
+    return TotalValue(f"decimal({before + behind},{behind})") if before + behind <= MOST_CALCULATED else FAILING
 
 
 def _days(operands: Sequence[TotalValue]) -> TotalValue:
