@@ -1,4 +1,4 @@
-"""Hears what other gateways make, forget and look at again: whose a table of files is decides who may read it."""
+"""Hears what other gateways make, forget and look at again: an owner of a table of files may read it."""
 
 from __future__ import annotations
 
