@@ -29,7 +29,7 @@ from gateway.app.explaining import (
     named_parsers,
     own_extensions,
 )
-from gateway.app.files import dataset_owners, make_promotion, make_refreshing
+from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.metalakes import Metalakes
@@ -208,6 +208,7 @@ class Gateway:
             told_catalogs=catalogs.told,
             promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
         )
+        self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
             self._background.append(refreshing.run())
