@@ -303,6 +303,8 @@ def _joined(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
 
 
 def _part(operands: Sequence[TotalValue]) -> TotalValue:
+    if not operands:
+        return FAILING
     text, *places = operands
     known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
     return TotalValue("string") if known else FAILING
@@ -401,7 +403,8 @@ def _loses_nothing(source: str, target: str) -> bool:
         return True
     digits, room = _digits(source), _digits(target)
     if target in _FRACTIONS:
-        return digits is not None or source in _FRACTIONS
+        # A double may be beyond the largest float: infinite to Spark, an error to a database.
+        return digits is not None or source == "float"
     if digits is None or room is None:
         return False
     if target in INTEGERS:
@@ -429,3 +432,11 @@ def aggregate(name: str, operands: Sequence[TotalValue]) -> TotalValue:
         fits = digits[0] + digits[1] + more <= MOST_DIGITS
         made = f"decimal({digits[0] + digits[1] + more},{digits[1] + behind})" if fits else ""
     return TotalValue(made, grouped=True, below=below)
+
+
+def never_fails(name: str, operands: Sequence[TotalValue]) -> bool:
+    """Whether an aggregate has a value for every group: no sum that has no room in its type."""
+    type_ = operands[0].type if operands else ""
+    if name in ("avg", "mean", "sum"):
+        return type_ in _FRACTIONS or (type_ in INTEGERS and name != "sum")
+    return name in ("count", "count_if") or name in _OF_ITS_ARGUMENT

@@ -478,6 +478,9 @@ ORACLES = [
     "SELECT (SELECT max({x}) FROM {fact} f WHERE f.k = p.k) FROM plain p WHERE p.k = p.v",
     "SELECT {x}, day FROM {fact} WHERE day IN (SELECT day FROM days WHERE number = 3) LIMIT 1000",
     "WITH c AS (SELECT *, {x} AS x FROM {fact}) SELECT a.x FROM c a JOIN c b ON a.k = b.id AND a.id = b.id",
+    # A sum for each value of `f.s`, which has no room for one that hidden rows have.
+    "SELECT id FROM {fact} f WHERE f.id < (SELECT sum(b) FROM "
+    "(SELECT 't' AS t, 9223372036854775807 AS b FROM plain) p WHERE p.t < f.s)",
 ]
 _MODES = {
     "compiled": (),
