@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from gateway.audit.chain import digest_of_lines, line, lines_of_body
 from gateway.audit.rows import COLUMNS, event_digest, json_object
 

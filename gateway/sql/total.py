@@ -331,7 +331,7 @@ class _FailureWalk:
             elif item.node == "UnresolvedAttribute":
                 columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
             else:
-                columns.append(_Column("", found.type))
+                columns.append(_TypedColumn("", found.type))
                 unnamed = True
         return _TypedColumns(tuple(columns), unnamed)
 

@@ -319,7 +319,9 @@ def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
         return FAILING
     before, behind = int(found[1]) - int(found[2]) + 1, max(0, min(int(found[2]), places))
     before = max(before, 1 - places)
-    return TotalValue(f"decimal({before + behind},{behind})") if before + behind <= MOST_CALCULATED else FAILING
+    if before + behind > MOST_CALCULATED:
+        return FAILING
+    return TotalValue(f"decimal({before + behind},{behind})")
 
 
 def _days(operands: Sequence[TotalValue]) -> TotalValue:
