@@ -122,7 +122,7 @@ async def test_a_record_that_nobody_touched_holds(place: Place) -> None:
     assert ran.rows_in == expected.events
     row = await place.connection.fetchrow("SELECT * FROM sluice.verification")
     assert (row["events"], row["gateways"], row["seals"], row["findings"]) == (expected.events, 2, 2, 0)
-    some = {"since": DAY + timedelta(hours=5), "until": DAY + timedelta(days=1, hours=3)}
+    some: dict[str, Any] = {"since": DAY + timedelta(hours=5), "until": DAY + timedelta(days=1, hours=3)}
     part = await verify(place.connection, key=KEY.public_key(), archive=Archive(place.lake / TABLE), **some)
     assert (await place.run(**some)).rows_in == part.events < expected.events
     assert (await place.run(since=NOW)).rows_in == 0
