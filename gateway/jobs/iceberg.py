@@ -8,6 +8,7 @@ the partition is of, so `settle` can tell what a killed run has committed here a
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +73,10 @@ class IcebergTable(LakeTable):
             .option(f"snapshot-property.{PARTITION}", partition)
             .overwrite(f.col(key) == f.lit(value))
         )
+
+    def committed(self, partition: str) -> None:
+        LakeTable.committed(self, partition)
+        shutil.rmtree(self.directory / STAGING / partition, ignore_errors=True)
 
     async def partitions(self) -> list[str]:
         spark = await self.start()

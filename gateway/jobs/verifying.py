@@ -192,6 +192,15 @@ class _Verifying:
         """Return the parts of each gateway's chain, in their order."""
         from pyspark.errors import PySparkException
 
+        try:
+            return self._walked(spark, chains, days)
+        except PySparkException as error:
+            first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise LedgerUnavailable(f"the archive cannot be read: {first}") from error
+
+    def _walked(
+        self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
+    ) -> dict[str, list[Walked]]:
         frame = self._events(spark, days)
         if self._bounded:
             from pyspark.sql import functions as f
@@ -201,12 +210,8 @@ class _Verifying:
                 f.col("first"), f.col("last")
             )
             frame = frame.join(f.broadcast(wanted), here, "left_semi")
-        try:
-            sealed = {one.gateway: one.sealed for one in chains}
-            rows = parts(frame, sealed, self._options.part_events).collect()
-        except PySparkException as error:
-            first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise LedgerUnavailable(f"the archive cannot be read: {first}") from error
+        sealed = {one.gateway: one.sealed for one in chains}
+        rows = parts(frame, sealed, self._options.part_events).collect()
         self._work.progress(f"{len(rows):,} parts of chains walked")
         found = sorted((from_json(row["walked"]) for row in rows), key=lambda one: (one.gateway, one.number))
         return {name: list(some) for name, some in groupby(found, key=lambda one: one.gateway)}

@@ -16,12 +16,14 @@ from gateway.reader.java_runtime import find_java
 from tests.jobs.records import DAY, day_of_events, fill
 
 ROOT = Path(__file__).resolve().parents[2]
-TELLS = b"import sys; print('events of', __file__, file=sys.stderr)\n"
+TELLS = "with open({!r}, 'a') as told: told.write(__file__ + '\\n')\n"
+"""What the wheel's module that workers need begins with."""
 
 
 async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> None:
     await fill(database, day_of_events(count=12))
-    wheel = await built(tmp_path / "dist")
+    places = tmp_path / "places"
+    wheel = await built(tmp_path / "dist", TELLS.format(str(places)))
     config = tmp_path / "gateway.yaml"
     (tmp_path / "dsn").write_text(database)
     config.write_text(
@@ -29,14 +31,15 @@ async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> No
     )
     with zipfile.ZipFile(wheel) as opened:
         script = Path(opened.extract("gateway/cli/submitted.py", tmp_path / "script"))
-    conf = ("--conf", "spark.driver.bindAddress=127.0.0.1")
+    conf = ("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.log.level=ERROR")
     submit = ("--master", "local[2]", *conf, "--py-files", str(wheel), str(script))
     told = await submitted(*submit, "archive", "--config", str(config))
     # The driver has files of it, and Python workers have it from Spark; neither is what is installed here.
-    places = {line.partition("events of ")[2] for line in told.splitlines() if line.startswith("events of ")}
-    assert any("/wheel/gateway/" in place for place in places), told
-    assert any("sluice.zip/gateway/" in place for place in places), told
-    assert not any(str(ROOT) in place for place in places), told
+    assert "20 written" in told, told
+    imported = set(places.read_text().split())
+    assert any("/wheel/gateway/" in place for place in imported), imported
+    assert any(".zip/gateway/" in place or ".whl/gateway/" in place for place in imported), imported
+    assert not any(str(ROOT) in place for place in imported), imported
     connection = await asyncpg.connect(database)
     try:
         day = await connection.fetchrow("SELECT day, events FROM sluice.archive_day")
@@ -55,7 +58,7 @@ def wheels(directory: Path) -> list[Path]:
     return list(directory.glob("*.whl"))
 
 
-async def built(directory: Path) -> Path:
+async def built(directory: Path, tells: str) -> Path:
     """Build the wheel, and have the module that workers need say where it is."""
     words = ("-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory))
     process = await asyncio.create_subprocess_exec(sys.executable, *words, cwd=ROOT)
@@ -66,8 +69,8 @@ async def built(directory: Path) -> Path:
         for name in of.namelist():
             text = of.read(name)
             if name == "gateway/jobs/events.py":
-                text = text.replace(b"\nimport time\n", b"\nimport time\n" + TELLS, 1)
-                assert TELLS in text
+                text = text.replace(b"\nimport time\n", b"\nimport time\n" + tells.encode(), 1)
+                assert tells.encode() in text
             to.writestr(name, text)
     return marked
 

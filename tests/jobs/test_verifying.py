@@ -5,6 +5,9 @@ One Spark for all: some 40 s of CPU.
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
@@ -13,6 +16,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
@@ -122,7 +126,7 @@ async def test_a_record_that_nobody_touched_holds(place: Place) -> None:
     assert ran.rows_in == expected.events
     row = await place.connection.fetchrow("SELECT * FROM sluice.verification")
     assert (row["events"], row["gateways"], row["seals"], row["findings"]) == (expected.events, 2, 2, 0)
-    some = {"since": DAY + timedelta(hours=5), "until": DAY + timedelta(days=1, hours=3)}
+    some: dict[str, Any] = {"since": DAY + timedelta(hours=5), "until": DAY + timedelta(days=1, hours=3)}
     part = await verify(place.connection, key=KEY.public_key(), archive=Archive(place.lake / TABLE), **some)
     assert (await place.run(**some)).rows_in == part.events < expected.events
     assert (await place.run(since=NOW)).rows_in == 0
@@ -245,6 +249,30 @@ async def test_days_that_nobody_archived_and_days_that_are_gone_are_found(place:
     found = await place.found()
     assert ("added", "`day=2026-12-24` of the archive, which no run has put there") in found
     assert ("missing", f"`day={SECOND}` of the archive") in found
+
+
+async def test_the_command_tells_it_as_without_spark(place: Place, tmp_path: Path) -> None:
+    await free(place.connection)
+    await place.connection.execute(
+        "UPDATE sluice.audit_event SET user_name = 'eve' WHERE (gateway, chain_position) = ($1, 2 + ("
+        "SELECT min(chain_position) FROM sluice.audit_event WHERE gateway = $1 AND time >= $2))",
+        *(GATE, DAY + timedelta(days=2)),
+    )
+    (tmp_path / "dsn").write_text(place.dsn)
+    config = tmp_path / "gateway.yaml"
+    jobs = {"directory": str(place.lake), "master": "local[1]", "shuffle_partitions": 1}
+    config.write_text(yaml.safe_dump({"ledger": {"dsn": {"file": "dsn"}}, "jobs": jobs}))
+    told = []
+    for more in ((), ("--on", "spark")):
+        words = ("-m", "gateway", "audit", "verify", "--json", "-c", str(config), *more)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 1
+        told.append(json.loads(out))
+    assert told[0] == told[1]
+    assert [one["kind"] for one in told[0]["findings"]] == ["changed"]
 
 
 async def test_a_killed_run_leaves_nothing_and_the_archive_waits_for_the_next(place: Place) -> None:

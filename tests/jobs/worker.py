@@ -19,6 +19,7 @@ from typing import Any
 import asyncpg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pyspark.errors import PySparkException
 
 from gateway.app.classifying import classifiers
 from gateway.catalog.static import StaticCatalog
@@ -141,9 +142,12 @@ def _as_clients_leave_it() -> None:
 def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
     lines: list[str] = []
     job: Job = made(chosen)
-    done = asyncio.run(
-        run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
-    )
+    work = run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
+    try:
+        done = asyncio.run(work)
+    except PySparkException as error:
+        # One of Spark's cannot be sent.
+        raise RuntimeError(str(error)) from None
     return Ran(done.outcome.rows_in, done.outcome.rows_out, tuple(lines), done.application)
 
 
