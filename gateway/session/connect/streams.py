@@ -21,18 +21,18 @@ from gateway.session.connect.answers import (
 )
 from gateway.session.connect.asking import has_run
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Scrubbing, scrub_response
+from gateway.session.connect.errors import Redaction, redact_response
 from gateway.session.connect.farewells import Farewells
-from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
-from gateway.session.connect.operation import ConnectOperation, KeptAnswer
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
 from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.window import Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.ports import Envelope, PlanBackend, RpcError
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -55,7 +55,7 @@ WENT_AWAY = "the client went away"
 class Streams:
     """Every stream of responses, one upstream message at a time."""
 
-    def __init__(self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings) -> None:
+    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
         self._endings = endings
         self._backend = backend
         self._verdicts = dependencies.verdicts
@@ -70,8 +70,8 @@ class Streams:
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
         """Return the responses of a new execution."""
-        if operation.kept is not None:
-            return self._serve(operation, operation.kept, "")
+        if operation.buffer is not None:
+            return self._serve(operation, operation.buffer, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
     def again(
@@ -80,8 +80,8 @@ class Streams:
         """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
-        if operation.kept is not None:
-            return self._serve(operation, operation.kept, last_response_id)
+        if operation.buffer is not None:
+            return self._serve(operation, operation.buffer, last_response_id)
         session = operation.session
         request = connect_calls.reattach(
             session.key,
@@ -96,8 +96,8 @@ class Streams:
 
     async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Pass responses on as they are, reading the next one when this one was taken."""
-        reading = _Reading(operation, self._clock)
-        scrubbing = self._endings.scrubbing(operation)
+        reading = _Reader(operation, self._clock)
+        redaction = self._endings.redaction(operation)
         try:
             key = *operation.session.key, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
@@ -107,7 +107,7 @@ class Streams:
                     await self._note(operation, seen, data)
                     operation.last_response_id = seen.response_id
                     window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, scrubbing)
+                    yield _shown(seen, data, redaction)
                     if operation.reattachable:
                         await window.room()
                     reading.check()
@@ -115,7 +115,7 @@ class Streams:
                 await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
             if ends_stream_only(fault) or not reading.current:
-                raise self._endings.scrubbed(operation.session, fault, scrubbing) from None
+                raise self._endings.redacted(operation.session, fault, redaction) from None
             raise await self._endings.failed(operation, fault) from None
         except SluiceError as fault:
             if not isinstance(fault, BackendUnavailable):
@@ -131,12 +131,12 @@ class Streams:
             if operation.reattachable:
                 self._farewells.begin(operation)
             else:
-                self._endings.forget(operation)
+                self._endings.deregister(operation)
                 await self._endings.stop(operation, WENT_AWAY)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
-        if seen.case == peeked.SQL_COMMAND_RESULT and operation.kept is None:
+        if seen.case == peeked.SQL_COMMAND_RESULT and operation.buffer is None:
             # Spark's echo of a plan goes nowhere that it was not expected.
             raise StatementFailed(
                 "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
@@ -168,7 +168,7 @@ class Streams:
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.startswith("relation:"):
-                session.keep_relation(
+                session.cache_relation(
                     handle,
                     operation.cleared,
                     operation.policies_version,
@@ -177,8 +177,8 @@ class Streams:
                 )
                 if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
-                if session.kept_bytes > self._limits.kept_plan_bytes:
-                    session.forget_origin(handle)
+                if session.cached_plan_bytes > self._limits.kept_plan_bytes:
+                    session.drop_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
                 session.add_query(handle, free=started and operation.plain)
@@ -187,7 +187,7 @@ class Streams:
 
     async def drive(self, operation: ConnectOperation, envelope: Envelope) -> None:
         """Work off an operation whose answer is held: to its end, whether or not a client waits for it."""
-        kept = operation.kept or KeptAnswer()
+        kept = operation.buffer or BufferedAnswer()
         fault: Exception | None = None
         try:
             await self._fill(operation, kept, envelope)
@@ -209,13 +209,13 @@ class Streams:
         finally:
             kept.finish(fault)
             if operation.released:
-                self._endings.forget(operation)
+                self._endings.deregister(operation)
 
-    async def _fill(self, operation: ConnectOperation, kept: KeptAnswer, envelope: Envelope) -> None:
+    async def _fill(self, operation: ConnectOperation, kept: BufferedAnswer, envelope: Envelope) -> None:
         cleared, session = operation.cleared, operation.session
         visible = self._verdicts.visible_to(session.principal, session.client)
         whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
-        scrubbing = self._endings.scrubbing(operation)
+        redaction = self._endings.redaction(operation)
         held: list[Response] = []
         size = 0
         async with closing(self._backend.execute(cleared, envelope)) as source:
@@ -224,7 +224,7 @@ class Streams:
                 if names_are_known(seen):
                     operation.looked_up()
                 size += len(data)
-                if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
+                if size + session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
                     raise LimitExceeded("the answer is too large for the gateway to hold it")
                 if whole:
                     held.append(read_response(data))
@@ -238,13 +238,13 @@ class Streams:
                     data = patch_sql_result(
                         cleared.answer, cleared.echo, response, visible, told, max_rows=most
                     )
-                kept.add(seen.response_id, _shown(seen, data, scrubbing))
+                kept.add(seen.response_id, _shown(seen, data, redaction))
         if whole:
             rows = self._limits.answer_rows
             for data in filter_responses(cleared.answer, held, visible, max_rows=rows):
                 seen = look_at(data)
                 await self._note(operation, seen, data)
-                kept.add(seen.response_id, _shown(seen, data, scrubbing))
+                kept.add(seen.response_id, _shown(seen, data, redaction))
         await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
@@ -262,10 +262,10 @@ class Streams:
         return StatementFailed(message, "0A000", 0, operation.statement_id)
 
     async def _serve(
-        self, operation: ConnectOperation, kept: KeptAnswer, last_response_id: str
+        self, operation: ConnectOperation, kept: BufferedAnswer, last_response_id: str
     ) -> AsyncIterator[bytes]:
         """Give out what is held, as it comes."""
-        reading = _Reading(operation, self._clock)
+        reading = _Reader(operation, self._clock)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.stream_s if operation.reattachable else None
         try:
@@ -292,7 +292,7 @@ class Streams:
             if not operation.reattachable:
                 await self._let_go(operation)
 
-    async def _require_current(self, operation: ConnectOperation, kept: KeptAnswer) -> None:
+    async def _require_current(self, operation: ConnectOperation, kept: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
         try:
             await self._open.require(operation, operation.session.client, filtered=filtered)
@@ -310,7 +310,7 @@ class Streams:
         operation.released = True
         if operation.changes_names and not operation.ended.is_set():
             return
-        self._endings.forget(operation)
+        self._endings.deregister(operation)
         await self._endings.stop(operation, reason)
 
     # -- of another run ----------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class Streams:
             raise ended(operation_id)
         rows = size = 0
         complete = False
-        scrubbing = self._endings.strictest
+        redaction = self._endings.strictest
         source = self._backend.reattach(request)
         try:
             async with closing(source), self.windows.over((*key, operation_id)) as window:
@@ -347,14 +347,14 @@ class Streams:
                     size += len(data)
                     complete = complete or seen.case == peeked.RESULT_COMPLETE
                     window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, scrubbing)
+                    yield _shown(seen, data, redaction)
                     await window.room()
         except RpcError as fault:
             if ends_operation(fault) and await has_run(self._backend, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
                 fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
-            raise self._endings.scrubbed(session, fault, scrubbing) from None
+            raise self._endings.redacted(session, fault, redaction) from None
         finally:
             if size:
                 await self._endings.surely(
@@ -371,7 +371,7 @@ class Streams:
                 )
 
 
-class _Reading:
+class _Reader:
     """One client's reading of an operation, from its first response to its going."""
 
     def __init__(self, operation: ConnectOperation, clock: Callable[[], float]) -> None:
@@ -406,8 +406,8 @@ class _Reading:
             self._operation.session.require_open()
 
 
-def _shown(seen: ResponsePeek, data: bytes, scrubbing: Scrubbing) -> bytes:
+def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _TELLING or (scrubbing.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return scrub_response(data, scrubbing)
+    if seen.case in _TELLING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+        return redact_response(data, redaction)
     return data
