@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -254,18 +254,17 @@ class NameResolution:
         """Return the temporary views that may read the view `name`, through others too, in order.
 
         `by_name`: only those in which Spark will look the name up again."""
-        found: set[str] = set()
-        wanted = [name.lower()]
-        while wanted:
-            mentioned = wanted.pop()
-            for folded, view in self.views.items():
-                if folded in found or folded == name.lower():
-                    continue
-                if self._was_made_from(view, mentioned) if view.inlined else view.may_read(mentioned):
-                    if view.inlined and by_name:
-                        continue
-                    found.add(folded)
-                    wanted.append(folded)
+
+        def readers(read: str) -> Iterator[str]:
+            for reader, view in self.views.items():
+                if not view.inlined:
+                    reads = view.may_read(read)
+                else:
+                    reads = not by_name and self._was_made_from(view, read)
+                if reads:
+                    yield reader
+
+        found = _reached(name.lower(), readers)
         return [view for folded, view in self.views.items() if folded in found]
 
     def can_be_made_again(self, view: TempView) -> bool:
@@ -379,17 +378,13 @@ class NameResolution:
 
     def _read_by(self, view: TempView) -> set[str]:
         """Return the names of the views that a view reads, through others too."""
-        found: set[str] = set()
-        pending = [view]
-        while pending:
-            reader = pending.pop()
-            if reader.inlined:
-                continue  # its basis has what it was made from
-            for name, other in self.views.items():
-                if name not in found and other is not view and other is not reader and reader.may_read(name):
-                    found.add(name)
-                    pending.append(other)
-        return found
+
+        def read(reader: str) -> Iterator[str]:
+            # Of an inlined one the basis has what it was made from.
+            if not (view := self.views[reader]).inlined:
+                yield from (name for name in self.views if name != reader and view.may_read(name))
+
+        return _reached(view.name.lower(), read)
 
     def _was_made_from(self, view: TempView, name: str) -> bool:
         """Whether an inlined view has in it what the temporary view `name` (lower case) is now."""
@@ -471,6 +466,16 @@ class Session(NameResolution):
     def busy(self) -> bool:
         """Whether a statement is being judged or may still be running."""
         return self.lock.locked() or any(operation.running for operation in self.operations.values())
+
+
+def _reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return the names that one leads to, step by step, without itself."""
+    found, pending = set[str](), [start]
+    while pending:
+        new = {name for name in step(pending.pop()) if name != start} - found
+        found |= new
+        pending += new
+    return found
 
 
 def judged_of(cleared: Cleared) -> JudgedStatement:

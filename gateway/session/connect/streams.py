@@ -13,7 +13,6 @@ from gateway.model.statement import AnswerFilter, Client
 from gateway.session import audit_records
 from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import (
-    Response,
     filter_responses,
     patch_sql_result,
     read_response,
@@ -211,44 +210,55 @@ class Streams:
             if operation.released:
                 self._endings.deregister(operation)
 
-    async def _fill(self, operation: ConnectOperation, kept: BufferedAnswer, envelope: Envelope) -> None:
-        cleared, session = operation.cleared, operation.session
-        visible = self._verdicts.visible_to(session.principal, session.client)
-        whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
+    async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
         redaction = self._endings.redaction(operation)
-        held: list[Response] = []
-        size = 0
-        async with closing(self._backend.execute(cleared, envelope)) as source:
-            async for data in source:
-                seen = look_at(data)
-                if names_are_known(seen):
-                    operation.looked_up()
-                size += len(data)
-                if size + session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
-                    raise LimitExceeded("the answer is too large for the gateway to hold it")
-                if whole:
-                    held.append(read_response(data))
-                    continue
-                await self._note(operation, seen, data)
-                if cleared.echo:
-                    response = read_response(data)
-                    most = self._limits.answer_rows
-                    listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
-                    told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
-                    data = patch_sql_result(
-                        cleared.answer, cleared.echo, response, visible, told, max_rows=most
-                    )
-                kept.add(seen.response_id, _shown(seen, data, redaction))
-        if whole:
-            rows = self._limits.answer_rows
-            for data in filter_responses(cleared.answer, held, visible, max_rows=rows):
-                seen = look_at(data)
-                await self._note(operation, seen, data)
-                kept.add(seen.response_id, _shown(seen, data, redaction))
+        async with closing(self._backend.execute(operation.cleared, envelope)) as source:
+            async for seen, data in self._changed(operation, self._bounded(operation, source)):
+                buffer.add(seen.response_id, _shown(seen, data, redaction))
         await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
-            kept.add(*self._result_complete(operation))
+            buffer.add(*self._result_complete(operation))
+
+    async def _bounded(
+        self, operation: ConnectOperation, source: AsyncIterator[bytes]
+    ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
+        """Yield what comes, as long as it may be buffered."""
+        size = 0
+        async for data in source:
+            seen = look_at(data)
+            if names_are_known(seen):
+                operation.looked_up()
+            size += len(data)
+            if size + operation.session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
+                raise LimitExceeded("the answer is too large for the gateway to hold it")
+            yield seen, data
+
+    async def _changed(
+        self, operation: ConnectOperation, source: AsyncIterator[tuple[ResponsePeek, bytes]]
+    ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
+        """Yield responses as the client may see them: a list when all of it has come, all else one by one."""
+        cleared, session, most = operation.cleared, operation.session, self._limits.answer_rows
+        visible = self._verdicts.visible_to(session.principal, session.client)
+        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
+            whole = [read_response(data) async for _, data in source]
+            for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
+                seen = look_at(data)
+                await self._note(operation, seen, data)
+                yield seen, data
+            return
+        async for seen, data in source:
+            await self._note(operation, seen, data)
+            if not cleared.echo:
+                yield seen, data
+                continue
+            response = read_response(data)
+            listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
+            told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
+            yield (
+                seen,
+                patch_sql_result(cleared.answer, cleared.echo, response, visible, told, max_rows=most),
+            )
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
         session, response_id = operation.session, new_uuid()
