@@ -119,10 +119,10 @@ class ThriftService:
         caller.unknown_handles = 0
         return reply
 
-    async def vanished(self, caller: Caller) -> None:
+    async def disconnected(self, caller: Caller) -> None:
         """Close what the connection leaves behind."""
         handles, caller.sessions = tuple(caller.sessions), set()
-        await self._sessions.vanished(handles)
+        await self._sessions.disconnected(handles)
 
     # -- sessions ----------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""What keeps names meaning what they were judged to mean, whichever door a session came through.
+"""What keeps names meaning what they were judged to mean, whichever endpoint a session came through.
 
-A door says how it waits for one of its operations, how it judges and how it runs a statement of its own; the
-order of things, and what becomes of the names, is decided here.
+An endpoint says how it waits for one of its operations, how it judges and how it runs a statement of its own;
+the order of things, and what becomes of the names, is decided here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.locks import NO_HOLD, CatalogLocks, Hold, LockRequest
+from gateway.session.locks import NO_LOCKS, CatalogLocks, HeldLocks, LockRequest
 from gateway.session.operation import changes_names
-from gateway.session.session import CachedRelation, Judged, NamesInForce, TempView
+from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
 from gateway.session.view_rules import (
     as_made,
     refused,
@@ -47,9 +47,9 @@ Judging = Callable[[Statement], Awaitable[Verdict]]
 
 
 async def settle_pending(
-    ended: Awaitable[None], *, timeout_s: float, lose: Callable[[str], Awaitable[None]]
+    ended: Awaitable[None], *, timeout_s: float, abort: Callable[[str], Awaitable[None]]
 ) -> None:
-    """Wait for the statement before this one, if it changes names or tables; `lose` the session otherwise.
+    """Wait for the statement before this one, if it changes names or tables; `abort` the session otherwise.
 
     INVARIANT (effect barrier): nothing is judged while a statement that changes names is pending, because it
     would be judged in a context that Spark is just leaving.
@@ -58,7 +58,7 @@ async def settle_pending(
         async with asyncio.timeout(timeout_s):
             await ended
     except TimeoutError:
-        await lose("a statement that changes names did not end in time")
+        await abort("a statement that changes names did not end in time")
 
 
 async def let_others_end(ended: Iterable[Awaitable[None]], *, timeout_s: float) -> None:
@@ -113,12 +113,12 @@ async def while_views_stay(
 
 
 async def judge_and_bind(
-    session: NamesInForce,
+    session: NameResolution,
     dependencies: Dependencies,
     *,
     judge: Callable[[], Awaitable[Verdict]],
     let_others_end: Callable[[], Awaitable[None]],
-) -> tuple[Verdict, Hold]:
+) -> tuple[Verdict, HeldLocks]:
     """Judge a statement and hold the names that it was judged by. Raises ViewsMoved and LimitExceeded."""
     verdict = await judge()
     if isinstance(verdict, Cleared) and changes_names(verdict.effects):
@@ -136,14 +136,14 @@ async def judge_and_bind(
 
 
 async def bind(
-    session: NamesInForce,
+    session: NameResolution,
     verdict: Verdict,
     locks: CatalogLocks,
     *,
     judge: Callable[[], Awaitable[Verdict]],
     version: Callable[[], int],
     wait_s: float,
-) -> tuple[Verdict, Hold]:
+) -> tuple[Verdict, HeldLocks]:
     """Hold the names that a statement was judged by, and judge it again if they have changed meanwhile.
 
     `judge` judges the statement anew, `version` is the catalog's, `wait_s` is for how long others may be
@@ -157,7 +157,7 @@ async def bind(
         request = LockRequest.of(verdict, session.judged_by(verdict))
         hold = await locks.acquire(request, until=until)
         if hold is None:
-            return _busy(verdict, request), NO_HOLD
+            return _busy(verdict, request), NO_LOCKS
         bound = False
         try:
             if hold.waited and verdict.temp_views_read:
@@ -166,21 +166,21 @@ async def bind(
                 # Now that nobody changes them, and by the policies of now.
                 verdict = await judge()
                 if isinstance(verdict, Refused):
-                    return verdict, NO_HOLD
+                    return verdict, NO_LOCKS
                 request = LockRequest.of(verdict, session.judged_by(verdict))
                 if not (hold.request.covers(request) and _is_current(session, verdict, request, version())):
                     if asyncio.get_running_loop().time() >= until:
-                        return _busy(verdict, request), NO_HOLD
+                        return _busy(verdict, request), NO_LOCKS
                     continue
             bound = True
             return verdict, hold
         finally:
             if not bound:
                 hold.end()
-    return verdict, NO_HOLD
+    return verdict, NO_LOCKS
 
 
-def _is_current(session: NamesInForce, verdict: Cleared, request: LockRequest, version: int) -> bool:
+def _is_current(session: NameResolution, verdict: Cleared, request: LockRequest, version: int) -> bool:
     """Whether nothing that the statement was judged by has changed since. Raises ViewsMoved."""
     if not (request.shared or request.exclusive):
         return True
@@ -214,7 +214,7 @@ def overtaken(statement_id: str) -> StatementFailed:
 
 
 def settle(
-    session: NamesInForce,
+    session: NameResolution,
     cleared: Cleared,
     policies_version: int,
     *,
@@ -239,7 +239,7 @@ def settle(
 
 
 async def look_again(
-    session: NamesInForce,
+    session: NameResolution,
     statement: Statement,
     *,
     judge: Judging,
@@ -284,7 +284,7 @@ async def record_definer(
 
 
 async def reset_settings(
-    session: NamesInForce,
+    session: NameResolution,
     statement: Statement,
     verdict: Verdict,
     run: Callable[[Statement], Awaitable[None]],
@@ -313,7 +313,7 @@ def _purpose(statement: Statement) -> str:
 
 
 async def renew_views(
-    session: NamesInForce,
+    session: NameResolution,
     version: int,
     *,
     catalog_version: int,
@@ -336,7 +336,7 @@ async def renew_views(
 
 
 async def _renew(
-    session: NamesInForce,
+    session: NameResolution,
     view: TempView,
     version: int,
     judge: Judging,
@@ -375,7 +375,7 @@ async def still_right(relation: CachedRelation, version: int, judge: Judging) ->
     return await all_same(relation.basis, judge)
 
 
-async def all_same(basis: tuple[Judged, ...], judge: Judging) -> bool:
+async def all_same(basis: tuple[JudgedStatement, ...], judge: Judging) -> bool:
     """Whether judging gives again what Spark was handed, for each of the statements."""
     for judged in basis:
         if not judged.same(await judge(judged.statement)):

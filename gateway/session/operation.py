@@ -21,7 +21,7 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.session.identifiers import Handle
-from gateway.session.locks import NO_HOLD
+from gateway.session.locks import NO_LOCKS
 from gateway.session.ports import BackendOperation
 from gateway.session.slots import Slot
 from gateway.session.states import Event, Life, State
@@ -122,7 +122,7 @@ class LocalRows:
 LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
-class Operation:
+class ThriftOperation:
     """What the gateway knows of a running or finished operation. Only the service changes it.
 
     INVARIANT (one closing event): `completed` goes from False to True once for each statement id, and only
@@ -178,7 +178,7 @@ class Operation:
         self.answer: LocalRows | None = None
         self.error: SluiceError | None = None
         self.has_result_set = True
-        self.hold = NO_HOLD
+        self.hold = NO_LOCKS
         """The names of the catalog that it needs as they are, or changes."""
         self.life = Life()
         self.sparks_state = RUNNING
@@ -256,15 +256,19 @@ class Operation:
         return self.upstream.id if self.upstream is not None else ""
 
     @property
-    def obliged(self) -> bool:
+    def has_obligations(self) -> bool:
         """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
-        return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)
+        return self.cleared is not None and (
+            bool(self.cleared.obligations) or self.session.views_have_obligations
+        )
 
     @property
     def plain(self) -> bool:
         """Whether all that Spark says of an error may be told, with the plan and the stack."""
         cleared = self.cleared
-        return cleared is not None and cleared.plain and not (self.obliged or self.session.views_guarded)
+        return (
+            cleared is not None and cleared.plain and not (self.has_obligations or self.session.views_guarded)
+        )
 
 
 def changes_names(effects: Sequence[SessionEffect]) -> bool:

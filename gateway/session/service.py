@@ -23,7 +23,7 @@ from gateway.session.execution import Execution, require_open
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
-from gateway.session.operation import Batch, Operation
+from gateway.session.operation import Batch, ThriftOperation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
 from gateway.session.registry import Registry
 from gateway.session.results import Results
@@ -48,7 +48,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class OperationReport:
     """How an operation stands; `error` is what the client may read of its failure."""
 
     state: int
@@ -67,11 +67,11 @@ class Sessions:
         self._backend = backend
         self._clock = dependencies.clock
         self._verdicts = dependencies.verdicts
-        self._execution = Execution(dependencies, lose=self._close)
+        self._execution = Execution(dependencies, abort=self._close)
         self._results = Results(self._execution, dependencies)
         self._metadata = MetadataCalls(self._results, dependencies)
         self._registry = Registry[bytes, Session](dependencies, closing="close")
-        self._operations: dict[bytes, Operation] = {}
+        self._operations: dict[bytes, ThriftOperation] = {}
         self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
         self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
 
@@ -132,7 +132,7 @@ class Sessions:
         session = await self._session(principal, handle)
         await self._close(session, "the session was closed by the client")
 
-    async def vanished(self, handles: Sequence[Handle]) -> None:
+    async def disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
         await self._close_all(found, "the client went away")
@@ -162,7 +162,7 @@ class Sessions:
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):
             return
-        known: list[Operation] = []
+        known: list[ThriftOperation] = []
         for operation in session.operations.values():
             if operation.upstream is None and operation.answer is None and not operation.queued:
                 # Spark is taking it at this moment; whoever handed it over ends it.
@@ -195,12 +195,14 @@ class Sessions:
 
     async def status(
         self, principal: Principal, handle: Handle, kind: int = 0, *, progress: bool = False
-    ) -> Report:
+    ) -> OperationReport:
         """Say how an operation stands; waits as long as Spark's long poll while it runs."""
         operation = await self._operation(principal, handle, kind)
         if not operation.terminal:
             await self._execution.poll(operation, progress)
-        return Report(state=operation.state, has_result_set=operation.has_result_set, error=operation.error)
+        return OperationReport(
+            state=operation.state, has_result_set=operation.has_result_set, error=operation.error
+        )
 
     async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:
         """Return the result's schema: Spark's TTableSchema, or a tuple of ResultColumn for metadata."""
@@ -249,7 +251,7 @@ class Sessions:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; close some of them first"
             )
-        operation = Operation(session, new_handle(), new_event_id(), kind, time.monotonic())
+        operation = ThriftOperation(session, new_handle(), new_event_id(), kind, time.monotonic())
         await self.recorder.metadata_decided(call, patterns.written(types), operation, session.client)
         operation.policies_version = self._verdicts.policies_version
         try:
@@ -276,7 +278,7 @@ class Sessions:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    async def _end(self, operation: Operation, reason: str, *, with_session: bool = False) -> None:
+    async def _end(self, operation: ThriftOperation, reason: str, *, with_session: bool = False) -> None:
         self._operations.pop(operation.handle.guid, None)
         await self._execution.abandon(operation, reason, with_session=with_session)
 
@@ -289,7 +291,7 @@ class Sessions:
             await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
         raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{handle}]")
 
-    async def _operation(self, principal: Principal, handle: Handle, kind: int) -> Operation:
+    async def _operation(self, principal: Principal, handle: Handle, kind: int) -> ThriftOperation:
         operation = self._operations.get(handle.guid)
         if operation is not None and hmac.compare_digest(operation.handle.secret, handle.secret):
             session = operation.session
@@ -304,7 +306,7 @@ class Sessions:
         )
 
 
-def _opened(operation: Operation) -> Opened:
+def _opened(operation: ThriftOperation) -> Opened:
     return Opened(handle=operation.handle, kind=operation.kind, has_result_set=operation.has_result_set)
 
 

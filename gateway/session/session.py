@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -30,7 +30,7 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.identifiers import Handle
-from gateway.session.operation import Operation
+from gateway.session.operation import ThriftOperation
 from gateway.session.ports import BackendSession
 from gateway.session.slots import Slot
 
@@ -45,7 +45,7 @@ _REGISTERED = ("function:", "table_function:", "data_source:", PERSISTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedStatement:
     """A statement that Spark has worked off, and what it was given: judged again, it must give the same."""
 
     statement: Statement
@@ -67,7 +67,7 @@ class Judged:
         return len(self.forwarded_plan) + (len(plan.message) if plan is not None else 0)
 
 
-Basis = tuple[Judged, ...] | None
+Basis = tuple[JudgedStatement, ...] | None
 """What something in Spark's session was computed from; None when that is no longer known."""
 
 
@@ -78,7 +78,7 @@ class TempView:
     name: str
     text: str
     """The user's statement, as it was sent; of a plan its rendering and the SQL in it."""
-    made: Judged
+    made: JudgedStatement
     policies_version: int
     reads: frozenset[str] = frozenset()
     """Temporary views that it is known to read, lower case."""
@@ -104,7 +104,7 @@ class TempView:
 
     def may_read(self, name: str) -> bool:
         """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
-        return name in self.reads or _mentions(self.text, name, self.words)
+        return name in self.reads or _references(self.text, name, self.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +117,17 @@ class CachedRelation:
     """The statement that computed it, as the record knows it."""
 
 
-class Kept(NamedTuple):
+class SavedNames(NamedTuple):
     """What names mean in a session, as far as forwarding a statement may change it."""
 
     context: SessionContext
     views: dict[str, TempView]
     ended_views: set[str]
-    views_obliged: bool
+    views_have_obligations: bool
 
 
-class NamesInForce:
-    """What names and ids mean in a session of Spark, through whichever door it was opened.
+class NameResolution:
+    """What names and ids mean in a session of Spark, through whichever endpoint it was opened.
 
     INVARIANT (names are judged as Spark will resolve them): `context` is what Spark's session holds for
     certain. A view enters it only after the gateway has seen its statement FINISHED, and leaves it as soon as
@@ -145,17 +145,17 @@ class NamesInForce:
         self.views_version = -1
         """Version of the catalog at which the temporary views were judged last."""
         self.relations: dict[str, CachedRelation] = {}
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
         self.given_settings: set[str] = set()
         """Keys of the settings that the session was given, and may have otherwise than Spark itself does."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
-        self.kept_tables: dict[TableName, Table | None] = {}
+        self.known_tables: dict[TableName, Table | None] = {}
         """What statements were judged by, folded, as it was then: Spark's session may know it so. None: it
         was not there."""
-        self.views_obliged = False
+        self.views_have_obligations = False
         """Whether Spark was ever sent a temporary view, or a checkpoint to compute later, that carries row
         filters or masks. It stays true: rows of a statement can still be computed when what it read is long
         dropped."""
@@ -163,7 +163,7 @@ class NamesInForce:
         """The same of one over anything whose plan the user may not see, such as hidden columns."""
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_plan_bytes(self) -> int:
         """Bytes of plans that are kept, to judge them again."""
         kept = [view.made for view in self.views.values()]
         for basis in (*(v.basis for v in self.views.values()), *(r.basis for r in self.relations.values())):
@@ -179,8 +179,8 @@ class NamesInForce:
     def _changed_tables(self, cleared: Cleared) -> list[TableName]:
         now = {table.name.folded(): table for table in cleared.tables}
         changed = []
-        for name in cleared.names & self.kept_tables.keys():
-            then = self.kept_tables[name], now.get(name)
+        for name in cleared.names & self.known_tables.keys():
+            then = self.known_tables[name], now.get(name)
             if then[0] != then[1] and any(table is not None and kept_by_sessions(table) for table in then):
                 changed.append(name)
         return sorted(changed, key=str)
@@ -188,19 +188,19 @@ class NamesInForce:
     def judged(self, cleared: Cleared) -> None:
         """Note what Spark's session may know from now on, having looked at what was stale."""
         now = {table.name.folded(): table for table in cleared.tables}
-        self.kept_tables.update((name, now.get(name)) for name in cleared.names)
+        self.known_tables.update((name, now.get(name)) for name in cleared.names)
 
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
 
-    def names_in_force(self) -> Kept:
+    def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
-        return Kept(self.context, dict(self.views), set(self.ended_views), self.views_obliged)
+        return SavedNames(self.context, dict(self.views), set(self.ended_views), self.views_have_obligations)
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: SavedNames) -> None:
         """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
-        self.context, self.views, self.ended_views, self.views_obliged = kept
+        self.context, self.views, self.ended_views, self.views_have_obligations = kept
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
@@ -208,13 +208,13 @@ class NamesInForce:
             if isinstance(effect, CreateTempView):
                 self.computed_later(cleared)
             if isinstance(effect, DropTempView):
-                self._forget(effect.name)
+                self._remove_view(effect.name)
                 self.ended_views.discard(effect.name.lower())
 
     def computed_later(self, cleared: Cleared) -> None:
         """Note that other statements may compute what a statement reads, and fail as it would."""
         if cleared.obligations:
-            self.views_obliged = True
+            self.views_have_obligations = True
         if not cleared.plain:
             self.views_guarded = True
 
@@ -225,7 +225,7 @@ class NamesInForce:
                 case UseNamespace():
                     self.context = _used(self.context, effect)
                 case CreateTempView():
-                    self._remember(effect, cleared, policies_version, statement_id)
+                    self._add_view(effect, cleared, policies_version, statement_id)
                 case RegisterCode():
                     self.add_handle(effect.handle)
                 case PersistFrame():
@@ -254,18 +254,17 @@ class NamesInForce:
         """Return the temporary views that may read the view `name`, through others too, in order.
 
         `by_name`: only those in which Spark will look the name up again."""
-        found: set[str] = set()
-        wanted = [name.lower()]
-        while wanted:
-            mentioned = wanted.pop()
-            for folded, view in self.views.items():
-                if folded in found or folded == name.lower():
-                    continue
-                if self._was_made_from(view, mentioned) if view.inlined else view.may_read(mentioned):
-                    if view.inlined and by_name:
-                        continue
-                    found.add(folded)
-                    wanted.append(folded)
+
+        def readers(read: str) -> Iterator[str]:
+            for reader, view in self.views.items():
+                if not view.inlined:
+                    reads = view.may_read(read)
+                else:
+                    reads = not by_name and self._was_made_from(view, read)
+                if reads:
+                    yield reader
+
+        found = _reached(name.lower(), readers)
         return [view for folded, view in self.views.items() if folded in found]
 
     def can_be_made_again(self, view: TempView) -> bool:
@@ -279,7 +278,7 @@ class NamesInForce:
 
     def end_view(self, name: str) -> None:
         """Take out a view whose policies changed; its name does not silently become a table's."""
-        self._forget(name)
+        self._remove_view(name)
         self.ended_views.add(name.lower())
 
     def view_still_right(self, view: TempView, policies_version: int) -> None:
@@ -297,7 +296,7 @@ class NamesInForce:
                 return name
         return None
 
-    def keep_relation(
+    def cache_relation(
         self, handle: str, cleared: Cleared, policies_version: int, statement_id: str, *, most: int
     ) -> None:
         """Remember a relation that Spark has computed from a cleared plan and keeps under an id.
@@ -315,7 +314,7 @@ class NamesInForce:
         )
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
-    def forget_origin(self, handle: str) -> None:
+    def drop_origin(self, handle: str) -> None:
         """Keep a relation only as long as the policies stay as they are."""
         self.relations[handle] = replace(self.relations[handle], basis=None)
 
@@ -328,13 +327,13 @@ class NamesInForce:
         self.relations.pop(handle, None)
         self.context = replace(self.context, handles=self.context.handles - {handle})
 
-    def copy_names(self, other: NamesInForce) -> None:
+    def copy_names(self, other: NameResolution) -> None:
         """Begin with what names mean in another session: Spark has cloned it."""
         registered = frozenset(h for h in other.context.handles if h.startswith(_REGISTERED))
         self.context = replace(other.context, handles=registered)
         self.views = dict(other.views)
         self.ended_views = set(other.ended_views)
-        self.views_obliged = other.views_obliged
+        self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
@@ -355,7 +354,7 @@ class NamesInForce:
 
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
-        found: dict[int, Judged] = {}
+        found: dict[int, JudgedStatement] = {}
         for basis in self._bases_of(cleared):
             if basis is None:
                 return None
@@ -379,24 +378,20 @@ class NamesInForce:
 
     def _read_by(self, view: TempView) -> set[str]:
         """Return the names of the views that a view reads, through others too."""
-        found: set[str] = set()
-        pending = [view]
-        while pending:
-            reader = pending.pop()
-            if reader.inlined:
-                continue  # its basis has what it was made from
-            for name, other in self.views.items():
-                if name not in found and other is not view and other is not reader and reader.may_read(name):
-                    found.add(name)
-                    pending.append(other)
-        return found
+
+        def read(reader: str) -> Iterator[str]:
+            # Of an inlined one the basis has what it was made from.
+            if not (view := self.views[reader]).inlined:
+                yield from (name for name in self.views if name != reader and view.may_read(name))
+
+        return _reached(view.name.lower(), read)
 
     def _was_made_from(self, view: TempView, name: str) -> bool:
         """Whether an inlined view has in it what the temporary view `name` (lower case) is now."""
         now = self.views.get(name)
         return now is not None and any(judged is now.made for judged in view.basis or ())
 
-    def _remember(
+    def _add_view(
         self, made: CreateTempView, cleared: Cleared, policies_version: int, statement_id: str
     ) -> None:
         folded = made.name.lower()
@@ -426,7 +421,7 @@ class NamesInForce:
             varying_views=varying | {folded} if cleared.varying else varying,
         )
 
-    def _forget(self, name: str) -> None:
+    def _remove_view(self, name: str) -> None:
         folded = name.lower()
         self.views.pop(folded, None)
         self.context = replace(
@@ -436,10 +431,10 @@ class NamesInForce:
         )
 
 
-class Session(NamesInForce):
+class Session(NameResolution):
     """A session of a Thrift client. Only the service changes it.
 
-    `turn` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
+    `lock` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
     """
 
     def __init__(
@@ -457,8 +452,8 @@ class Session(NamesInForce):
         self.handle = handle
         self.protocol_version = protocol_version
         self.backend = backend
-        self.operations: dict[bytes, Operation] = {}
-        self.pending: Operation | None = None
+        self.operations: dict[bytes, ThriftOperation] = {}
+        self.pending: ThriftOperation | None = None
         self.slot: Slot | None = None
         """What whoever holds the turn may give Spark a statement by."""
         self.stopping: dict[bytes, float] = {}
@@ -470,16 +465,28 @@ class Session(NamesInForce):
     @property
     def busy(self) -> bool:
         """Whether a statement is being judged or may still be running."""
-        return self.turn.locked() or any(operation.running for operation in self.operations.values())
+        return self.lock.locked() or any(operation.running for operation in self.operations.values())
 
 
-def judged_of(cleared: Cleared) -> Judged:
+def _reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return the names that one leads to, step by step, without itself."""
+    found, pending = set[str](), [start]
+    while pending:
+        new = {name for name in step(pending.pop()) if name != start} - found
+        found |= new
+        pending += new
+    return found
+
+
+def judged_of(cleared: Cleared) -> JudgedStatement:
     """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
     if statement.plan is not None:
         # A verdict carries the plan's rendering, which is not part of what was asked.
         statement = replace(statement, text="")
-    return Judged(statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan)
+    return JudgedStatement(
+        statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan
+    )
 
 
 def _words(cleared: Cleared) -> str:
@@ -491,7 +498,7 @@ def _words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 
 
-def _mentions(text: str, name: str, words: frozenset[str] | None = None) -> bool:
+def _references(text: str, name: str, words: frozenset[str] | None = None) -> bool:
     """Whether the name stands anywhere in the text, in a comment or a literal too: more than need be.
 
     Spark's identifiers have no escapes but the doubled backtick, and its lexer takes the longest run of

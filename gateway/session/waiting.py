@@ -23,7 +23,7 @@ from gateway.session.operation import (
     ENDINGS,
     LOG_SCHEMA,
     LocalRows,
-    Operation,
+    ThriftOperation,
 )
 from gateway.session.session import Session
 from gateway.session.slots import Slots
@@ -35,7 +35,7 @@ LET_GO = "it was let go while it waited for Spark"
 JUDGED_ANEW = "it waited for Spark and was judged anew"
 
 
-class Waiting:
+class WaitingStatements:
     """Who waits for Spark, and `slots`, what for."""
 
     def __init__(self, dependencies: Dependencies) -> None:
@@ -63,7 +63,7 @@ class Waiting:
         if slot is not None:
             slot.release()
 
-    def taken(self, operation: Operation, watch: Callable[[], None]) -> None:
+    def taken(self, operation: ThriftOperation, watch: Callable[[], None]) -> None:
         """Note that Spark has taken an operation, with the session's slot; `watch` finds out how it ends."""
         slot, operation.session.slot = operation.session.slot, None
         if slot is not None:
@@ -80,7 +80,7 @@ class Waiting:
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def enqueue(self, operation: Operation) -> None:
+    def enqueue(self, operation: ThriftOperation) -> None:
         """Make an operation one that waits. It holds no names from here on."""
         operation.life.on(Event.QUEUE)
         if not operation.arrived:
@@ -89,24 +89,26 @@ class Waiting:
             line = f"waiting for Spark, which has {held} statements; {waiting} others wait for it already"
             operation.log = LocalRows([(line,)], LOG_SCHEMA)
 
-    def begin(self, operation: Operation, timeout_s: int, start: Callable[[int], Awaitable[object]]) -> None:
+    def begin(
+        self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
+    ) -> None:
         """Have an operation that is `queued` started when there is a slot for it.
 
-        `start` is given the seconds that are left of the client's timeout, 0 for none. The session's turn is
-        held, and given back when the operation is with Spark or has ended.
+        `start` is given the seconds that are left of the client's timeout, 0 for none. The session is
+        locked, and given back when the operation is with Spark or has ended.
         """
         operation.taking = asyncio.create_task(self._follow(operation, timeout_s, start))
         self._tasks.add(operation.taking)
         # Not within the task: one that is cancelled before it ran does nothing.
         operation.taking.add_done_callback(lambda task: self._over(operation, task))
 
-    async def moved(self, operation: Operation) -> None:
+    async def moved(self, operation: ThriftOperation) -> None:
         """Wait until something becomes of an operation that waits, at most for a long poll."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.poll_s):
                 await operation.moved.wait()
 
-    async def cancel(self, operation: Operation) -> None:
+    async def cancel(self, operation: ThriftOperation) -> None:
         """Take an operation out that waits; when it is just being handed over, return when that is done."""
         if operation.taking is None or not operation.not_with_spark_yet:
             return
@@ -117,7 +119,7 @@ class Waiting:
         else:
             await asyncio.wait({operation.taking})
 
-    def let_go(self, operation: Operation) -> bool:
+    def let_go(self, operation: ThriftOperation) -> bool:
         """Take an operation out that is being closed. False when it is just being handed over: whoever does
         that ends it."""
         if operation.taking is not None and operation.not_with_spark_yet:
@@ -138,7 +140,7 @@ class Waiting:
     # -- inside ------------------------------------------------------------------------------------------
 
     async def _follow(
-        self, operation: Operation, timeout_s: int, start: Callable[[int], Awaitable[object]]
+        self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
     ) -> None:
         session, clock = operation.session, asyncio.get_running_loop().time
         times_out = 0 < timeout_s <= self._limits.spark_wait_s
@@ -160,19 +162,19 @@ class Waiting:
         except SluiceError as fault:
             await self._end(operation, Event.DROP, fault)
 
-    def _over(self, operation: Operation, task: asyncio.Task[None]) -> None:
+    def _over(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if operation.running and operation.upstream is None:
             operation.life.on(Event.FAIL)
             operation.error = BackendUnavailable("the statement was given up")
         self.give_back(operation.session)
-        operation.session.turn.release()
+        operation.session.lock.release()
         self._metrics.waited.observe(asyncio.get_running_loop().time() - operation.arrived)
         operation.moved.set()
         if not task.cancelled() and (fault := task.exception()) is not None:
             _log.error("statement_given_up", exc_info=fault)
 
-    async def _end(self, operation: Operation, event: Event, error: SluiceError | None = None) -> None:
+    async def _end(self, operation: ThriftOperation, event: Event, error: SluiceError | None = None) -> None:
         """End an operation that Spark never had."""
         if not operation.terminal:
             operation.life.on(event)
@@ -189,7 +191,7 @@ class Waiting:
         )
 
 
-def is_as_recorded(verdict: Verdict, waited: Operation) -> bool:
+def is_as_recorded(verdict: Verdict, waited: ThriftOperation) -> bool:
     """Whether the record says of an operation that has waited what there is to say of it now; what of the
     catalog was looked up meanwhile is no part of it."""
     before = waited.cleared

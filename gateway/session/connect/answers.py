@@ -52,7 +52,7 @@ def filter_responses(
     A batch in chunks becomes one batch in the place of its last chunk, so whoever takes up the execution
     again after any response that was shown finds the next batch whole. Raises UnknownShape.
     """
-    answer = _Answer(rule, visible, max_rows, max_bytes)
+    answer = _FilteredAnswer(rule, visible, max_rows, max_bytes)
     shown = [kept for response in responses if (kept := answer.take(response)) is not None]
     answer.end()
     return shown
@@ -122,7 +122,7 @@ def _own_relation(echo: bytes) -> pb.Relation:
         raise UnknownShape("the relation that the client sent cannot be read again") from error
 
 
-class _Answer:
+class _FilteredAnswer:
     """Filters the responses of one execution, one after the other."""
 
     def __init__(self, rule: AnswerRule, visible: Visible, max_rows: int, max_bytes: int) -> None:

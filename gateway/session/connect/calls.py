@@ -17,16 +17,16 @@ from gateway.session.connect.config import (
     settings_changed,
 )
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Scrubbing, scrub_details
-from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
+from gateway.session.connect.errors import Redaction, redact_details
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
 from gateway.session.connect.session import ConnectSession, Preparing
+from gateway.session.connect.spark_errors import MalformedRequest, UngovernableRequest, spark_error
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import SessionCall, refused
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.ports import PlanBackend, RpcError
 from gateway.session.states import Event
 from gateway.wire.connect import Message, parse, pb, serialize
 
@@ -43,7 +43,7 @@ class Calls:
     def __init__(
         self,
         dependencies: Dependencies,
-        backend: ConnectBackend,
+        backend: PlanBackend,
         endings: Endings,
         streams: Streams,
         *,
@@ -57,7 +57,7 @@ class Calls:
         self._limits = dependencies.limits
         self._secrets = secrets
 
-    # -- settings and artifacts: of an adopted session ------------------------------------------------------
+    # -- settings and artifacts: of an attached session ------------------------------------------------------
 
     async def config(
         self, session: ConnectSession, principal: Principal, client: Client, request: pb.ConfigRequest
@@ -147,7 +147,7 @@ class Calls:
         if request.HasField("operation_id"):
             request.operation_id = operation_id_of(request.operation_id)
         if len(request.operation_tag) > self._limits.tag_chars:
-            raise Malformed(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
+            raise MalformedRequest(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
         self._observe(session, request)
         # First those that Spark does not have yet: it would get them after it was asked to stop them.
         preparing = _interrupted_by(request, session.preparing) if session is not None else []
@@ -168,7 +168,7 @@ class Calls:
         operation.interrupted = True
         if operation.may_look_up_names:
             return  # Spark can lose it while it plans: it is read on until Spark says how it ended
-        if operation.kept is None and not operation.attached and operation.reattachable:
+        if operation.buffer is None and not operation.attached and operation.reattachable:
             await self._endings.conclude(operation, Event.CANCEL, reason="interrupted by the client")
 
     async def release_execute(
@@ -180,7 +180,7 @@ class Calls:
         until = request.release_until.response_id if request.HasField("release_until") else None
         self._streams.windows.taken(key, until)
         operation = session.operations.get(request.operation_id) if session is not None else None
-        if session is None or operation is None or operation.kept is None:
+        if session is None or operation is None or operation.buffer is None:
             if session is not None and operation is not None and _is_small(operation, request):
                 return _released(operation)
             if operation is not None and operation.may_look_up_names and request.HasField("release_all"):
@@ -198,15 +198,15 @@ class Calls:
             case "release_all":
                 await self._streams.release(operation, RELEASED)
             case "release_until":
-                operation.kept.release(request.release_until.response_id)
+                operation.buffer.release(request.release_until.response_id)
             case _:
-                raise Malformed("the request releases nothing")
+                raise MalformedRequest("the request releases nothing")
         return _released(operation)
 
     async def get_status(self, session: ConnectSession | None, request: pb.GetStatusRequest) -> bytes:
         """Say how operations stand."""
         if request.extensions or request.operation_status.extensions:
-            raise NotGovernable("extensions of a request cannot be judged")
+            raise UngovernableRequest("extensions of a request cannot be judged")
         for operation_id in request.operation_status.operation_ids:
             operation_id_of(operation_id)
         self._observe(session, request)
@@ -224,12 +224,12 @@ class Calls:
     ) -> bytes:
         """Tell more of an error that this session was given; of another one as little as can be."""
         strictest = self._endings.strictest
-        scrubbing = strictest
+        redaction = strictest
         if session is not None:
-            scrubbing = session.errors.get(request.error_id, strictest)
+            redaction = session.errors.get(request.error_id, strictest)
         self._observe(session, request)
         data = await self._forward(session, "FetchErrorDetails", request, strictest)
-        return scrub_details(parse(pb.FetchErrorDetailsResponse, data), scrubbing)
+        return redact_details(parse(pb.FetchErrorDetailsResponse, data), redaction)
 
     def _observe(
         self,
@@ -241,13 +241,13 @@ class Calls:
             request.client_observed_server_side_session_id = session.server_session
 
     async def _forward(
-        self, session: ConnectSession | None, method: str, request: Message, scrubbing: Scrubbing
+        self, session: ConnectSession | None, method: str, request: Message, redaction: Redaction
     ) -> bytes:
         try:
             return await self._backend.call(method, serialize(request))
         except RpcError as fault:
-            scrubbed = self._endings.scrubbed(session, fault, scrubbing)
-            raise await self._endings.lost_with(session, fault, scrubbed) from None
+            redacted = self._endings.redacted(session, fault, redaction)
+            raise await self._endings.aborted_with(session, fault, redacted) from None
 
 
 def _interrupted_by(request: pb.InterruptRequest, preparing: Iterable[Preparing]) -> list[Preparing]:

@@ -25,9 +25,9 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session import barriers
-from gateway.session.connect import checkpoints, faults
+from gateway.session.connect import checkpoints, spark_errors
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import ConnectOperation, KeptAnswer
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
 from gateway.session.connect.requests import Wanted
 from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
@@ -35,7 +35,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
 from gateway.session.operation import changes_names
-from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.ports import Envelope, PlanBackend, RpcError
 from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted, refused
 from gateway.wire import connect_calls
@@ -50,7 +50,7 @@ class ConnectExecution:
     """Judges plans and hands them over."""
 
     def __init__(
-        self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings, streams: Streams
+        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
     ) -> None:
         self._backend = backend
         self._dependencies = dependencies
@@ -73,19 +73,21 @@ class ConnectExecution:
         preparing = Preparing(wanted.operation_id, wanted.tags)
         session.preparing.add(preparing)
         try:
-            async with session.turn:
+            async with session.lock:
                 session.require_open()
                 known = session.operations.get(wanted.operation_id)
                 if known is not None:
                     # A client that was cut off before the first response asks again, as it would ask Spark.
                     if known.reattachable and known.digest == wanted.digest and not known.released:
                         return known, None
-                    raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", wanted.operation_id)
+                    raise spark_errors.spark_error(
+                        "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", wanted.operation_id
+                    )
                 session.require_shown(wanted.operation_id)
                 return await self._prepared(session, plan, client, wanted)
         except asyncio.CancelledError:
             if preparing.was_interrupted():
-                raise faults.spark_error("OPERATION_CANCELED") from None
+                raise spark_errors.spark_error("OPERATION_CANCELED") from None
             raise
         finally:
             session.preparing.discard(preparing)
@@ -93,8 +95,8 @@ class ConnectExecution:
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
     ) -> bytes:
-        """Judge, record and make an analysis. Raises as `start` does, and scrubbed RpcErrors of Spark."""
-        async with session.turn:
+        """Judge, record and make an analysis. Raises as `start` does, and redacted RpcErrors of Spark."""
+        async with session.lock:
             session.require_open()
             wanted = Wanted(client_type=client_type)
             operation, envelope = await self._prepared(session, plan, client, wanted)
@@ -113,11 +115,13 @@ class ConnectExecution:
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
-            self._endings.forget(operation)
+            self._endings.deregister(operation)
             await self._endings.conclude(operation, Event.CANCEL, reason="the client went away")
 
-    async def run_inside(self, session: ConnectSession, statement: Statement, client: Client) -> KeptAnswer:
-        """Run a statement of the gateway's own within the session's turn: judged and recorded like any.
+    async def run_inside(
+        self, session: ConnectSession, statement: Statement, client: Client
+    ) -> BufferedAnswer:
+        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
 
         Raises StatementRefused and StatementFailed.
         """
@@ -131,17 +135,17 @@ class ConnectExecution:
         finally:
             operation.released = True
             if operation.ended.is_set():
-                self._endings.forget(operation)
-        if operation.life.state is not State.FINISHED or operation.kept is None:
+                self._endings.deregister(operation)
+        if operation.life.state is not State.FINISHED or operation.buffer is None:
             text = operation.error.text if operation.error is not None else "the statement did not finish"
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
-        return operation.kept
+        return operation.buffer
 
     async def _refresh(self, session: ConnectSession, statement: Statement, client: Client) -> None:
         await self.run_inside(session, statement, client)
 
     async def prepare(self, session: ConnectSession, client: Client) -> None:
-        """Bring the session to where the next plan can be judged. The turn is held."""
+        """Bring the session to where the next plan can be judged. The session is locked."""
         await self._settle_pending(session)
         version = self._verdicts.policies_version
 
@@ -174,7 +178,7 @@ class ConnectExecution:
     async def _prepared(
         self, session: ConnectSession, plan: PlanRequest, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
-        """Begin a client's plan in a session that is ready for it. The turn is held."""
+        """Begin a client's plan in a session that is ready for it. The session is locked."""
         return await barriers.while_views_stay(
             lambda: self.prepare(session, client),
             lambda: self._begin(session, self.statement(session, plan), client, wanted),
@@ -194,9 +198,9 @@ class ConnectExecution:
     async def _begin(
         self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
-        """Decide, register and hand over; of what the gateway works off itself, begin it. The turn is held.
+        """Decide, register and hand over; of what the gateway works off itself, begin it.
 
-        Raises ViewsMoved too.
+        The session is locked. Raises ViewsMoved too.
         """
         if len(session.operations) >= self._limits.operations_per_session:
             raise LimitExceeded(
@@ -206,7 +210,7 @@ class ConnectExecution:
         operation = await self._decided(session, statement, client, wanted)
         session.operations[operation.operation_id] = operation
         if session.closed:
-            self._endings.forget(operation)
+            self._endings.deregister(operation)
             await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
             session.require_open()
         await self._tend(operation)
@@ -252,7 +256,7 @@ class ConnectExecution:
                 hold,
                 started=time.monotonic(),
                 policies_version=version,
-                kept=KeptAnswer() if _executes(statement) and _is_held(verdict, wanted) else None,
+                buffer=BufferedAnswer() if _executes(statement) and _is_buffered(verdict, wanted) else None,
             )
         finally:
             if operation is None:
@@ -273,7 +277,7 @@ class ConnectExecution:
         if "RemoveCachedRemoteRelation" in cleared.plan_class:
             for handle in cleared.handles & session.relations.keys():
                 session.drop_handle(handle)
-        relayed = operation.kept is None
+        relayed = operation.buffer is None
         envelope = Envelope(
             session_id=session.session_id,
             user=session.principal.user,
@@ -299,7 +303,7 @@ class ConnectExecution:
             await self._verdicts.tend(operation.cleared)
         except BaseException as fault:
             told = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
-            self._endings.forget(operation)
+            self._endings.deregister(operation)
             await self._endings.conclude(operation, Event.FAIL, told, known=True)
             raise
 
@@ -310,7 +314,7 @@ class ConnectExecution:
         if not any(may_change_meaning(key) for key in keys):
             yield
             return
-        async with session.turn:
+        async with session.lock:
             session.require_open()
             await self._settle_pending(session)
             await self._let_others_end(session)
@@ -322,7 +326,7 @@ class ConnectExecution:
         others = itertools.chain(running, stopping)
         await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
         if session.unstopped:
-            await self._endings.lose(session, "Spark did not say that a statement was stopped")
+            await self._endings.abort(session, "Spark did not say that a statement was stopped")
         session.require_open()
 
     def _see_looked_up(self, operation: ConnectOperation) -> None:
@@ -347,7 +351,7 @@ class ConnectExecution:
             return verdict
         plan = verdict.statement.plan
         size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
-        if session.kept_bytes + size <= self._limits.kept_plan_bytes:
+        if session.cached_plan_bytes + size <= self._limits.kept_plan_bytes:
             return verdict
         return refused(
             verdict,
@@ -360,7 +364,7 @@ class ConnectExecution:
     async def _without_changed_checkpoint(
         self, session: ConnectSession, verdict: Verdict, client: Client
     ) -> Verdict:
-        """Refuse a stream whose location has a checkpoint that began with other things. The turn is held."""
+        """Refuse a stream whose location has a checkpoint that began with other things."""
         if isinstance(verdict, Refused) or verdict.checkpoint is None:
             return verdict
         question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
@@ -368,7 +372,7 @@ class ConnectExecution:
         try:
             known = checkpoints.listed_in(await self._analysis(operation, envelope))
         except RpcError as fault:
-            if faults.class_of(fault) != "PATH_NOT_FOUND":
+            if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
         return checkpoints.with_those(verdict, verdict.checkpoint, known)
@@ -380,7 +384,7 @@ class ConnectExecution:
         await barriers.settle_pending(
             _ended(pending),
             timeout_s=self._limits.settle_timeout_s,
-            lose=lambda reason: self._endings.lose(session, reason),
+            abort=lambda reason: self._endings.abort(session, reason),
         )
         session.require_open()
         session.pending = None
@@ -391,7 +395,7 @@ def _executes(statement: Statement) -> bool:
     return statement.checkpoint is None and (statement.plan is None or statement.plan.kind == "execute")
 
 
-def _is_held(cleared: Cleared, wanted: Wanted) -> bool:
+def _is_buffered(cleared: Cleared, wanted: Wanted) -> bool:
     """Whether the gateway must see the whole answer: to read or change it, or to learn its end whatever
     happens."""
     filtered = cleared.answer.filter is not AnswerFilter.RELAY

@@ -13,7 +13,7 @@ from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.window import AHEAD_BYTES
 from gateway.session.dependencies import Dependencies
-from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.ports import PlanBackend, RpcError
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -29,7 +29,7 @@ class Farewells:
     """Reads executions that nobody reads. Spark gives the stream to whoever asked for it last."""
 
     def __init__(
-        self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings, *, learn: Learn
+        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, *, learn: Learn
     ) -> None:
         self._endings = endings
         self._backend = backend
@@ -41,7 +41,7 @@ class Farewells:
 
         Spark keeps what is read here for the client, and gives the stream to the client when it comes back.
         """
-        if operation.kept is not None or operation.attached or not operation.reattachable:
+        if operation.buffer is not None or operation.attached or not operation.reattachable:
             return
         operation.end_farewell()
         await self._read_on(operation, to_names=True)

@@ -9,8 +9,8 @@ from gateway.errors import SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared
 from gateway.session.barriers import overtaken
-from gateway.session.connect.faults import spark_error
-from gateway.session.locks import Hold
+from gateway.session.connect.spark_errors import spark_error
+from gateway.session.locks import HeldLocks
 from gateway.session.operation import changes_names
 from gateway.session.states import Event, Life
 
@@ -35,7 +35,7 @@ def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
             return frozenset()
 
 
-class KeptAnswer:
+class BufferedAnswer:
     """Responses that the gateway holds until the client has released them.
 
     A bounded list: whoever fills it keeps its size. Readers wait for more; the last response, or `fault`,
@@ -116,11 +116,11 @@ class ConnectOperation:
         wanted: Wanted,
         statement_id: str,
         cleared: Cleared,
-        hold: Hold,
+        hold: HeldLocks,
         *,
         started: float,
         policies_version: int,
-        kept: KeptAnswer | None = None,
+        buffer: BufferedAnswer | None = None,
     ) -> None:
         self.session = session
         self.operation_id = wanted.operation_id
@@ -136,7 +136,7 @@ class ConnectOperation:
         """Whether the client may come back to it. Its own wish; Spark is asked for it unless `kept`."""
         self.queries = queries_told_of(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
-        self.kept = kept
+        self.buffer = buffer
         self.hold = hold
         """The names of the catalog that it needs as they are, or changes."""
         self.task: asyncio.Task[None] | None = None
@@ -206,19 +206,19 @@ class ConnectOperation:
         return changes_names(self.cleared.effects)
 
     @property
-    def obliged(self) -> bool:
+    def has_obligations(self) -> bool:
         """Whether what Spark runs carries row filters or masks, directly, through a temporary view, or in a
         streaming query that it tells of."""
         return (
             bool(self.cleared.obligations)
-            or self.session.views_obliged
+            or self.session.views_have_obligations
             or self.session.reads_guarded(self.queries)
         )
 
     @property
     def plain(self) -> bool:
         """Whether all that Spark says of it may be told, with plans, stacks and counts."""
-        return self.cleared.plain and not (self.obliged or self.session.views_guarded)
+        return self.cleared.plain and not (self.has_obligations or self.session.views_guarded)
 
     @property
     def principal(self) -> Principal:

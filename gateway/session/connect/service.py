@@ -24,16 +24,16 @@ from gateway.session.connect.calls import Calls
 from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.faults import ends_session, spark_error
-from gateway.session.connect.opening import adopt
+from gateway.session.connect.opening import attach
 from gateway.session.connect.requests import ObservingRequest, Request
 from gateway.session.connect.responses import closing
 from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.spark_errors import ends_session, spark_error
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
-from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.ports import PlanBackend, RpcError
 from gateway.session.registry import Registry
 from gateway.wire import connect_calls
 from gateway.wire.connect import ProtobufError, pb, serialize
@@ -51,7 +51,7 @@ class ConnectSessions:
     """All Spark Connect sessions of one gateway process."""
 
     def __init__(
-        self, dependencies: Dependencies, backend: ConnectBackend, *, secrets: Sequence[str] = ()
+        self, dependencies: Dependencies, backend: PlanBackend, *, secrets: Sequence[str] = ()
     ) -> None:
         """`secrets` is what no client may read in what Spark says, as its token."""
         self._dependencies = dependencies
@@ -61,7 +61,7 @@ class ConnectSessions:
         self._backend = backend
         self._clock = dependencies.clock
         self._verdicts = dependencies.verdicts
-        self._endings = Endings(dependencies, backend, lose=self._close, secrets=secrets)
+        self._endings = Endings(dependencies, backend, abort=self._close, secrets=secrets)
         self._streams = Streams(dependencies, backend, self._endings)
         self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
         self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
@@ -119,7 +119,7 @@ class ConnectSessions:
                 await self._release_leftover((principal.user, message.session_id))
             key = (principal.user, message.session_id)
             observed = message.client_observed_server_side_session_id
-            if session is not None and session.adopted:
+            if session is not None and session.attached:
                 observed = session.server_session
             request = connect_calls.reattach(
                 key,
@@ -203,7 +203,7 @@ class ConnectSessions:
         except (RpcError, BackendUnavailable) as fault:
             self._not_released(key, fault)
             if isinstance(fault, RpcError):
-                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+                raise self._endings.redacted(None, fault, self._endings.plain) from None
             raise
         finally:
             self._releasing[key] -= 1
@@ -223,22 +223,22 @@ class ConnectSessions:
         clone = self._open(key[1], source.principal, client)
         try:
             # Nobody judges in the clone before it is known what names mean there.
-            async with clone.turn, source.turn:
+            async with clone.lock, source.lock:
                 source.require_open()
                 await self._execution.prepare(source, client)
                 message.client_observed_server_side_session_id = source.server_session
                 answer = await self._backend.call("CloneSession", serialize(message))
                 clone.server_session = connect_calls.cloned_session(answer)
                 clone.copy_names(source)
-                clone.adopted = bool(clone.server_session)
+                clone.attached = bool(clone.server_session)
                 return answer
         except RpcError as fault:
-            scrubbed = self._endings.scrubbed(source, fault, self._endings.plain)
-            raise await self._endings.lost_with(source, fault, scrubbed) from None
+            redacted = self._endings.redacted(source, fault, self._endings.plain)
+            raise await self._endings.aborted_with(source, fault, redacted) from None
         except ProtobufError:
             raise BackendUnavailable("Spark answered with bytes that are no response") from None
         finally:
-            if not clone.adopted:
+            if not clone.attached:
                 self._registry.close(clone.key, clone)
 
     # -- sessions ----------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class ConnectSessions:
     ) -> ConnectSession | None:
         """Return a session that has plans already, without making one."""
         session = self._registry.get((principal.user, message.session_id))
-        if session is None or not session.adopted:
+        if session is None or not session.attached:
             return None
         session.check_observed(requests.observed_of(message))
         session.client, session.used_at = client, self._clock()
@@ -268,8 +268,8 @@ class ConnectSessions:
             if session is None:
                 await self._release_leftover(key)
                 session = self._registry.get(key) or self._open(message.session_id, principal, client)
-            if not session.adopted:
-                await self._adopt(session, observed, client)
+            if not session.attached:
+                await self._attach(session, observed, client)
             if not session.closed:
                 session.check_observed(observed)
                 session.client, session.used_at = client, self._clock()
@@ -285,12 +285,12 @@ class ConnectSessions:
         self._registry.add(session.key, session)
         return session
 
-    async def _adopt(self, session: ConnectSession, observed: str, client: Client) -> None:
-        async with session.turn:
-            if session.adopted or session.closed:
+    async def _attach(self, session: ConnectSession, observed: str, client: Client) -> None:
+        async with session.lock:
+            if session.attached or session.closed:
                 return
             try:
-                await adopt(
+                await attach(
                     session,
                     observed,
                     client,
@@ -299,9 +299,9 @@ class ConnectSessions:
                     told_catalogs=self._dependencies.told_catalogs,
                 )
             except RpcError as fault:
-                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+                raise self._endings.redacted(None, fault, self._endings.plain) from None
             finally:
-                if not session.adopted:
+                if not session.attached:
                     # Who waits for the turn begins anew.
                     self._registry.close(session.key, session)
 

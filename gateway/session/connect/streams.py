@@ -13,7 +13,6 @@ from gateway.model.statement import AnswerFilter, Client
 from gateway.session import audit_records
 from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import (
-    Response,
     filter_responses,
     patch_sql_result,
     read_response,
@@ -21,18 +20,18 @@ from gateway.session.connect.answers import (
 )
 from gateway.session.connect.asking import has_run
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Scrubbing, scrub_response
+from gateway.session.connect.errors import Redaction, redact_response
 from gateway.session.connect.farewells import Farewells
-from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
-from gateway.session.connect.operation import ConnectOperation, KeptAnswer
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
 from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.window import Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.ports import Envelope, PlanBackend, RpcError
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -55,7 +54,7 @@ WENT_AWAY = "the client went away"
 class Streams:
     """Every stream of responses, one upstream message at a time."""
 
-    def __init__(self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings) -> None:
+    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
         self._endings = endings
         self._backend = backend
         self._verdicts = dependencies.verdicts
@@ -70,8 +69,8 @@ class Streams:
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
         """Return the responses of a new execution."""
-        if operation.kept is not None:
-            return self._serve(operation, operation.kept, "")
+        if operation.buffer is not None:
+            return self._serve(operation, operation.buffer, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
     def again(
@@ -80,8 +79,8 @@ class Streams:
         """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
-        if operation.kept is not None:
-            return self._serve(operation, operation.kept, last_response_id)
+        if operation.buffer is not None:
+            return self._serve(operation, operation.buffer, last_response_id)
         session = operation.session
         request = connect_calls.reattach(
             session.key,
@@ -96,8 +95,8 @@ class Streams:
 
     async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Pass responses on as they are, reading the next one when this one was taken."""
-        reading = _Reading(operation, self._clock)
-        scrubbing = self._endings.scrubbing(operation)
+        reading = _Reader(operation, self._clock)
+        redaction = self._endings.redaction(operation)
         try:
             key = *operation.session.key, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
@@ -107,7 +106,7 @@ class Streams:
                     await self._note(operation, seen, data)
                     operation.last_response_id = seen.response_id
                     window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, scrubbing)
+                    yield _shown(seen, data, redaction)
                     if operation.reattachable:
                         await window.room()
                     reading.check()
@@ -115,7 +114,7 @@ class Streams:
                 await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
             if ends_stream_only(fault) or not reading.current:
-                raise self._endings.scrubbed(operation.session, fault, scrubbing) from None
+                raise self._endings.redacted(operation.session, fault, redaction) from None
             raise await self._endings.failed(operation, fault) from None
         except SluiceError as fault:
             if not isinstance(fault, BackendUnavailable):
@@ -131,12 +130,12 @@ class Streams:
             if operation.reattachable:
                 self._farewells.begin(operation)
             else:
-                self._endings.forget(operation)
+                self._endings.deregister(operation)
                 await self._endings.stop(operation, WENT_AWAY)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
-        if seen.case == peeked.SQL_COMMAND_RESULT and operation.kept is None:
+        if seen.case == peeked.SQL_COMMAND_RESULT and operation.buffer is None:
             # Spark's echo of a plan goes nowhere that it was not expected.
             raise StatementFailed(
                 "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
@@ -168,7 +167,7 @@ class Streams:
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.startswith("relation:"):
-                session.keep_relation(
+                session.cache_relation(
                     handle,
                     operation.cleared,
                     operation.policies_version,
@@ -177,8 +176,8 @@ class Streams:
                 )
                 if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
-                if session.kept_bytes > self._limits.kept_plan_bytes:
-                    session.forget_origin(handle)
+                if session.cached_plan_bytes > self._limits.kept_plan_bytes:
+                    session.drop_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
                 session.add_query(handle, free=started and operation.plain)
@@ -187,7 +186,7 @@ class Streams:
 
     async def drive(self, operation: ConnectOperation, envelope: Envelope) -> None:
         """Work off an operation whose answer is held: to its end, whether or not a client waits for it."""
-        kept = operation.kept or KeptAnswer()
+        kept = operation.buffer or BufferedAnswer()
         fault: Exception | None = None
         try:
             await self._fill(operation, kept, envelope)
@@ -209,46 +208,57 @@ class Streams:
         finally:
             kept.finish(fault)
             if operation.released:
-                self._endings.forget(operation)
+                self._endings.deregister(operation)
 
-    async def _fill(self, operation: ConnectOperation, kept: KeptAnswer, envelope: Envelope) -> None:
-        cleared, session = operation.cleared, operation.session
-        visible = self._verdicts.visible_to(session.principal, session.client)
-        whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
-        scrubbing = self._endings.scrubbing(operation)
-        held: list[Response] = []
-        size = 0
-        async with closing(self._backend.execute(cleared, envelope)) as source:
-            async for data in source:
-                seen = look_at(data)
-                if names_are_known(seen):
-                    operation.looked_up()
-                size += len(data)
-                if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
-                    raise LimitExceeded("the answer is too large for the gateway to hold it")
-                if whole:
-                    held.append(read_response(data))
-                    continue
-                await self._note(operation, seen, data)
-                if cleared.echo:
-                    response = read_response(data)
-                    most = self._limits.answer_rows
-                    listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
-                    told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
-                    data = patch_sql_result(
-                        cleared.answer, cleared.echo, response, visible, told, max_rows=most
-                    )
-                kept.add(seen.response_id, _shown(seen, data, scrubbing))
-        if whole:
-            rows = self._limits.answer_rows
-            for data in filter_responses(cleared.answer, held, visible, max_rows=rows):
-                seen = look_at(data)
-                await self._note(operation, seen, data)
-                kept.add(seen.response_id, _shown(seen, data, scrubbing))
+    async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
+        redaction = self._endings.redaction(operation)
+        async with closing(self._backend.execute(operation.cleared, envelope)) as source:
+            async for seen, data in self._changed(operation, self._bounded(operation, source)):
+                buffer.add(seen.response_id, _shown(seen, data, redaction))
         await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
-            kept.add(*self._result_complete(operation))
+            buffer.add(*self._result_complete(operation))
+
+    async def _bounded(
+        self, operation: ConnectOperation, source: AsyncIterator[bytes]
+    ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
+        """Yield what comes, as long as it may be buffered."""
+        size = 0
+        async for data in source:
+            seen = look_at(data)
+            if names_are_known(seen):
+                operation.looked_up()
+            size += len(data)
+            if size + operation.session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
+                raise LimitExceeded("the answer is too large for the gateway to hold it")
+            yield seen, data
+
+    async def _changed(
+        self, operation: ConnectOperation, source: AsyncIterator[tuple[ResponsePeek, bytes]]
+    ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
+        """Yield responses as the client may see them: a list when all of it has come, all else one by one."""
+        cleared, session, most = operation.cleared, operation.session, self._limits.answer_rows
+        visible = self._verdicts.visible_to(session.principal, session.client)
+        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
+            whole = [read_response(data) async for _, data in source]
+            for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
+                seen = look_at(data)
+                await self._note(operation, seen, data)
+                yield seen, data
+            return
+        async for seen, data in source:
+            await self._note(operation, seen, data)
+            if not cleared.echo:
+                yield seen, data
+                continue
+            response = read_response(data)
+            listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
+            told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
+            yield (
+                seen,
+                patch_sql_result(cleared.answer, cleared.echo, response, visible, told, max_rows=most),
+            )
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
         session, response_id = operation.session, new_uuid()
@@ -262,10 +272,10 @@ class Streams:
         return StatementFailed(message, "0A000", 0, operation.statement_id)
 
     async def _serve(
-        self, operation: ConnectOperation, kept: KeptAnswer, last_response_id: str
+        self, operation: ConnectOperation, kept: BufferedAnswer, last_response_id: str
     ) -> AsyncIterator[bytes]:
         """Give out what is held, as it comes."""
-        reading = _Reading(operation, self._clock)
+        reading = _Reader(operation, self._clock)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.stream_s if operation.reattachable else None
         try:
@@ -292,7 +302,7 @@ class Streams:
             if not operation.reattachable:
                 await self._let_go(operation)
 
-    async def _require_current(self, operation: ConnectOperation, kept: KeptAnswer) -> None:
+    async def _require_current(self, operation: ConnectOperation, kept: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
         try:
             await self._open.require(operation, operation.session.client, filtered=filtered)
@@ -310,7 +320,7 @@ class Streams:
         operation.released = True
         if operation.changes_names and not operation.ended.is_set():
             return
-        self._endings.forget(operation)
+        self._endings.deregister(operation)
         await self._endings.stop(operation, reason)
 
     # -- of another run ----------------------------------------------------------------------------------
@@ -335,7 +345,7 @@ class Streams:
             raise ended(operation_id)
         rows = size = 0
         complete = False
-        scrubbing = self._endings.strictest
+        redaction = self._endings.strictest
         source = self._backend.reattach(request)
         try:
             async with closing(source), self.windows.over((*key, operation_id)) as window:
@@ -347,14 +357,14 @@ class Streams:
                     size += len(data)
                     complete = complete or seen.case == peeked.RESULT_COMPLETE
                     window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, scrubbing)
+                    yield _shown(seen, data, redaction)
                     await window.room()
         except RpcError as fault:
             if ends_operation(fault) and await has_run(self._backend, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
                 fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
-            raise self._endings.scrubbed(session, fault, scrubbing) from None
+            raise self._endings.redacted(session, fault, redaction) from None
         finally:
             if size:
                 await self._endings.surely(
@@ -371,7 +381,7 @@ class Streams:
                 )
 
 
-class _Reading:
+class _Reader:
     """One client's reading of an operation, from its first response to its going."""
 
     def __init__(self, operation: ConnectOperation, clock: Callable[[], float]) -> None:
@@ -406,8 +416,8 @@ class _Reading:
             self._operation.session.require_open()
 
 
-def _shown(seen: ResponsePeek, data: bytes, scrubbing: Scrubbing) -> bytes:
+def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _TELLING or (scrubbing.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return scrub_response(data, scrubbing)
+    if seen.case in _TELLING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+        return redact_response(data, redaction)
     return data

@@ -19,7 +19,7 @@ from gateway.session.connect.session import ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
-from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.ports import PlanBackend, RpcError
 from gateway.wire.connect import pb, serialize
 
 CACHE = "cache/"
@@ -53,7 +53,7 @@ def refused(
 class Uploads:
     """AddArtifacts, from its first message to its end."""
 
-    def __init__(self, dependencies: Dependencies, backend: ConnectBackend, endings: Endings) -> None:
+    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
         self._backend = backend
         self._endings = endings
         self._verdicts = dependencies.verdicts
@@ -79,9 +79,9 @@ class Uploads:
             outcome = "finished"
             return answer
         except RpcError as fault:
-            scrubbed = self._endings.scrubbed(session, fault, self._endings.plain)
-            outcome, error = "failed", StatementFailed(scrubbed.message, "HY000", scrubbed.code, "")
-            raise await self._endings.lost_with(session, fault, scrubbed) from None
+            redacted = self._endings.redacted(session, fault, self._endings.plain)
+            outcome, error = "failed", StatementFailed(redacted.message, "HY000", redacted.code, "")
+            raise await self._endings.aborted_with(session, fault, redacted) from None
         except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
             outcome, error = "failed", fault
             raise

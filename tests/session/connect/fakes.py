@@ -32,8 +32,8 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.session.connect.faults import spark_error
 from gateway.session.connect.service import ConnectSessions
+from gateway.session.connect.spark_errors import spark_error
 from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks

@@ -412,7 +412,7 @@ GUARDED = ScanRecord(
 )
 
 
-async def test_what_a_streaming_query_tells_is_scrubbed_unless_it_is_known_to_read_nothing_guarded() -> None:
+async def test_what_a_streaming_query_tells_is_redacted_unless_it_is_known_to_read_nothing_guarded() -> None:
     world = world_of_names()
     world.judge.scans["TABLE GUARDED"] = (GUARDED,)
     for query in ("FREE", "GUARDED"):
