@@ -32,6 +32,8 @@ KNOWN: Final = frozenset({*_INTEGER_TYPES, *_FRACTIONS, "boolean", "date", "time
 _MOST_DAYS: Final = 40_000
 _MOST_MONTHS: Final = 1_200
 """How far from a date of four digits one may go that is still a date."""
+_MOST_PLACES: Final = (1 << 31) - 1
+"""Of a text."""
 _MICROS_A_DAY: Final = 86_400_000_000
 
 _COMPARISONS: Final = frozenset(
@@ -106,8 +108,11 @@ class Values:
                 return BOOLEAN if _all_of(operands, "boolean") else FAILING
             case "IsNull" | "IsNotNull":
                 return BOOLEAN
-            case "Alias" | "UnresolvedAlias" | "UnaryPositive":
+            case "Alias" | "UnresolvedAlias":
                 return operands[0]
+            case "UnaryPositive":
+                # Of a text it is the number that stands in it.
+                return operands[0] if _is_number(operands[0].type) else FAILING
             case comparison if comparison in _COMPARISONS:
                 return self._compared(node.children, operands)
             case "In":
@@ -253,6 +258,10 @@ def _digits(type_: str) -> tuple[int, int] | None:
     return (int(found[1]) - int(found[2]), int(found[2])) if found else None
 
 
+def _is_number(type_: str) -> bool:
+    return type_ in _FRACTIONS or _digits(type_) is not None
+
+
 def _comparable(one: TotalValue, other: TotalValue) -> bool:
     """Whether two values can be compared whatever they are: Spark's cast of either to the type of both loses
     nothing."""
@@ -263,7 +272,7 @@ def _comparable(one: TotalValue, other: TotalValue) -> bool:
         return True
     if types == {"date", "timestamp"}:
         return one.fixed if one.type == "date" else other.fixed
-    if not all(type_ in _FRACTIONS or _digits(type_) for type_ in types):
+    if not all(map(_is_number, types)):
         return False
     if types & _FRACTIONS:
         return True
@@ -279,7 +288,7 @@ def _room(values: Iterable[TotalValue]) -> bool:
 def _alike(values: Iterable[TotalValue]) -> bool:
     """Whether values are all of one type, or all numbers."""
     types = {one.type for one in values} - {"void"}
-    return len(types) <= 1 or all(type_ in _FRACTIONS or _digits(type_) for type_ in types)
+    return len(types) <= 1 or all(map(_is_number, types))
 
 
 def _same(operands: Sequence[TotalValue]) -> TotalValue:
@@ -306,7 +315,8 @@ def _part(operands: Sequence[TotalValue]) -> TotalValue:
     if not operands:
         return FAILING
     text, *places = operands
-    known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
+    known = text.type == "string" and len(places) in (1, 2)
+    known = known and all(0 < (one.number or 0) <= _MOST_PLACES for one in places)
     return TotalValue("string") if known else FAILING
 
 
