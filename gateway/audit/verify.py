@@ -80,7 +80,7 @@ class Verified:
     """Events from before there was a chain, of which nothing can be said."""
     findings: list[Finding] = field(default_factory=list)
     more: int = 0
-    """Findings beyond those that are listed."""
+    """Diagnostics beyond those that are listed."""
 
     @property
     def holds(self) -> bool:

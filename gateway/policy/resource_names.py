@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gateway.model.policy import ResourceDef, ServiceDef
 from gateway.model.resource import Resource
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import hint
 from gateway.policy.hierarchy import way_down
 
 _KIND = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)(.+)", re.DOTALL)

@@ -15,7 +15,7 @@ from pydantic import Field
 from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
 from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
 from gateway.model.reading_settings import may_hold_secret
-from gateway.policy.documents import FaultList, Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.settings.metalakes import check_metalake
 from gateway.settings.section import Name, Secret, Section
 
@@ -67,7 +67,7 @@ _ENTRY_KEYS = tuple(CatalogEntry.model_fields)
 _CATALOG_KEYS = tuple(CatalogConnection.model_fields)
 
 
-def normalized(entries: Any, faults: FaultList) -> list[dict[str, Any]]:
+def normalized(entries: Any, faults: Diagnostics) -> list[dict[str, Any]]:
     """Return the entries in the models' spelling, and note every fault of them. What has one is left out."""
     if entries is None:
         return []
@@ -76,25 +76,25 @@ def normalized(entries: Any, faults: FaultList) -> list[dict[str, Any]]:
         return []
     good, names, defaults = [], dict[str, int](), list[int]()
     for index, entry in enumerate(entries):
-        before = len(faults.faults)
+        before = faults.fault_count
         made = _entry(entry, ("catalogs", index), faults)
         name = made.get("name")
         if isinstance(name, str):
             first = names.setdefault(name.lower(), index)
             if first != index:
-                line = faults.document.line(("catalogs", first))
+                line = faults.line(("catalogs", first))
                 faults.add(("catalogs", index), f"catalog `{name}` stands here a second time (line {line})")
         if isinstance(made.get("catalog"), dict) and made["catalog"].get("is_default") is True:
             defaults.append(index)
-        if len(faults.faults) == before:
+        if faults.fault_count == before:
             good.append(made)
     for index in defaults[1:]:
-        line = faults.document.line(("catalogs", defaults[0]))
+        line = faults.line(("catalogs", defaults[0]))
         faults.add(("catalogs", index), f"a second default catalog: line {line} has one; name exactly one")
     return good
 
 
-def _entry(entry: Any, at: Path, faults: FaultList) -> dict[str, Any]:
+def _entry(entry: Any, at: Path, faults: Diagnostics) -> dict[str, Any]:
     if not isinstance(entry, dict):
         faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
         return {}
@@ -113,14 +113,14 @@ def _entry(entry: Any, at: Path, faults: FaultList) -> dict[str, Any]:
     return made
 
 
-def _check_name(name: Any, at: Path, faults: FaultList) -> None:
+def _check_name(name: Any, at: Path, faults: Diagnostics) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
     elif name.lower() in RESERVED_NAMES:
         faults.add(at, f"`{name}` is a name that Spark keeps for itself")
 
 
-def _catalog(section: Any, at: Path, faults: FaultList, name: Any) -> dict[str, Any]:
+def _catalog(section: Any, at: Path, faults: Diagnostics, name: Any) -> dict[str, Any]:
     if not isinstance(section, dict):
         faults.add(at, "`catalog` is a mapping with `type`")
         return {}
@@ -151,7 +151,7 @@ def _catalog(section: Any, at: Path, faults: FaultList, name: Any) -> dict[str, 
 
 
 def _parameters(
-    given: Any, at: Path, faults: FaultList, kind: CatalogKind | None
+    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None
 ) -> dict[str, str | dict[str, str]]:
     if given is not None and not isinstance(given, dict):
         faults.add(at, "`connection-params` is a mapping")
@@ -175,7 +175,7 @@ def _parameters(
     return made
 
 
-def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
+def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
     if isinstance(value, dict):
         if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
             faults.add(at, f"`{key}`: a secret is either `env: NAME` or `file: PATH`")
@@ -194,7 +194,7 @@ def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
 
 
 def _folded(
-    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: FaultList
+    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: Diagnostics
 ) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return values by the models' keys, and where each was written; repeated and unknown keys are noted."""
     made: dict[str, Any] = {}
@@ -212,7 +212,7 @@ def _folded(
     return made, places
 
 
-def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: FaultList) -> dict[str, Any]:
+def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: Diagnostics) -> dict[str, Any]:
     """Return `policies` with the services of the entries among its `catalogs`."""
     section = dict(policies) if isinstance(policies, dict) else {}
     named = section.get("catalogs", {SESSION_CATALOG: DEFAULT_SERVICE})

@@ -17,7 +17,7 @@ from gateway.model.policy import (
 )
 from gateway.model.principal import Principal
 from gateway.policy.compiled import way_down
-from gateway.policy.documents import FaultList, Path, hint, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
 from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
@@ -30,7 +30,7 @@ _UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\}|ROLES\})[^}]*\}?|\$\{")
 class Shapes:
     """Reads values of a document that was typed by hand; whatever does not fit becomes a fault."""
 
-    def __init__(self, faults: FaultList) -> None:
+    def __init__(self, faults: Diagnostics) -> None:
         self.faults = faults
 
     def mapping(self, value: object, path: Path) -> dict[str, Any]:

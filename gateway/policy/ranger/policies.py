@@ -18,10 +18,10 @@ from gateway.model.policy import (
     ServiceDef,
 )
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
-from gateway.policy.documents import Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
 from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.json_shapes import Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.ranger.times import read_schedules
@@ -79,7 +79,7 @@ class RangerPolicyReader:
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
 
-    def read(self, raw: object, findings: Findings, path: Path, zone: str = "") -> Policy | None:
+    def read(self, raw: object, findings: Diagnostics, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
         return _PolicyReading(self, findings, path, zone).policy(raw)
 
@@ -108,7 +108,7 @@ class RangerPolicyReader:
 class _PolicyReading:
     """The reading of one policy."""
 
-    def __init__(self, reader: RangerPolicyReader, findings: Findings, path: Path, zone: str) -> None:
+    def __init__(self, reader: RangerPolicyReader, findings: Diagnostics, path: Path, zone: str) -> None:
         self._of = reader
         self._reader = Reader(findings)
         self._path = path

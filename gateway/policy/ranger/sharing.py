@@ -19,9 +19,9 @@ from gateway.model.policy import (
 from gateway.model.sharing import DataShare, Membership, Project, SharedDataset, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
-from gateway.policy.documents import Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import RangerPolicyReader, read_values
 from gateway.policy.ranger.times import read_schedules
 from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
@@ -59,7 +59,9 @@ def markers_of(component: ServiceDef) -> tuple[AccessTypeDef, ...]:
     return component.markers or computed_markers(component.access_types)
 
 
-def read_sharing(data: Mapping[str, Any], definition: ServiceDef, findings: Findings, path: Path) -> Sharing:
+def read_sharing(
+    data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics, path: Path
+) -> Sharing:
     """Return the data sharing of a service; faults are left with the findings."""
     return _Sharing(data, definition, findings, path).read()
 
@@ -68,7 +70,7 @@ class _Sharing:
     """The reading of one ServiceGdsInfo."""
 
     def __init__(
-        self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings, path: Path
+        self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics, path: Path
     ) -> None:
         self._data, self._path, self._findings = data, path, findings
         self._definition = definition

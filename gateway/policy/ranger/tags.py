@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.model.policy import MaskTypeDef, ResourceSet, ServiceDef, TaggedResource
 from gateway.model.tags import Tag
-from gateway.policy.documents import Path, hint
+from gateway.policy.diagnostics import Path, hint
 from gateway.policy.hierarchy import way_down
 from gateway.policy.json_shapes import Reader, whole
 from gateway.policy.ranger.policies import read_values
