@@ -93,14 +93,13 @@ class Reader:
     def flag(self, data: Mapping[str, Any], key: str, path: Path, *, default: bool) -> bool:
         """Return a boolean, which may be written as text."""
         value = data.get(key)
-        if isinstance(value, bool):
-            return value
         if value is None:
             return default
-        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-            return value.strip().lower() == "true"
-        self.fault((*path, key), f"`{key}` must be true or false, not {_kind(value)}")
-        return default
+        found = boolean(value)
+        if found is None:
+            self.fault((*path, key), f"`{key}` must be true or false, not {_kind(value)}")
+            return default
+        return found
 
     def number(self, data: Mapping[str, Any], key: str, path: Path, default: int = 0) -> int:
         """Return a whole number of at most 64 bits, which may be written as text."""
@@ -163,6 +162,13 @@ def literal(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else None
+
+
+def boolean(value: object) -> bool | None:
+    """Return a boolean from one or from a text that spells it, or None."""
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
 
 
 def whole(value: object) -> int | None:
