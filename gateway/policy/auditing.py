@@ -65,7 +65,7 @@ class Auditing:
         settled = self._settled(question)
         if settled is not None:
             return settled
-        if not self._service.filing.compiled and self._service.model.tags is None:
+        if not self._service.policy_index.compiled and self._service.model.tags is None:
             return True
         sharing, anything = self._service.sharing, wants_any(question.access)
         return known and any(
@@ -172,7 +172,7 @@ def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:
 
 def _flagged(question: ResourceQuestion, zone: str) -> bool:
     """Say whether some policy that matches, whoever its items are about, wants a record."""
-    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    index = question.service.policy_index.index(zone, PolicyType.ACCESS)
     for policy, *_ in question.applying(index, None):
         if _wants_record(policy, question, question):
             return True

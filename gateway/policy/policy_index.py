@@ -72,38 +72,38 @@ class PolicyIndex:
         return self._ways[type_]
 
     def changed(self, policies: Sequence[Policy]) -> PolicyIndex:
-        """Return the filing of another list of policies, sharing what has not changed."""
+        """Return the index of another list of policies, sharing what has not changed."""
         if policies is self.policies:
             return self
         change = exchanged(self.policies, policies)
-        filing = PolicyIndex((), self.definition, self.bits)
-        filing._ways = self._ways
-        filing.policies = policies
-        filing.compiled = dict(self.compiled)
-        filing.denying = dict(self.denying)
-        filing._asking = self._asking
+        policy_index = PolicyIndex((), self.definition, self.bits)
+        policy_index._ways = self._ways
+        policy_index.policies = policies
+        policy_index.compiled = dict(self.compiled)
+        policy_index.denying = dict(self.denying)
+        policy_index._asking = self._asking
         out: dict[Section, list[ResourceEntry]] = {}
         new: dict[Section, list[ResourceEntry]] = {}
         for policy in change.gone:
-            made = filing.compiled.pop(id(policy), None)
+            made = policy_index.compiled.pop(id(policy), None)
             if made is not None:
-                filing._asking -= _asks(*made)
-                filing.denying.pop(made[0], None)
+                policy_index._asking -= _asks(*made)
+                policy_index.denying.pop(made[0], None)
                 out.setdefault(_section(policy), []).extend(made[1])
-        for twin, policy in change.twins:
+        for twin, policy in change.unchanged:
             if policy.enabled:
-                filing.compiled[id(policy)] = filing.compiled.pop(id(twin))
+                policy_index.compiled[id(policy)] = policy_index.compiled.pop(id(twin))
         for policy in change.came:
-            filing._file(policy, new)
-        same = filing.denying.keys() == self.denying.keys()
-        filing.path_denials = self.path_denials if same else filing._path_denials()
-        filing.indexes = dict(self.indexes)
+            policy_index._file(policy, new)
+        same = policy_index.denying.keys() == self.denying.keys()
+        policy_index.path_denials = self.path_denials if same else policy_index._path_denials()
+        policy_index.indexes = dict(self.indexes)
         for section in {**out, **new}:
             index = self.indexes.get(section, _NOTHING)
-            index = filing.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
+            index = policy_index.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
             if not index:
-                del filing.indexes[section]
-        return filing
+                del policy_index.indexes[section]
+        return policy_index
 
     def _file(self, policy: Policy, entries: dict[Section, list[ResourceEntry]]) -> None:
         if not policy.enabled:

@@ -55,23 +55,23 @@ class CompiledService:
         self._tagged_paths: list[str] | None = None
         self._excluding_tags: bool | None = None
         if base is None:
-            self.filing = PolicyIndex(service.policies, definition, self.bits)
+            self.policy_index = PolicyIndex(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
             self.taggings = Taggings(service.tagged, definition.resources)
             self.sharing = _sharing(service)
         else:
-            self.filing = base.filing.changed(service.policies)
+            self.policy_index = base.policy_index.changed(service.policies)
             kept = base.zones.zones == service.zones
             self.zones = base.zones if kept else Zones(service.zones, definition.resources)
             self.taggings = base.taggings.changed(service.tagged)
             same = base.model.sharing == service.sharing
             self.sharing = base.sharing if same else _sharing(service)
-        self.tag_filing: PolicyIndex | None = None
+        self.tag_policy_index: PolicyIndex | None = None
         if service.tags is not None:
-            if base is not None and base.tag_filing is not None and base.model.tags is not None:
-                self.tag_filing = base.tag_filing.changed(service.tags.policies)
+            if base is not None and base.tag_policy_index is not None and base.model.tags is not None:
+                self.tag_policy_index = base.tag_policy_index.changed(service.tags.policies)
             else:
-                self.tag_filing = PolicyIndex(service.tags.policies, service.tags.definition, self.bits)
+                self.tag_policy_index = PolicyIndex(service.tags.policies, service.tags.definition, self.bits)
 
     def compare(self, elements: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return a resource's levels and its values as they are compared; None when there is none such."""
@@ -378,14 +378,14 @@ class ResourceQuestion(Asker):
 
     def on_tags(self, type_: PolicyType, zone: str, subject: Subject | None) -> list[OnTag]:
         """Return the policies on the resource's tags that apply, tag by tag."""
-        filing = self.service.tag_filing
-        if filing is None or not filing.indexes:
+        policy_index = self.service.tag_policy_index
+        if policy_index is None or not policy_index.indexes:
             return []
-        index = filing.index(self.service.zones.tag_zone(zone), type_)
+        index = policy_index.index(self.service.zones.tag_zone(zone), type_)
         if not index:
             return []
         asked = [TagQuestion(self, hit) for hit in self.hits()]
-        return [(tag, found) for tag in asked for found in tag.applying(filing, index, subject)]
+        return [(tag, found) for tag in asked for found in tag.applying(policy_index, index, subject)]
 
 
 def _each(value: str) -> tuple[str, ...]:
@@ -417,9 +417,9 @@ class TagQuestion(Asker):
             self._facts = replace(self.question.facts(), tag=self.hit.tag)
         return self._facts
 
-    def applying(self, filing: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
+    def applying(self, policy_index: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
         """Return the policies on the tag that apply, in Ranger's order."""
-        root = filing.definition.resources[0]
+        root = policy_index.definition.resources[0]
         values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)
         below, doubted = self.hit.match is MatchType.DESCENDANT, self.hit.doubted
         found: list[Applying] = []

@@ -67,7 +67,7 @@ class Taggings:
         taggings = Taggings((), ())
         taggings.tagged, taggings._ways, taggings._entries = tagged, self._ways, dict(self._entries)
         out = [taggings._entries.pop(id(item)) for item in change.gone if id(item) in self._entries]
-        for twin, item in change.twins:
+        for twin, item in change.unchanged:
             if id(twin) in self._entries:
                 taggings._entries[id(item)] = taggings._entries.pop(id(twin))
         taggings._index = self._index.changed(out, taggings._file(change.came))
