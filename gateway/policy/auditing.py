@@ -10,7 +10,7 @@ from gateway.model.policy import AuditFilter, PolicyType, ServiceDef
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.combining import wants_any
 from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, compile_entry, ways_down
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.matching import fold
 from gateway.policy.service import CompiledService, ResourceQuestion, TagQuestion
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
@@ -139,11 +139,11 @@ class Auditing:
 def _compiled(
     rules: Iterable[AuditFilter], definition: ServiceDef, service: CompiledService
 ) -> list[_Filter]:
-    ways = ways_down(definition.resources)
+    hierarchies = hierarchies_of(definition.resources)
     return [
         _Filter(
             rule,
-            compile_entry(rule, rule.resources, ways),
+            compile_entry(rule, rule.resources, hierarchies),
             sum({service.bits.wanted(access) for access in rule.accesses}),
         )
         for rule in rules

@@ -270,8 +270,8 @@ def _unasked(
 def _mismatch(
     policy: Policy, resources: ResourceSet, policy_index: PolicyIndex, question: ResourceQuestion
 ) -> str:
-    ways = policy_index.way_of(policy.type)
-    entry = compile_entry(policy, resources, ways)
+    hierarchies = policy_index.hierarchies(policy.type)
+    entry = compile_entry(policy, resources, hierarchies)
     if entry is None:
         alone = "themselves" if len(resources) > 1 else "itself"
         return f"{', '.join(resources)} by {alone} is nothing that {_WHAT[policy.type]}"

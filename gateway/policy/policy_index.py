@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef
 from gateway.policy.compiled import AccessBits, CompiledPolicy
-from gateway.policy.hierarchy import ResourceEntry, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import Hierarchies, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.list_deltas import exchanged
 from gateway.policy.matching import is_file_path
@@ -22,7 +22,7 @@ class PolicyIndex:
 
     __slots__ = (
         "_asking",
-        "_ways",
+        "_hierarchies",
         "bits",
         "compiled",
         "definition",
@@ -34,7 +34,9 @@ class PolicyIndex:
 
     def __init__(self, policies: Sequence[Policy], definition: ServiceDef, bits: AccessBits) -> None:
         self.definition, self.bits = definition, bits
-        self._ways: dict[PolicyType, Ways] = {t: ways_down(definition.levels(t)) for t in PolicyType}
+        self._hierarchies: dict[PolicyType, Hierarchies] = {
+            t: hierarchies_of(definition.levels(t)) for t in PolicyType
+        }
         self.policies = policies
         self.compiled: dict[int, tuple[CompiledPolicy, tuple[ResourceEntry, ...]]] = {}
         """Id of the policy object → what was made of it. `policies` keeps those objects, and so their ids."""
@@ -63,13 +65,13 @@ class PolicyIndex:
 
     def entries_of(self, policy: CompiledPolicy) -> tuple[ResourceEntry, ...]:
         """Return an entry for each of the policy's resource sets that can match something."""
-        ways = self._ways[policy.policy.type]
+        hierarchies = self._hierarchies[policy.policy.type]
         sets: tuple[ResourceSet, ...] = (policy.policy.resources, *policy.policy.additional_resources)
-        found = (compile_entry(policy, resources, ways) for resources in sets)
+        found = (compile_entry(policy, resources, hierarchies) for resources in sets)
         return tuple([entry for entry in found if entry is not None])
 
-    def way_of(self, type_: PolicyType) -> Ways:
-        return self._ways[type_]
+    def hierarchies(self, type_: PolicyType) -> Hierarchies:
+        return self._hierarchies[type_]
 
     def changed(self, policies: Sequence[Policy]) -> PolicyIndex:
         """Return the index of another list of policies, sharing what has not changed."""
@@ -77,7 +79,7 @@ class PolicyIndex:
             return self
         change = exchanged(self.policies, policies)
         policy_index = PolicyIndex((), self.definition, self.bits)
-        policy_index._ways = self._ways
+        policy_index._hierarchies = self._hierarchies
         policy_index.policies = policies
         policy_index.compiled = dict(self.compiled)
         policy_index.denying = dict(self.denying)
@@ -126,6 +128,6 @@ def _section(policy: Policy) -> Section:
     return policy.zone, policy.type
 
 
-def entries_for(of: object, sets: Iterable[ResourceSet], ways: Ways) -> list[ResourceEntry]:
+def entries_for(of: object, sets: Iterable[ResourceSet], hierarchies: Hierarchies) -> list[ResourceEntry]:
     """Return an entry for each resource set that can match something."""
-    return [entry for resources in sets if (entry := compile_entry(of, resources, ways)) is not None]
+    return [entry for resources in sets if (entry := compile_entry(of, resources, hierarchies)) is not None]

@@ -13,7 +13,7 @@ from gateway.model.resource import AnyOf, ElementScope, Resource
 from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
-from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, ways_down
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
 from gateway.policy.policy_index import PolicyIndex
@@ -37,15 +37,15 @@ class CompiledService:
         self.bits: AccessBits = AccessBits(definition) if base is None else base.bits
         self.mask_bits = self.bits.granted(definition.mask_accesses)
         self.filter_bits = self.bits.granted(definition.filter_accesses)
-        self.ways = {
-            way.names[-1]: way.names for way in ways_down(definition.resources).values() if way.names
+        self.hierarchies = {
+            way.names[-1]: way.names for way in hierarchies_of(definition.resources).values() if way.names
         }
         """Level → the levels from the root down to it."""
         by_name = {level.name: comparison(level) for level in definition.resources}
         self._compared: dict[tuple[str, ...], tuple[_Compared, ...]] = {(): ()}
-        for way in self.ways.values():
+        for way in self.hierarchies.values():
             self._compared[way] = tuple(by_name[name] for name in way)
-        self._orders = {frozenset(way): way for way in self.ways.values()}
+        self._orders = {frozenset(way): way for way in self.hierarchies.values()}
         self.paths = frozenset(
             level.name
             for level in definition.resources
@@ -86,7 +86,7 @@ class CompiledService:
 
     def compared(self, level: str, values: Iterable[str]) -> list[str]:
         """Return values of one level as they are compared."""
-        same = self._compared[self.ways[level]][-1]
+        same = self._compared[self.hierarchies[level]][-1]
         return [same(value) for value in values]
 
     def tagged_paths(self) -> list[str]:

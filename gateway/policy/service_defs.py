@@ -15,7 +15,7 @@ from gateway.model.policy import AccessTypeDef, ConditionDef, MaskTypeDef, Resou
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.documents import Document, parse_document
-from gateway.policy.hierarchy import way_down
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_documents import JsonDocument, parse_json
 from gateway.policy.json_shapes import Reader
 from gateway.policy.transformers import transformer_faults
@@ -213,7 +213,7 @@ class _Definition:
             if resource.parent and resource.parent not in levels:
                 near = hint(resource.parent, levels)
                 self._reader.fault(where, f"`{resource.name}` has no parent `{resource.parent}`{near}")
-            elif resource.name in levels and way_down(resource.name, resources) is None:
+            elif resource.name in levels and hierarchy_to(resource.name, resources) is None:
                 self._reader.fault(where, f"`{resource.name}` is its own ancestor")
             if resource.name in levels[:i]:
                 self._reader.fault(where, f"resource `{resource.name}` is defined a second time")

@@ -12,7 +12,7 @@ from gateway.model.policy import PolicyType, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS, AccessRequest, Resource
 from gateway.model.tags import Tag
-from gateway.policy.compiled import way_down
+from gateway.policy.compiled import hierarchy_to
 from gateway.policy.diagnostics import Path, hint, unknown_keys
 from gateway.policy.engine import Engine
 from gateway.policy.masks import MASK_TYPES
@@ -161,7 +161,7 @@ def _resource(
         elif not isinstance(text, str):
             shapes.faults.add((*path, name), f"`{name}` must be a text")
     for name in data:
-        way = way_down(name, definition.resources)
+        way = hierarchy_to(name, definition.resources)
         if way is not None and {level.name for level in way} == set(data):
             return Resource(tuple((level.name, str(data[level.name])) for level in way), owner)
     if data:

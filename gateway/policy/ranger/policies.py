@@ -20,7 +20,7 @@ from gateway.model.policy import (
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
-from gateway.policy.hierarchy import way_down
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
@@ -64,11 +64,11 @@ class RangerPolicyReader:
             type_: {d.name for d in definition.levels(type_) if not d.wildcard} for type_ in PolicyType
         }
         """Levels that take no wildcards."""
-        self.ways = {
+        self.hierarchies = {
             type_: frozenset(
                 frozenset(step.name for step in way)
                 for level in definition.levels(type_)
-                if (way := way_down(level.name, definition.levels(type_))) is not None
+                if (way := hierarchy_to(level.name, definition.levels(type_))) is not None
             )
             for type_ in PolicyType
         }
@@ -240,7 +240,7 @@ class _PolicyReading:
                     read = LOST_STAR.sub("", text)
                     told = f"a `*` before a `?` is lost, so that `{text}` is `{read}`; write `?*`"
                     self._reader.warn((*path, level), told)
-        if found and len(found) == len(data) and frozenset(found) not in of.ways[type_]:
+        if found and len(found) == len(data) and frozenset(found) not in of.hierarchies[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
 

@@ -12,7 +12,7 @@ from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResour
 from gateway.model.resource import ANY_ACCESS
 from gateway.model.sharing import Sharing
 from gateway.policy.diagnostics import Diagnostics, Located, Path, hint
-from gateway.policy.hierarchy import way_down
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.list_deltas import unlike
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
@@ -358,8 +358,8 @@ def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader
                 continue
             values = read_values(written, reader, (*where, level))
             found[level] = type(values)(values=values.values, recursive=levels[level].recursive_supported)
-        ways = [way_down(level, definition.resources) or () for level in found]
-        if found and not any({step.name for step in way} == set(found) for way in ways):
+        hierarchies = [hierarchy_to(level, definition.resources) or () for level in found]
+        if found and not any({step.name for step in way} == set(found) for way in hierarchies):
             reader.warn(where, f"zone `{name}`: these levels are no way down from the root, they never match")
         sets.append(found)
     return Zone(

@@ -20,7 +20,7 @@ from gateway.model.sharing import DataShare, Membership, Project, SharedDataset,
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.diagnostics import Diagnostics, Path, hint
-from gateway.policy.hierarchy import way_down
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import RangerPolicyReader, read_values
 from gateway.policy.ranger.times import read_schedules
@@ -78,10 +78,10 @@ class _Sharing:
         self._levels = [level.name for level in definition.resources]
         self._accesses = {access.name for access in definition.access_types} | MARKERS
         self._obligations = RangerPolicyReader(definition, SERVICE)
-        self._ways = {
+        self._hierarchies = {
             frozenset(step.name for step in way)
             for level in definition.resources
-            if (way := way_down(level.name, definition.resources)) is not None
+            if (way := hierarchy_to(level.name, definition.resources)) is not None
         }
 
     def read(self) -> Sharing:
@@ -232,7 +232,7 @@ class _Sharing:
             reader.fault((*path, "subResourceType"), f"there is no level `{sub}`{hint(sub, self._levels)}")
         if sub and shared is not None and shared.values:
             resources[sub] = shared
-        if frozenset(resources) not in self._ways:
+        if frozenset(resources) not in self._hierarchies:
             reader.warn(
                 path, "its levels are no way down from the root of the resources, so it shares nothing"
             )
