@@ -1,4 +1,4 @@
-"""Hierarchies of a service definition from its root, and how a policy's resources relate to a requested one."""
+"""Hierarchies of a service definition, and how a policy's resources relate to a requested one."""
 
 from __future__ import annotations
 
