@@ -60,7 +60,7 @@ from gateway.pipeline.policies import (
 )
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, of_files, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, untold_names, view_bodies
+from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, undisclosed_names, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -302,7 +302,7 @@ class _Plan:
             governed.append(outcome)
         records = scan_records(seen[0], evaluation)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
-        refusal = evaluation.commanded(wants, untold_names(bodies)) or refusal
+        refusal = evaluation.commanded(wants, undisclosed_names(bodies)) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         if refusal is not None:
@@ -388,10 +388,10 @@ class _Plan:
         kept = bool(facts.temp_views or any(one.temp_views for one in governed) or self.reading.handles)
         if self.reading.analysis in ("explain", "input_files"):
             # A plan has the names of all that a view reads.
-            untold = [*obliged, *sorted(untold_names(bodies), key=str)]
-            untold += [one.scans[0].table for one in governed if one.hides_target and one.scans]
-            if untold:
-                return plan_shown(untold[0], user)
+            undisclosed = [*obliged, *sorted(undisclosed_names(bodies), key=str)]
+            undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
+            if undisclosed:
+                return plan_shown(undisclosed[0], user)
             if kept:
                 return NotGovernable("a plan over a temporary view would print what the view was made of")
         named = plan_names_metadata(self.reading) or any(
@@ -503,7 +503,7 @@ class _Plan:
             hides_columns=any(one.hides_columns for one in seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
-            plain=not (hiding or hides_target or untold_names(bodies))
+            plain=not (hiding or hides_target or undisclosed_names(bodies))
             and evaluation.shows_all(commanded(facts.commanded))
             and all(one.plain for one in governed),
             missing=tuple(
@@ -533,7 +533,7 @@ class _Plan:
         for part in facts.parts:
             if part.wants.answer is RELAY:
                 continue
-            rule = self.evaluation.answer(part.wants, untold_names(bodies))
+            rule = self.evaluation.answer(part.wants, undisclosed_names(bodies))
             if part.details is not None and not self.evaluation.holds(part.details):
                 rule = replace(rule, details=False)
             return rule

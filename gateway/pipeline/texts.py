@@ -278,7 +278,7 @@ async def finish(
     records = scan_records(seen, evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
-        evaluation.commanded(wants, untold_names(bodies))
+        evaluation.commanded(wants, undisclosed_names(bodies))
         or past_guards(reading, wants, [*obliged, *_unexplained(wants, bodies)], judging)
         or shown_only(records if keeps(reading) or wants.shares else (), bodies.values(), judging)
     )
@@ -358,14 +358,14 @@ async def finish(
         agree=agreement(usage) if prepared.scans else None,
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
-        answer=evaluation.answer(wants, untold_names(bodies)),
+        answer=evaluation.answer(wants, undisclosed_names(bodies)),
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
         hides_target=hides_target,
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
         # that the user may not see, and nowhere else.
-        plain=not (hiding or hides_target or untold_names(bodies))
+        plain=not (hiding or hides_target or undisclosed_names(bodies))
         and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins))),
         missing=tuple(
             dict.fromkeys(
@@ -390,7 +390,7 @@ async def finish(
     )
 
 
-def untold_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+def undisclosed_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
     """Return the views of which nothing but their columns may be told: their sources carry obligations, or
     their texts name what the reader may not select."""
     return obliged_names(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
@@ -399,7 +399,7 @@ def untold_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
 def _unexplained(wants: Wants, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
     """Yield the views whose plan may not be shown: it has the names of all that they read."""
     if wants.explains:
-        yield from sorted(untold_names(bodies), key=str)
+        yield from sorted(undisclosed_names(bodies), key=str)
 
 
 def hidden_within(bodies: Iterable[Governed]) -> bool:

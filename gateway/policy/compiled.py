@@ -24,12 +24,12 @@ from gateway.model.policy import (
 from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS
 from gateway.policy.conditions import Test, Untranslatable, compile_condition
 from gateway.policy.facts import Facts
-from gateway.policy.hierarchy import MatchType, way_down
+from gateway.policy.hierarchy import MatchType, hierarchy_to
 from gateway.policy.matching import NO_FACETS, is_dynamic
 from gateway.policy.schedules import compile_schedules
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC, Subject
 
-__all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "way_down"]
+__all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "hierarchy_to"]
 
 
 class Circumstances(Protocol):

@@ -8,9 +8,7 @@ from its composer: the composer recurses in C, so deep nesting would end the pro
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,15 +16,13 @@ import yaml
 
 from gateway.errors import Faults
 from gateway.model.policy import Place
+from gateway.policy.diagnostics import Path
 
 MAX_BYTES = 4 * 1024 * 1024
 """A pack of 10,000 policies has about 2 MB."""
 MAX_NODES = 500_000
 MAX_DEPTH = 40
 """Levels of nesting; the deepest file that we document has 7."""
-
-Path = tuple[str | int, ...]
-"""Keys and list positions from the document's root to a value."""
 
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _QUOTED = frozenset("'\"|>")
@@ -76,13 +72,6 @@ class Document:
     def place(self, path: Path) -> Place:
         """Return file and line of the value at `path`."""
         return Place(file=self.file, line=self.line(path))
-
-
-def hint(name: str, options: Iterable[str]) -> str:
-    """Return ` (did you mean …?)` with the option nearest to `name`, or nothing when none is near."""
-    folded = {option.lower(): option for option in options}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    return f" (did you mean `{folded[near[0]]}`?)" if near else ""
 
 
 def parse_document(
@@ -254,35 +243,3 @@ def _scalar(text: str) -> str | int | float | bool | None:
     if any(c.isdigit() for c in text) and _FLOAT.match(text):
         return float(text)
     return text
-
-
-class FaultList:
-    """Faults of one document, gathered so that all are told at once."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.faults: list[tuple[int, str]] = []
-
-    def add(self, path: Path, message: str) -> None:
-        """Note a fault at `path`."""
-        self.faults.append((self.document.line(path), message))
-
-    def texts(self) -> list[str]:
-        """Return the faults as `file:line: message`, in the order of lines."""
-        return [f"{self.document.file}:{line}: {message}" for line, message in sorted(set(self.faults))]
-
-    def raise_any(self) -> None:
-        """Raise Faults when there is any."""
-        if self.faults:
-            raise Faults(self.texts())
-
-
-def unknown_keys(
-    data: Mapping[str, object], allowed: Iterable[str], path: Path, faults: FaultList, what: str = ""
-) -> None:
-    """Note each key of `data` that is not allowed, with the nearest allowed one."""
-    allowed = tuple(allowed)
-    for key in data:
-        if key not in allowed:
-            where = f" in {what}" if what else ""
-            faults.add((*path, key), f"unknown key `{key}`{where}{hint(key, allowed)}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import hint
 from gateway.policy.facts import Facts
 from gateway.policy.macros import expression
 from gateway.policy.script import PolicyScript

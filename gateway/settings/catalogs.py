@@ -16,7 +16,7 @@ from pydantic import Field
 from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
 from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
 from gateway.model.reading_settings import may_hold_secret
-from gateway.policy.documents import FaultList, Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.settings.files import FileSourceSettings
 from gateway.settings.metalakes import check_metalake
 from gateway.settings.section import Name, Secret, Section
@@ -104,7 +104,7 @@ class Normalized:
         self._places.update({("files", name, key): place for key, place in places.items()})
 
 
-def normalized(entries: Any, faults: FaultList) -> Normalized:
+def normalized(entries: Any, faults: Diagnostics) -> Normalized:
     """Return the section in the models' spelling, and note every fault of it."""
     good = Normalized()
     if entries is None:
@@ -114,26 +114,26 @@ def normalized(entries: Any, faults: FaultList) -> Normalized:
         return good
     names, defaults = dict[str, int](), list[int]()
     for index, entry in enumerate(entries):
-        before = len(faults.faults)
+        before = faults.fault_count
         places: dict[str, Path] = {}
         made = _entry(entry, ("catalogs", index), faults, places)
         name = made.get("name")
         if isinstance(name, str):
             first = names.setdefault(name.lower(), index)
             if first != index:
-                line = faults.document.line(("catalogs", first))
+                line = faults.line(("catalogs", first))
                 faults.add(("catalogs", index), f"catalog `{name}` stands here a second time (line {line})")
         if isinstance(made.get("catalog"), dict) and made["catalog"].get("is_default") is True:
             defaults.append(index)
-        if len(faults.faults) == before:
+        if faults.fault_count == before:
             good.add(made, ("catalogs", index), places)
     for index in defaults[1:]:
-        line = faults.document.line(("catalogs", defaults[0]))
+        line = faults.line(("catalogs", defaults[0]))
         faults.add(("catalogs", index), f"a second default catalog: line {line} has one; name exactly one")
     return good
 
 
-def _entry(entry: Any, at: Path, faults: FaultList, parameters: dict[str, Path]) -> dict[str, Any]:
+def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path]) -> dict[str, Any]:
     """Return an entry; `parameters` takes where those of a source of files were written."""
     if not isinstance(entry, dict):
         faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
@@ -153,7 +153,7 @@ def _entry(entry: Any, at: Path, faults: FaultList, parameters: dict[str, Path])
     return made
 
 
-def _check_name(name: Any, at: Path, faults: FaultList) -> None:
+def _check_name(name: Any, at: Path, faults: Diagnostics) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
     elif name.lower() in RESERVED_NAMES:
@@ -161,7 +161,7 @@ def _check_name(name: Any, at: Path, faults: FaultList) -> None:
 
 
 def _catalog(
-    section: Any, at: Path, faults: FaultList, name: Any, parameters: dict[str, Path]
+    section: Any, at: Path, faults: Diagnostics, name: Any, parameters: dict[str, Path]
 ) -> dict[str, Any]:
     if not isinstance(section, dict):
         faults.add(at, "`catalog` is a mapping with `type`")
@@ -197,7 +197,7 @@ def _catalog(
 
 
 def _source(
-    given: Any, at: Path, faults: FaultList, kind: CatalogKind, places: dict[str, Path]
+    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind, places: dict[str, Path]
 ) -> dict[str, Any]:
     """Return the parameters of a source of files by the keys of its model, which says what they may be."""
     if given is not None and not isinstance(given, dict):
@@ -211,7 +211,7 @@ def _source(
 
 
 def _parameters(
-    given: Any, at: Path, faults: FaultList, kind: CatalogKind | None
+    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None
 ) -> dict[str, str | dict[str, str]]:
     if given is not None and not isinstance(given, dict):
         faults.add(at, "`connection-params` is a mapping")
@@ -235,7 +235,7 @@ def _parameters(
     return made
 
 
-def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
+def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
     if isinstance(value, dict):
         if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
             faults.add(at, f"`{key}`: a secret is either `env: NAME` or `file: PATH`")
@@ -254,7 +254,7 @@ def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
 
 
 def _folded(
-    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: FaultList
+    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: Diagnostics
 ) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return values by the models' keys, and where each was written; repeated and unknown keys are noted."""
     made: dict[str, Any] = {}
@@ -272,7 +272,7 @@ def _folded(
     return made, places
 
 
-def spoken_for(read: Normalized, policies: Any, faults: FaultList) -> dict[str, Any]:
+def spoken_for(read: Normalized, policies: Any, faults: Diagnostics) -> dict[str, Any]:
     """Return `policies` with the services of the entries among its `catalogs`."""
     section = dict(policies) if isinstance(policies, dict) else {}
     named = section.get("catalogs", {SESSION_CATALOG: DEFAULT_SERVICE})

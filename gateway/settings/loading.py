@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.errors import Faults
-from gateway.policy.documents import Document, FaultList, hint, parse_document
+from gateway.policy.diagnostics import Diagnostics, hint
+from gateway.policy.documents import Document, parse_document
 from gateway.settings.catalogs import Normalized, normalized, secrets_of, spoken_for
 from gateway.settings.models import Settings
 from gateway.settings.section import Section
@@ -30,7 +31,7 @@ def load_settings(path: Path) -> Settings:
 def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     """Return the settings of a text that stood in `file`; relative paths start at `directory`."""
     document = parse_document(text, file)
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
         faults.add((), "settings are a mapping of sections, such as `listeners:`")
@@ -55,7 +56,7 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     return anchored
 
 
-def _with_sources(files: Any, read: Normalized, faults: FaultList) -> Any:
+def _with_sources(files: Any, read: Normalized, faults: Diagnostics) -> Any:
     """Return `files` with the sources that `catalogs` has."""
     if files is not None and not isinstance(files, dict):
         return files  # the models tell of it
@@ -74,7 +75,7 @@ def check_settings(path: Path) -> list[str]:
     except Faults as error:
         return list(error.faults)
     document = parse_document(path.read_bytes(), str(path))
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     for location, value in _files_that_must_exist(settings):
         if not value.exists():
             faults.add(location, f"`{value}` does not exist")

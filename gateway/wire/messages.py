@@ -107,14 +107,10 @@ def decode_message(data: bytes) -> Message:
     body = 8 + length + 4
     if length > MAX_METHOD_BYTES or len(data) < body:
         raise MalformedMessage("a message whose method name does not end")
-    kind = _KINDS.get(version & 0xFF)
-    try:
-        method = data[8 : 8 + length].decode("ascii")
-    except ValueError:
-        kind = None
-    if kind is None:
+    kind, method = _KINDS.get(version & 0xFF), data[8 : 8 + length]
+    if kind is None or not method.isascii():
         raise MalformedMessage("unknown kind of message, or a method name that is not ASCII")
-    return Message(kind, method, _SEQID.unpack_from(data, 8 + length)[0], body)
+    return Message(kind, method.decode("ascii"), _SEQID.unpack_from(data, 8 + length)[0], body)
 
 
 def decode_request(data: bytes, message: Message | None = None) -> Struct:

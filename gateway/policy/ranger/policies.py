@@ -18,10 +18,10 @@ from gateway.model.policy import (
     ServiceDef,
 )
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
-from gateway.policy.documents import Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
-from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.json_shapes import Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.ranger.times import read_schedules
@@ -64,11 +64,11 @@ class RangerPolicyReader:
             type_: {d.name for d in definition.levels(type_) if not d.wildcard} for type_ in PolicyType
         }
         """Levels that take no wildcards."""
-        self.ways = {
+        self.hierarchies = {
             type_: frozenset(
                 frozenset(step.name for step in way)
                 for level in definition.levels(type_)
-                if (way := way_down(level.name, definition.levels(type_))) is not None
+                if (way := hierarchy_to(level.name, definition.levels(type_))) is not None
             )
             for type_ in PolicyType
         }
@@ -79,7 +79,7 @@ class RangerPolicyReader:
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
 
-    def read(self, raw: object, findings: Findings, path: Path, zone: str = "") -> Policy | None:
+    def read(self, raw: object, findings: Diagnostics, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
         return _PolicyReading(self, findings, path, zone).policy(raw)
 
@@ -108,7 +108,7 @@ class RangerPolicyReader:
 class _PolicyReading:
     """The reading of one policy."""
 
-    def __init__(self, reader: RangerPolicyReader, findings: Findings, path: Path, zone: str) -> None:
+    def __init__(self, reader: RangerPolicyReader, findings: Diagnostics, path: Path, zone: str) -> None:
         self._of = reader
         self._reader = Reader(findings)
         self._path = path
@@ -240,7 +240,7 @@ class _PolicyReading:
                     read = LOST_STAR.sub("", text)
                     told = f"a `*` before a `?` is lost, so that `{text}` is `{read}`; write `?*`"
                     self._reader.warn((*path, level), told)
-        if found and len(found) == len(data) and frozenset(found) not in of.ways[type_]:
+        if found and len(found) == len(data) and frozenset(found) not in of.hierarchies[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
 
