@@ -5,9 +5,10 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -215,6 +216,15 @@ class PlanBackend(Protocol):
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
         """Upload artifacts that were judged; returns a serialized `AddArtifactsResponse`."""
         ...
+
+
+def closing(source: AsyncIterator[bytes]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    """Close an iterator of a backend, and with it the call, however its reading ends."""
+    return (
+        aclosing(cast(AsyncGenerator[bytes, None], source))
+        if hasattr(source, "aclose")
+        else nullcontext(source)
+    )
 
 
 class Ledger(Protocol):

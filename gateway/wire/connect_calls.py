@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.errors import BackendUnavailable
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import parse, pb, serialize
-from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.connect_peek import ResponsePeek, peek
+from gateway.wire.protobuf import ProtobufError
 
 SessionKey = tuple[str, str]
 """User and session id, as Spark keys its own."""
@@ -101,7 +103,15 @@ def result_complete(session_id: str, server_session: str, operation_id: str, res
     return serialize(response)
 
 
-# -- answers. All raise ProtobufError.
+# -- answers. All but the first raise ProtobufError.
+
+
+def look_at(response: bytes) -> ResponsePeek:
+    """Say what a response of a stream is. Raises BackendUnavailable for bytes that are none."""
+    try:
+        return peek(response)
+    except ProtobufError:
+        raise BackendUnavailable("Spark answered with bytes that are no response") from None
 
 
 def operation_states(answer: bytes) -> list[int]:

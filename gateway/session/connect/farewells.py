@@ -10,10 +10,9 @@ import structlog
 from gateway.errors import SluiceError
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.window import AHEAD_BYTES
 from gateway.session.dependencies import Dependencies
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.ports import PlanBackend, RpcError, closing
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -78,8 +77,8 @@ class Farewells:
         try:
             async with closing(self._backend.reattach(request)) as source:
                 async for data in source:
-                    seen = look_at(data)
-                    known = names_are_known(seen)
+                    seen = connect_calls.look_at(data)
+                    known = seen.analysed
                     if known:
                         operation.looked_up()
                         self._learn(operation, seen, data)

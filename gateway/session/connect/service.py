@@ -26,14 +26,13 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.opening import attach
 from gateway.session.connect.requests import ObservingRequest, Request
-from gateway.session.connect.responses import closing
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.spark_errors import ends_session, spark_error
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.ports import PlanBackend, RpcError, closing
 from gateway.session.registry import Registry
 from gateway.wire import connect_calls
 from gateway.wire.connect import ProtobufError, pb, serialize

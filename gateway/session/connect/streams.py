@@ -23,7 +23,6 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Redaction, redact_response
 from gateway.session.connect.farewells import Farewells
 from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
-from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.window import Windows
@@ -31,7 +30,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import Envelope, PlanBackend, RpcError
+from gateway.session.ports import Envelope, PlanBackend, RpcError, closing
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -101,7 +100,7 @@ class Streams:
             key = *operation.session.key, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
-                    seen = look_at(data)
+                    seen = connect_calls.look_at(data)
                     await self._open.require(operation, operation.session.client)
                     await self._note(operation, seen, data)
                     operation.last_response_id = seen.response_id
@@ -146,7 +145,7 @@ class Streams:
         session = operation.session
         if seen.server_session and seen.server_session != session.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-        if names_are_known(seen):
+        if seen.analysed:
             operation.looked_up()
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
@@ -226,8 +225,8 @@ class Streams:
         """Yield what comes, as long as it may be buffered."""
         size = 0
         async for data in source:
-            seen = look_at(data)
-            if names_are_known(seen):
+            seen = connect_calls.look_at(data)
+            if seen.analysed:
                 operation.looked_up()
             size += len(data)
             if size + operation.session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
@@ -243,7 +242,7 @@ class Streams:
         if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
             whole = [read_response(data) async for _, data in source]
             for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
-                seen = look_at(data)
+                seen = connect_calls.look_at(data)
                 await self._note(operation, seen, data)
                 yield seen, data
             return
@@ -350,7 +349,7 @@ class Streams:
         try:
             async with closing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
-                    seen = look_at(data)
+                    seen = connect_calls.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
                         raise InvalidRequest("the gateway was restarted while it ran; run it again")
                     rows += seen.rows if seen.first_chunk else 0
