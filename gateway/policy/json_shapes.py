@@ -38,6 +38,8 @@ class Findings:
         self._file = document.file if document is not None else file
         self._faults: dict[tuple[int, str], None] = {}
         self._warnings: dict[tuple[int, str], None] = {}
+        self.noted = 0
+        """How often something was noted, also what had been noted before."""
 
     @property
     def fault_count(self) -> int:
@@ -49,10 +51,12 @@ class Findings:
 
     def fault(self, path: Path, message: str) -> None:
         """Note what makes the document unusable."""
+        self.noted += 1
         self._faults[self._told(path, message)] = None
 
     def warn(self, path: Path, message: str) -> None:
         """Note what is taken and does not mean what its author may think."""
+        self.noted += 1
         self._warnings[self._told(path, message)] = None
 
     def _told(self, path: Path, message: str) -> tuple[int, str]:
@@ -116,7 +120,7 @@ class Reader:
 
     def mapping(self, value: object, path: Path, what: str = "") -> Mapping[str, Any]:
         """Return an object; nothing for null, and for anything else, which is a fault."""
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):  # an abstract class is slow to ask
             return value
         if value is not None:
             self.fault(path, f"{what or _last(path)} must be an object (`{{…}}`), not {_kind(value)}")
@@ -143,7 +147,7 @@ class Reader:
         found = []
         for i, entry in enumerate(self.listed(data, key, path)):
             where = (*path, key, i)
-            if isinstance(entry, Mapping):
+            if type(entry) is dict or isinstance(entry, Mapping):
                 found.append((entry, where))
             else:
                 self.fault(where, f"`{key}` must hold objects (`{{…}}`), not {_kind(entry)}")

@@ -317,7 +317,8 @@ def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
         return FAILING
     before, behind = int(found[1]) - int(found[2]) + 1, max(0, min(int(found[2]), places))
     before = max(before, 1 - places)
-    return TotalValue(f"decimal({before + behind},{behind})") if before + behind <= MOST_CALCULATED else FAILING
+    digits = before + behind
+    return TotalValue(f"decimal({digits},{behind})") if digits <= MOST_CALCULATED else FAILING
 
 
 def _days(operands: Sequence[TotalValue]) -> TotalValue:
