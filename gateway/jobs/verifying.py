@@ -190,13 +190,13 @@ class _Verifying:
         self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
     ) -> dict[str, list[Walked]]:
         """Return the parts of each gateway's chain, in their order."""
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             return self._walked(spark, chains, days)
-        except PySparkException as error:
-            first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise LedgerUnavailable(f"the archive cannot be read: {first}") from error
+        except (PySparkException, Py4JError) as error:
+            raise LedgerUnavailable(f"the archive cannot be read: {_why(error)}") from error
 
     def _walked(
         self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
@@ -290,6 +290,13 @@ class _Verifying:
                     for one in found.findings
                 ],
             )
+
+
+def _why(error: BaseException) -> str:
+    """Return the line of Spark's error that says most: its innermost cause, which names the file."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines[:1] or [type(error).__name__])[-1].removeprefix("Caused by: ")
 
 
 def _ranges(chains: Sequence[Chain]) -> list[tuple[str, int, int]]:

@@ -24,7 +24,7 @@ from gateway.audit.chain import Head, start
 from gateway.audit.rows import event_digest
 from gateway.audit.seals import make_seal, read_seal, seals
 from gateway.audit.verify import verify
-from gateway.errors import JobBusy, RecordChanged
+from gateway.errors import JobBusy, LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE
 from gateway.jobs.running import LOCKS
 from tests.jobs.records import DAY, NOW, day_of_events, fill
@@ -241,6 +241,13 @@ async def test_what_was_done_to_the_archive_s_copies_is_found(place: Place) -> N
         ("missing", "is not in the archive, which has its day"),
         ("repeated", "is in the archive twice"),
     ]
+
+
+async def test_a_file_that_was_written_over_cannot_be_verified_and_is_named(place: Place) -> None:
+    file = place.files(FIRST)[0]
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(LedgerUnavailable, match=f"day={FIRST}/{file.parent.name}"):
+        await place.run()
 
 
 async def test_days_that_nobody_archived_and_days_that_are_gone_are_found(place: Place) -> None:
