@@ -16,7 +16,7 @@ from gateway.audit.rows import COLUMNS
 from gateway.jobs.events import STORED, Sums, digests_of, land, links_in_database, sums_of
 from tests.jobs.records import DAY, NOW, day_of_events, fill
 
-STRANGE = (
+STRANGE: tuple[tuple[str, str | None, list[str | None] | None, str | None], ...] = (
     ("", None, None, None),
     ("\\N", "", [], ""),
     ("NULL", "NaN", ["", None, "NULL", '"', "{a,b}", "\\"], "\\."),
