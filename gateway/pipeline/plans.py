@@ -421,7 +421,12 @@ class _Plan:
         *,
         exists: bool,
     ) -> GovernedPlan | Stop:
-        """Write everything into the plan and prove it."""
+        """Write everything into the plan and prove it.
+
+        The plan is changed in place, so the order counts: what is told of it as it came is taken before the
+        first edit, every edit is undone by the proof, and what is forwarded is the bytes that were proved.
+        What `_guard` found comes in as arguments: none of it may be looked for in a plan that has changed.
+        """
         reading, evaluation = self.reading, self.evaluation
         inside = [*governed, *bodies.values()]
         scans = (*records, *(scan for one in inside for scan in one.scans))

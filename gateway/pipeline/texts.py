@@ -247,6 +247,9 @@ async def finish(
 ) -> Outcome:
     """Guard the text's scans, pin its targets and have the result proved.
 
+    It is long because its order is its contract: of several refusals a client reads the first. And every step
+    takes what those before it found: parts of it would hand a dozen values from one to the next.
+
     `meaning`: of an expression, what words without brackets mean where it stands.
     """
     text, reading, wants = prepared.text, prepared.reading, prepared.wants

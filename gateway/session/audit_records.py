@@ -20,6 +20,7 @@ from gateway.model.decision import NO_POLICY, Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Verdict
 from gateway.session import audit_parts as parts
+from gateway.session.failures import CallRefusal
 
 Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
 """What became of a cleared statement; `not_forwarded` when Spark never received it."""
@@ -243,11 +244,11 @@ def call_decided(
     client: Client,
     session: str,
     decisions: Sequence[Decision],
-    refusal: tuple[str, str, str] | None,
+    refusal: CallRefusal | None,
     repository: str = "spark",
 ) -> AuditEvent:
     """Build the record of a call without a statement that changes a session: `AddArtifacts` with the names
-    of its files, `Config.set` with keys. `refusal` is code, SQLSTATE and message."""
+    of its files, `Config.set` with keys."""
     text = f"{call}({', '.join(names)})"
     body: dict[str, Any] = {
         **parts.deciding(decisions, refused=refusal is not None),
@@ -265,7 +266,7 @@ def call_decided(
         "policies": sorted({d.policy.name for d in decisions} - {""}),
     }
     if refusal is not None:
-        body["code"], body["sqlstate"], body["message"] = refusal
+        body |= {"code": refusal.code, "sqlstate": refusal.sqlstate, "message": refusal.message}
     return _event(stamp, "decided", principal, body)
 
 

@@ -80,7 +80,7 @@ class Execution:
         try:
             operation = await self._begin(session, text, timeout_s)
             if operation.queued:
-                # The turn goes along: what is judged next in the session comes after it.
+                # The lock goes along: what is judged next in the session comes after it.
                 waits = True
                 self._waiting.begin(
                     operation,
@@ -404,7 +404,7 @@ class Execution:
 
     def _others(self, session: Session) -> Iterator[Awaitable[None]]:
         for operation in list(session.operations.values()):
-            # The one that waits for Spark has the turn: it is the one that others have to end for.
+            # The one that waits for Spark has the lock: it is the one that others have to end for.
             if not operation.not_with_spark_yet:
                 yield self._ended(operation)
         yield self._stopped(session)

@@ -15,6 +15,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
 from gateway.session import audit_records
 from gateway.session.audit_records import Outcome, Stamp
+from gateway.session.failures import CallRefusal
 from gateway.session.identifiers import Handle, new_event_id, now
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Ledger
@@ -121,13 +122,10 @@ class Recorder:
         operation: RecordedOperation,
         client: Client,
         decisions: Sequence[Decision],
-        refusal: tuple[str, str, str] | None,
+        refusal: CallRefusal | None,
     ) -> None:
         """Make durable what was decided on a call that changes a session without a statement: uploaded
-        files, settings. Raises LedgerUnavailable: then nothing may be forwarded.
-
-        `refusal` is code, SQLSTATE and message.
-        """
+        files, settings. Raises LedgerUnavailable: then nothing may be forwarded."""
         event = audit_records.call_decided(
             self._stamp(operation.statement_id),
             call,

@@ -455,7 +455,7 @@ class Session(NameResolution):
         self.operations: dict[bytes, ThriftOperation] = {}
         self.pending: ThriftOperation | None = None
         self.slot: Slot | None = None
-        """What whoever holds the turn may give Spark a statement by."""
+        """What whoever has the lock may give Spark a statement by."""
         self.stopping: dict[bytes, float] = {}
         """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
         look up their names."""

@@ -1,7 +1,7 @@
 """Statements of HiveServer2 clients that wait until Spark has room for them, and how those end that never get
 there.
 
-A statement that waits is PENDING to its client, as HiveServer2 has it. It holds the turn of its session, so
+A statement that waits is PENDING to its client, as HiveServer2 has it. It holds the lock of its session, so
 that what is judged next there comes after it, and no names of the catalog; its decision is on record. When
 there is a slot for it, it is judged again.
 """

@@ -10,7 +10,6 @@ from gateway.model.resource import Resource
 from gateway.model.statement import Client
 from gateway.session.connect.artifacts import judge_names
 from gateway.session.connect.config import (
-    ConfigRefusal,
     answer_config,
     judge_config,
     not_set,
@@ -25,7 +24,7 @@ from gateway.session.connect.spark_errors import MalformedRequest, UngovernableR
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import SessionCall, refused
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed
+from gateway.session.failures import CallRefusal, StatementFailed
 from gateway.session.ports import PlanBackend, RpcError
 from gateway.session.states import Event
 from gateway.wire.connect import Message, parse, pb, serialize
@@ -64,7 +63,7 @@ class Calls:
     ) -> bytes:
         """Set, unset or tell settings, as far as policies allow it; what changes them is recorded.
 
-        Where it changes some that expressions depend on, the caller holds the session's turn.
+        Where it changes some that expressions depend on, the caller has the session locked.
         """
         decide = self._verdicts.deciding_for(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
@@ -79,10 +78,9 @@ class Calls:
 
         question = judge_config(request, principal.user, may_set, may_read)
         case = request.operation.WhichOneof("op_type")
-        if isinstance(question, ConfigRefusal):
-            told = (question.code, question.sqlstate, question.message)
-            refusal = await self._decided(session, principal, client, request, decisions, told)
-            raise refused(session, f"Config.{case}", *told, refusal.statement_id)
+        if isinstance(question, CallRefusal):
+            ended = await self._decided(session, principal, client, request, decisions, question)
+            raise refused(session, f"Config.{case}", question, ended.statement_id)
         call: SessionCall | None = None
         if case in ("set", "unset"):
             call = await self._decided(session, principal, client, request, decisions, None)
@@ -117,7 +115,7 @@ class Calls:
         client: Client,
         request: pb.ConfigRequest,
         decisions: Sequence[Decision],
-        refusal: tuple[str, str, str] | None,
+        refusal: CallRefusal | None,
     ) -> SessionCall:
         call = SessionCall(principal=principal, session_id=session.session_id)
         case = request.operation.WhichOneof("op_type") or "nothing"
@@ -136,7 +134,7 @@ class Calls:
         names = [name for name in request.names if name not in session.artifacts]
         refusal = judge_names(names, principal.user, lambda resource: decide(resource, "create").allowed)
         if refusal is not None:
-            raise refused(session, "ArtifactStatus", refusal.code, refusal.sqlstate, refusal.message, "")
+            raise refused(session, "ArtifactStatus", refusal, "")
         request.client_observed_server_side_session_id = session.server_session
         return await self._forward(session, "ArtifactStatus", request, self._endings.plain)
 

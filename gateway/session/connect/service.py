@@ -301,7 +301,7 @@ class ConnectSessions:
                 raise self._endings.redacted(None, fault, self._endings.plain) from None
             finally:
                 if not session.attached:
-                    # Who waits for the turn begins anew.
+                    # Who waits for the lock begins anew.
                     self._registry.close(session.key, session)
 
     async def expire(self) -> None:

@@ -17,7 +17,7 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.requests import observed_of, read
 from gateway.session.connect.session import ConnectSession
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
 from gateway.session.ports import PlanBackend, RpcError
 from gateway.wire.connect import pb, serialize
@@ -41,13 +41,13 @@ class SessionCall:
     backend_id: str = ""
 
 
-def refused(
-    session: ConnectSession, text: str, code: str, sqlstate: str, message: str, statement_id: str
-) -> StatementRefused:
+def refused(session: ConnectSession, text: str, refusal: CallRefusal, statement_id: str) -> StatementRefused:
     """Return the error that tells of a refused call."""
     statement = Statement(text=text, principal=session.principal, context=session.context)
-    refusal = Refused(statement=statement, code=code, sqlstate=sqlstate, message=message)
-    return StatementRefused(refusal, statement_id)
+    code, sqlstate, message = refusal.code, refusal.sqlstate, refusal.message
+    return StatementRefused(
+        Refused(statement=statement, code=code, sqlstate=sqlstate, message=message), statement_id
+    )
 
 
 class Uploads:
@@ -135,9 +135,8 @@ class _Upload:
         if refusal is not None:
             names = names or _names_of(message)
             call = SessionCall(principal=session.principal, session_id=session.session_id)
-            told = (refusal.code, refusal.sqlstate, refusal.message)
-            await self._record(names, call, told)
-            raise refused(session, "AddArtifacts", *told, call.statement_id)
+            await self._record(names, call, refusal)
+            raise refused(session, "AddArtifacts", refusal, call.statement_id)
         if names:
             call = SessionCall(principal=session.principal, session_id=session.session_id)
             await self._record(names, call, None)
@@ -147,9 +146,7 @@ class _Upload:
         message.client_observed_server_side_session_id = session.server_session
         return serialize(message)
 
-    async def _record(
-        self, names: list[str], call: SessionCall, refusal: tuple[str, str, str] | None
-    ) -> None:
+    async def _record(self, names: list[str], call: SessionCall, refusal: CallRefusal | None) -> None:
         await self._uploads._recorder.call_decided(
             "AddArtifacts", names, call, self._client, list(self._decisions), refusal
         )
