@@ -10,7 +10,7 @@ from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
 from gateway.sql.identity import IDENTITIES, Meaning, unclear
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb
 
 
@@ -31,7 +31,7 @@ def meaning_of(message: Message, findings: ColumnUsage) -> Meaning:
 
 def functions_among(
     reading: PlanReading, findings: ColumnUsage, *, followed: bool
-) -> frozenset[int] | NotGovernable:
+) -> frozenset[int] | Unsupported:
     """Return the words, by the identity of their messages, that are functions. `followed`: the analyst was
     not silent about the plan."""
     found = set()

@@ -95,7 +95,7 @@ class Wants:
 
 
 @dataclass(frozen=True, slots=True)
-class NotGovernable:
+class Unsupported:
     """A statement that Sluice does not let pass, whoever asks; `why` is for the client."""
 
     why: str
