@@ -20,6 +20,8 @@ LOOKING_SETTINGS: Mapping[str, str] = {
     # Files are looked at by their names and sizes, not read: ten thousand of them in two tasks, not in 312.
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
+    # Nor is it asked where in the cluster they lie.
+    "spark.sql.sources.ignoreDataLocality": "true",
     # A table of files with `day=1/…` reads what lies there. Else Spark reads the partitions that its catalog
     # has of it, which are none.
     "spark.sql.hive.manageFilesourcePartitions": "false",

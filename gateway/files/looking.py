@@ -31,17 +31,17 @@ _NO_SUCH_PATH = ("42K03", "42P01")
 _HEAD_LINES = 20
 _MOST_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
-_OWN_CATALOG = "which has a catalog of its own to be named by"
 _INSTEAD = {
     "Delta": "which `formats` of its source do not have",
     "Hudi": "which is not read",
-    "Iceberg": _OWN_CATALOG,
-    "Paimon": _OWN_CATALOG,
+    "Iceberg": "named by a catalog of its own: an entry of type `iceberg` in `catalogs`",
+    "Paimon": "named by a catalog of its own: an entry of type `paimon` in `catalogs`, with its `warehouse`",
 }
 """What to do about tables of formats that are not taken."""
 
-Kinds = Sequence[tuple[str, int, int, str, str]]
-"""For each ending of file names: the ending, files, bytes, a digest and one of the files."""
+Kinds = Sequence[tuple[str, int, int, str, str, str]]
+"""For each ending of file names: the ending, files, bytes, a digest, the first of the files, and the
+directory that all of them lie in, empty where there are several."""
 
 
 DEEP = "recursiveFileLookup"
@@ -59,6 +59,15 @@ class Files:
     """Options that they are listed and read with."""
     table: Format | None = None
     """The table format that keeps them."""
+
+    def stands_for_all(self, url: str, found: Format) -> str | None:
+        """Return the one file whose columns Spark takes for those of all, where it looks at no other: of
+        Parquet, unless schemas are merged or directories below give columns as well."""
+        if found != Format("parquet") or not all(
+            kind[5] and place(kind[5]) == place(url) for kind in self.kinds
+        ):
+            return None
+        return min(kind[4] for kind in self.kinds)
 
 
 class Nothing(Exception):
@@ -154,15 +163,17 @@ class Looking:
         }
 
     async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
-        """Return for each ending of file names: the ending, files, bytes, a digest and one of the files."""
+        """Return what `Kinds` tells. Raises Nothing and Refused."""
         name = "substring_index(path, '/', -1)"
+        above = f"left(path, length(path) - length({name}) - 1)"
         ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
         try:
             rows = await self._look(
                 "binaryFile",
                 url,
                 f"SELECT {ending}, count(*), sum(length),"
-                " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path)"
+                " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path),"
+                f" IF(min({above}) = max({above}), min({above}), '')"
                 f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
                 Format("binaryFile", reading),
             )
@@ -170,14 +181,14 @@ class Looking:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
             raise Refused("Spark cannot list its files") from refused
-        return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4])) for r in rows]
+        return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4]), str(r[5])) for r in rows]
 
     async def format(self, files: Files, source: FileSource) -> Format:
         """Return the one format of all files."""
         if files.table is not None:
             return files.table
         found: dict[str, Format] = {}
-        for *_, example in files.kinds:
+        for *_, example, _ in files.kinds:
             if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
                 raise Refused("a file in it has a name that cannot be read safely")
             try:
@@ -212,7 +223,7 @@ class Looking:
         self, format_: str, path: str, sql: str, reading: Format | None = None
     ) -> Sequence[Sequence[Any]]:
         """Ask about files by way of a temporary view: sessions do not run SQL on paths."""
-        view = f"sluice_look_{secrets.token_hex(8)}"
+        view = new_view()
         options = "".join(f", {option}" for option in options_of(reading)) if reading is not None else ""
         made = f"CREATE TEMPORARY VIEW {view} USING {format_} OPTIONS (path '{path}'{options})"
         return await self._query(sql.format(view=view), made, f"DROP VIEW IF EXISTS {view}")
@@ -224,6 +235,11 @@ class Looking:
         except self._refusal as refused:
             raise Refused(f"Spark cannot find the columns of its {found.name} files") from refused
         return [(str(row[0]), str(row[1])) for row in rows if row[0] and not str(row[0]).startswith("# ")]
+
+
+def new_view() -> str:
+    """Return the name of a temporary view that nobody has."""
+    return f"sluice_look_{secrets.token_hex(8)}"
 
 
 def options_of(found: Format) -> list[str]:

@@ -197,7 +197,8 @@ class Promoter:
             # INVARIANT (one name): until it is saved nobody else makes a table of what this one overlaps.
             await store.only_one_place(connection)
             await self._refuse_taken(await store.datasets(connection), source, url, name, decide)
-            table = await self._tables.make(source, name, url, found)
+            like = files.stands_for_all(url, found)
+            table = await self._tables.make(source, name, url, found, like=like)
             await store.save(
                 connection,
                 store.Dataset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.files.formats import Format
-from gateway.files.looking import Refused, options_of
+from gateway.files.looking import Refused, new_view, options_of
 from gateway.files.places import place
 from gateway.files.taken import Query
 from gateway.model.catalog import Table, TableName
@@ -25,15 +25,19 @@ class Tables:
         self._refusal = refusal
         self._catalog = catalog
 
-    async def make(self, source: FileSource, name: TableName, url: str, found: Format) -> Table:
-        """Make the table, its schema found by Spark, and return it. Raises Refused."""
+    async def make(
+        self, source: FileSource, name: TableName, url: str, found: Format, *, like: str | None = None
+    ) -> Table:
+        """Make the table, its schema found by Spark, and return it; `like`: the file that has the columns of
+        all. Raises Refused."""
         options = ", ".join(options_of(found))
         try:
             await self._query(f"CREATE DATABASE IF NOT EXISTS `{name.catalog}`.`{name.database}`")
-            await self._query(
-                f"CREATE TABLE {_dotted(name)} USING {found.name}"
-                f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
-            )
+            if like is None or not await self._made_like(name, url, found, like):
+                await self._query(
+                    f"CREATE TABLE {_dotted(name)} USING {found.name}"
+                    f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
+                )
         except self._refusal as refused:
             raise Refused(f"Spark cannot find the columns of its {found.name} files") from refused
         kept = False
@@ -48,6 +52,23 @@ class Tables:
         finally:
             if not kept:
                 await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+
+    async def _made_like(self, name: TableName, url: str, found: Format, like: str) -> bool:
+        """Make the table with the columns of one file: Spark does not list the others for that. False where
+        it merges the schemas of all, or refuses."""
+        merged = "spark.sql.parquet.mergeSchema"
+        if [str(row[1]) for row in await self._query(f"SET {merged}")] != ["false"]:
+            return False
+        view = new_view()
+        try:
+            await self._query(
+                f"CREATE TABLE {_dotted(name)} LIKE {view} USING {found.name} LOCATION '{url}'",
+                f"CREATE TEMPORARY VIEW {view} USING {found.name} OPTIONS (path '{like}')",
+                f"DROP VIEW IF EXISTS {view}",
+            )
+        except self._refusal:
+            return False
+        return True
 
     async def find(self, name: TableName, url: str) -> Table | None:
         """Return the table as it is now, None when there is none. Raises OtherFiles."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import statistics
@@ -12,12 +13,22 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.providers import shipped_providers
 from gateway.backends.embedded_spark import EmbeddedSpark
+from gateway.catalog.gravitino import GravitinoMetalake
+from gateway.catalog.hive_metastore import HiveMetastoreCatalog
+from gateway.catalog.iceberg_rest import IcebergRestCatalog
+from gateway.catalog.readable import DatabaseEntry, ReadableCatalog, TableEntry, WritableCatalog
+from gateway.catalog.rest import RestLogin
 from gateway.frontends.users import set_user
+from gateway.model.catalog import Column
+from gateway.model.spark_minors import NEWEST
 from gateway.wire import calls
 from tests.bench.figures import Record
 from tests.bench.processes import Memory
 from tests.bench.raw_client import RawClient, Server
+from tests.catalog.doubles import Double, gravitino, iceberg, serving
+from tests.catalog.hive_server import hive_metastore
 from tests.e2e.running import RunningGateway
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -61,10 +72,10 @@ def root(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def small_gateway(
-    record: Record, spark: EmbeddedSpark, directory: Path, root: Path
+    record: Record, spark: EmbeddedSpark, directory: Path, root: Path, many: list[str]
 ) -> Iterator[RunningGateway]:
-    """A gateway whose users may see little."""
-    record.progress("a gateway whose users may see little starts")
+    """A gateway whose users may see little, before a Spark that has many tables."""
+    record.begin("Catalogs: a gateway whose users may see little starts")
     home = directory / "catalogs"
     home.mkdir(mode=0o711)
     for user in ("few", "promoter"):
@@ -80,7 +91,16 @@ def small_gateway(
         "logging": {"format": "json"},
     }
     (home / "gateway.yaml").write_text(json.dumps(settings))
+    began = time.perf_counter()
     running = RunningGateway(home / "gateway.yaml").start()
+    ready_s = time.perf_counter() - began
+    record.add(
+        SECTION,
+        f"time until ready before {len(many) * TABLES} tables in {len(many)} databases",
+        f"{ready_s:.1f} s, with a new PostgreSQL; {Memory(running.pid).resident_mib:.0f} MiB",
+        ready_s=ready_s,
+        mib=Memory(running.pid).resident_mib,
+    )
     yield running
     assert running.stop() == 0
 
@@ -188,6 +208,73 @@ def test_tables_never_seen(
         look_up_ms=look_ms,
         describe_ms=asked_ms,
     )
+
+
+async def _fill(catalog: WritableCatalog) -> None:
+    await catalog.create_database(DatabaseEntry(name="bench"))
+    columns = (Column(name="id", type="int"), Column(name="s", type="string"))
+    for n in range(TABLES):
+        await catalog.create_table(
+            TableEntry(database="bench", name=f"t_{n}", columns=columns, provider="parquet")
+        )
+
+
+async def _looked_up(catalog: ReadableCatalog) -> list[float]:
+    """Return the seconds that each table takes which nobody has asked for."""
+    taken = []
+    for n in range(TABLES):
+        began = time.perf_counter()
+        await catalog.table("bench", f"t_{n}")
+        taken.append(time.perf_counter() - began)
+    return taken
+
+
+def test_tables_never_seen_at_each_source(
+    record: Record, direct: Server, many: list[str], directory: Path
+) -> None:
+    record.begin("Catalogs: tables never seen, at their own servers")
+    double = Double(databases={"bench": {f"t_{n}": "table" for n in range(TABLES)}})
+    hive = shipped_providers().row("hive", NEWEST)
+    place = directory / "metastore"
+    place.mkdir()
+
+    async def at_metastore(port: int) -> list[float]:
+        async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{port}") as catalog:
+            await _fill(catalog)
+            return await _looked_up(catalog)
+
+    async def at_rest() -> list[float]:
+        async with (
+            serving(double, iceberg(double)),
+            IcebergRestCatalog(double.url, login=RestLogin()) as catalog,
+        ):
+            return await _looked_up(catalog)
+
+    async def at_metalake() -> list[float]:
+        async with (
+            serving(double, gravitino(double)),
+            GravitinoMetalake(double.url, "lake", RestLogin()) as metalake,
+            metalake.catalog("hive", hive.types if hive is not None else {}) as catalog,
+        ):
+            return await _looked_up(catalog)
+
+    with hive_metastore(place) as port:
+        found = {"a Hive metastore": asyncio.run(at_metastore(port))}
+    found["Iceberg REST, a double of the server"] = asyncio.run(at_rest())
+    found["Gravitino, a double of the server"] = asyncio.run(at_metalake())
+    with RawClient(direct) as asked:
+        ask(asked, f"DESCRIBE TABLE EXTENDED {many[1]}.t_0 AS JSON")
+        described = [ask(asked, f"DESCRIBE TABLE EXTENDED {many[1]}.t_{n} AS JSON") for n in range(1, TABLES)]
+    asked_ms = 1e3 * statistics.median(described)
+    for source, taken in found.items():
+        took_ms = 1e3 * statistics.median(taken)
+        record.add(
+            SECTION,
+            f"look-up of a table never seen: {source}",
+            f"p50 {took_ms:.1f} ms, {took_ms / asked_ms:.2f} × asking Spark ({asked_ms:.1f} ms)",
+            p50_ms=took_ms,
+            spark_ms=asked_ms,
+        )
 
 
 def test_directories_that_become_tables(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.catalog.gravitino_double import METALAKE, Gravitino
-from tests.e2e.one_pack import ENDPOINTS, session, write_settings
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark
 
 SECRET = "s3cret-of-the-metalake"
@@ -37,6 +37,15 @@ policies:
   - name: cards
     on: {tag: pii}
     mask: [{users: [bea], type: MASK_NULL}]
+  - name: what is held back of the people
+    on: {catalog: grav, database: shop, table: person, column: "*"}
+    deny: [{users: [dan], access: [select]}]
+  - name: rows of it
+    on: {catalog: grav, database: shop, table: person}
+    filter: [{users: [fay], where: "card > 4000"}]
+  - name: numbers of it
+    on: {catalog: grav, database: shop, table: person, column: id}
+    mask: [{users: [gus], type: CUSTOM, show: "{col} + 100"}]
 """
 
 
@@ -84,7 +93,7 @@ def gateway(spark: Spark, open_directory: Path, server: Gravitino) -> Iterator[R
     server.add("odd", "unheard-of")
     server.tag("pii", "schema", "grav.shop")
     server.grant("reader", "catalog", "grav", "use_catalog", "use_schema", "select_table", "create_view")
-    server.users |= {"ann": ["reader"], "bea": ["reader"]}
+    server.users |= {name: ["reader"] for name in ("ann", "bea", "dan", "fay", "gus")}
     server.owners["TABLE", "grav.shop.person"] = ("own", "USER")
     parameters = {
         "uri": server.url,
@@ -98,7 +107,7 @@ def gateway(spark: Spark, open_directory: Path, server: Gravitino) -> Iterator[R
         open_directory / "metalake",
         spark,
         PACK,
-        {"ann": [], "bea": [], "cid": [], "own": []},
+        {name: [] for name in ("ann", "bea", "cid", "dan", "fay", "gus", "own")},
         catalogs=[  # type: ignore[arg-type]
             {"name": "lake", "catalog": {"type": "gravitino", "connection-params": parameters}}
         ],
@@ -145,6 +154,22 @@ def test_its_tags_mask_its_roles_allow_and_its_owners_own(gateway: RunningGatewa
     with session(gateway, endpoint, "bea") as bea:
         bea("USE grav.shop")
         assert bea("SELECT card FROM person") == [(None,)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_masks_filters_and_denials_hold(gateway: RunningGateway, endpoint: str) -> None:
+    assert rows(gateway, endpoint, "fay", PERSONS) == []
+    assert rows(gateway, endpoint, "gus", PERSONS) == [(101, 4000)]
+    with pytest.raises(Exception, match="ACCESS_DENIED"):
+        rows(gateway, endpoint, "dan", PERSONS)
+
+
+def test_they_hold_for_dataframes(gateway: RunningGateway) -> None:
+    for user, seen in (("ann", [(1, 4000)]), ("bea", [(None, None)]), ("fay", []), ("gus", [(101, 4000)])):
+        with gateway.session(user, PASSWORD) as frames:
+            assert [tuple(row) for row in frames.table("grav.shop.person").collect()] == seen
+    with gateway.session("dan", PASSWORD) as frames, pytest.raises(Exception, match="ACCESS_DENIED"):
+        frames.table("grav.shop.person").collect()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

@@ -28,7 +28,7 @@ EVENTS = TableName("spark_catalog", "lake", "raw__events")
 ALICE = Principal(user="alice")
 
 
-_CREATE_TABLE = re.compile(r"\.`(\w+)` USING .* LOCATION '(.*)'")
+_CREATE_TABLE = re.compile(r"\.`(\w+)` (?:LIKE \w+ )?USING .* LOCATION '(.*)'")
 
 
 def decide(resource: Resource, access: str, *, allowed: bool = True) -> Decision:
@@ -50,8 +50,10 @@ class PlayedSpark:
     """Directories of marks that there are."""
     columns: int = 2
     type: str = "int"
+    merged: str = "false"
+    """Whether schemas of Parquet files are merged."""
     refuses: str = ""
-    """A statement that fails."""
+    """A statement that fails; `LIKE`: those that make a table like a view."""
 
     def __post_init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
@@ -65,7 +67,7 @@ class PlayedSpark:
 
     async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
         self.asked.append(sql)
-        if sql == self.refuses:
+        if sql == self.refuses or (self.refuses == "LIKE" and f" {self.refuses} sluice_look_" in sql):
             raise BackendError("no", "XX000")
         await asyncio.sleep(0)
         if sql.startswith("SELECT DISTINCT"):
@@ -73,10 +75,12 @@ class PlayedSpark:
             if found:
                 return [(mark,) for mark in found]
             raise BackendError("there is no such path", "42K03")
+        if sql == "SET spark.sql.parquet.mergeSchema":
+            return [(sql.split()[1], self.merged)]
         if sql.startswith(("SHOW", "DESCRIBE NAMESPACE", "SET")):
             return self.catalog.get(sql, [])
         if "USING binaryFile" in before:
-            return self.kinds
+            return [(*kind, kind[4].rpartition("/")[0]) for kind in self.kinds]
         if sql.startswith("DESCRIBE TABLE"):
             return [(f"c{n}", self.type, None) for n in range(self.columns)]
         if "USING text" in before:

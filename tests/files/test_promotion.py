@@ -299,6 +299,25 @@ async def test_a_hundred_thousand_files_are_a_row_and_one_more_is_too_many(datab
 
 
 @pytest.mark.parametrize(
+    ("played", "once"),
+    [
+        (PlayedSpark(), True),
+        (PlayedSpark(merged="true"), False),
+        (PlayedSpark(refuses="LIKE"), False),
+        (PlayedSpark(head=b"a,b"), False),
+        (PlayedSpark(kinds=(("parquet", 2, 300, "AB", "s3a://b/raw/events/day=1/a.parquet"),)), False),
+    ],
+)
+async def test_files_are_listed_once_where_one_has_the_columns_of_all(
+    played: PlayedSpark, once: bool, database: str
+) -> None:
+    assert await promoter(played, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    made = [sql for sql in played.asked if sql.startswith("CREATE TABLE")][-1]
+    assert (" LIKE sluice_look_" in made) is once
+    assert EVENTS in played.tables
+
+
+@pytest.mark.parametrize(
     ("step", "why"),
     [("USING binaryFile", "cannot list its files"), ("USING text", "vanished"), ("CREATE TABLE", "columns")],
 )

@@ -41,6 +41,9 @@ policies:
   - name: addresses
     on: {catalog: CATALOG, database: shop, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: not for joe, who is an analyst as well
+    on: {catalog: CATALOG, database: shop, table: customer, column: "*"}
+    deny: [{users: [joe], access: [select]}]
   - name: what is personal
     on: {tag: PII}
     mask: [{groups: [analysts], type: MASK_NULL}]
@@ -176,7 +179,8 @@ def gateway(lake: LakeSpark, told: tuple[str, dict[str, str]], set_up: list[str]
     entry = {"name": name, "catalog": {"type": kind, "connection-params": params}, "policies": "spark"}
     os.environ["SLUICE_TEST_DATABASE"] = PASSWORD
     pack = PACK.replace("CATALOG", name)
-    with lake.gateway(f"of-{name}", pack, {"bob": ["analysts"], "eve": []}, catalogs=[entry]) as running:  # type: ignore[arg-type]
+    users = {"bob": ["analysts"], "joe": ["analysts"], "eve": []}
+    with lake.gateway(f"of-{name}", pack, users, catalogs=[entry]) as running:  # type: ignore[arg-type]
         yield running
     del os.environ["SLUICE_TEST_DATABASE"]
 
@@ -195,6 +199,20 @@ def test_as_over_a_copy_made_beforehand(twins: Twins) -> None:
     twins.all_same(READS)
     assert not twins.ours.ask("SELECT * FROM customer").error
     twins.all_same_frames(FRAMES)
+
+
+def test_a_denial_holds_in_plan_and_statement_alike(
+    gateway: RunningGateway, told: tuple[str, dict[str, str]]
+) -> None:
+    name = f"{told[0]}.shop"
+    for endpoint in one_pack.ENDPOINTS:
+        with one_pack.session(gateway, endpoint, "joe") as joe:
+            assert joe(f"SELECT * FROM {name}.plain") == [(1, "a"), (2, "b")]
+            with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+                joe(f"SELECT count(*) FROM {name}.customer")
+    denied = pytest.raises(Exception, match="SLUICE_ACCESS_DENIED")
+    with gateway.session("joe", one_pack.PASSWORD) as frames, denied:
+        frames.table(f"{name}.customer").select("id").collect()
 
 
 def test_there_is_no_way_past(twins: Twins, told: tuple[str, dict[str, str]]) -> None:
