@@ -78,12 +78,13 @@ def event_digest(row: Mapping[str, Any]) -> bytes:
     there since has a digest all the same.
     """
     values = {name: row[name] for name in COLUMNS}
-    values["body"] = _object(values["body"])
+    values["body"] = json_object(values["body"])
     erased = row["erased"]
-    return digest(values, _object(erased) if erased is not None else None)
+    return digest(values, json_object(erased) if erased is not None else None)
 
 
-def _object(text: Any) -> dict[str, Any]:
+def json_object(text: Any) -> dict[str, Any]:
+    """Return a text as the object that it is; what is none is one with a single value."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -175,9 +175,9 @@ class _Archive:
         """Copy the day's rows to a landing file, in a snapshot of their own, and return what they come to."""
         found = Sums()
 
-        def each(row: Any) -> None:
+        def each(batch: Any) -> None:
             nonlocal found
-            found += sums_of(row)
+            found += sums_of(batch)
 
         def told(rows: int) -> None:
             self._work.progress(f"{day.day}: {rows:,} events read so far")

@@ -159,7 +159,7 @@ class _Rollups:
         return rows_in, rows_out
 
     async def _land(self, day: date, hours: Sequence[datetime], landing: Path) -> int:
-        """Copy the hours' events, and the ends of their statements, from a snapshot of the database."""
+        """Copy the hours' events, and what else ends their statements, from a snapshot of the database."""
         begin, end = _midnight(day), _midnight(day) + timedelta(days=1)
         of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
         (landing / "events").mkdir()
@@ -178,7 +178,8 @@ class _Rollups:
                 return rows + await land(
                     connection,
                     f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind IN ('completed', 'abandoned')"
-                    " AND e.time >= $2 AND EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    f" AND e.time >= $2 AND NOT ({of_hours.format('e')})"
+                    " AND EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
                     f" AND d.statement_id = e.statement_id AND {of_hours.format('d')})",
                     (list(hours), begin, end),
                     landing / "ends",
@@ -192,7 +193,8 @@ class _Rollups:
     ) -> tuple[Any, Any]:
         """Return the hours' events and the ends of statements, with those that the archive alone has."""
         events = spark.read.schema(frames.EVENTS).parquet(str(landing / "events"))
-        ends = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
+        later = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
+        ends = events.where("kind IN ('completed', 'abandoned')").unionByName(later)
         days = await self._work.connection.fetch(
             "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2",
             day,

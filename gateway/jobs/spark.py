@@ -27,6 +27,11 @@ SESSION_CONF: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
 START_CONF: Mapping[str, str] = {
+    # Ten times Java's own thresholds: half of what a run of some minutes costs would be compiling code that
+    # is hardly used again; what works through rows passes them within seconds.
+    "spark.driver.extraJavaOptions": "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
+    " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000",
     "spark.ui.enabled": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.sql.catalogImplementation": "in-memory",

@@ -87,6 +87,10 @@ def require_segment(segment: str) -> None:
     """Raise ValueError when one name of a path could mean another file than it looks like, or none."""
     if segment.startswith((".", "_")):
         raise ValueError("names a hidden file or leads out of its source")
+    _require_plain(segment)
+
+
+def _require_plain(segment: str) -> None:
     if not _SEGMENT.fullmatch(segment) or segment != segment.strip():
         raise ValueError("has signs that paths cannot have here")
     if unicodedata.normalize("NFKC", segment) != segment:
@@ -94,13 +98,19 @@ def require_segment(segment: str) -> None:
 
 
 def require_root(root: str) -> str:
-    """Return a root in its one spelling. Raises ValueError when it is not a plain URL of a directory."""
+    """Return a root in its one spelling. Raises ValueError when it is not a plain URL of a directory.
+
+    It may lie in directories that would be hidden below it, such as `.run`: Spark hides what it finds, not
+    what it is told to look into.
+    """
     found = _ROOT.fullmatch(root)
     if found is None:
         raise ValueError("a source is `file:/…`, `hdfs://host/…`, `s3a://bucket/…` or the like")
     start, rest = found["start"], found["rest"].rstrip("/")
     for segment in rest.split("/") if rest else ():
-        require_segment(segment)
+        if segment in (".", ".."):
+            raise ValueError("a source is named without `.` and `..`")
+        _require_plain(segment)
     if start.startswith("file:"):
         if not rest:
             raise ValueError("the whole file system is not a source")

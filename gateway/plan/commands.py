@@ -19,7 +19,7 @@ from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names, quote
 from gateway.sql.scope import CannotClassify, table_resource
-from gateway.sql.wants import NotGovernable, Want, Wants, Written
+from gateway.sql.wants import Unsupported, Want, Wants, Written
 from gateway.wire.connect import Message, pb
 
 # Enumerations of commands.proto. A value that is not among them is refused.
@@ -201,7 +201,7 @@ def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> Pl
         raise CannotClassify("global temporary views are shared by every session and are not supported")
     name = scope.view_name(command.name)
     return PlanWants(
-        wants=Wants(effects=(CreateTempView(name),)),
+        wants=Wants(effects=(CreateTempView(name, "frame"),)),
         names=(NamePin(message=command, field="name", text=quote(name)),),
         keeps=True,
     )
@@ -220,7 +220,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
         # we note one, or the name would reach a table; it compares the format letter by letter.
         if command.format != sink or kind is not None or foreach:
             raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
-        effects = (CreateTempView(_plain_name(command.query_name)),)
+        effects = (CreateTempView(_plain_name(command.query_name), "stream"),)
     if foreach and kind is None:
         return PlanWants(wants=Wants(wants=wants))
     if kind is None:
@@ -336,16 +336,16 @@ REFUSED_COMMANDS: Mapping[str, str] = {
 }
 
 
-def command_wants(reading: PlanReading, names: Names) -> PlanWants | NotGovernable:
+def command_wants(reading: PlanReading, names: Names) -> PlanWants | Unsupported:
     """Say what a plan's command wants; a plan without one wants nothing."""
     if reading.command is None:
         return PlanWants()
     case = reading.command.WhichOneof("command_type") or ""
     handler = COMMANDS.get(case)
     if handler is None:
-        return NotGovernable(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
+        return Unsupported(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
     if case in CODE and not reading.code:
-        return NotGovernable(f"what the command `{case}` runs could not be read")
+        return Unsupported(f"what the command `{case}` runs could not be read")
     try:
         return handler(getattr(reading.command, case), PlanScope(names))
     except CannotClassify as problem:

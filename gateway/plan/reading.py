@@ -1,7 +1,7 @@
 """What a plan says: the facts that enforcement rests on, each with the message that it was found in.
 
 The messages are live protobuf objects of the plan's own copy: guarding changes them in place. Nothing is left
-out: a message, field or case that the table of the walk does not know makes the plan NotGovernable.
+out: a message, field or case that the table of the walk does not know makes the plan Unsupported.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ class HandleUse:
 
     handle: str
     """As SessionContext.handles has it: `relation:ID`, `query:ID`."""
+    run: str = ""
+    """Of a streaming query: the handle of its run, `query:ID` too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,20 @@ class PlanReading:
     """The first of them: protobuf makes an object of one each time it is asked for, if nobody has it."""
 
     @property
+    def named(self) -> frozenset[str]:
+        """Return everything of Spark's session that it names by an id, as SessionContext.handles has it."""
+        found = (handle for use in self.handles for handle in (use.handle, use.run))
+        return frozenset(handle for handle in found if handle)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it makes a checkpoint that is computed when others read it."""
+        command = self.command
+        if command is None or command.WhichOneof("command_type") != "checkpoint_command":
+            return False
+        return not command.checkpoint_command.eager
+
+    @property
     def shown(self) -> pb.Relation | None:
         """Return the relation that is the whole plan to execute, but for how many of its rows are shown, and
         how; None for what is no query."""
@@ -168,7 +184,7 @@ class PlanReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedPlan:
     """The bytes are not a plan, or one beyond the limits; `why` is for the client."""
 
     why: str

@@ -62,7 +62,8 @@ def test_paths_are_as_deep_as_the_source_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    "root", ["/data", "file:/", "file:///", "file:/a/../b", "http://x/", "s3a://b/{a}", "s3a:/b"]
+    "root",
+    ["/data", "file:/", "file:///", "file:/a/../b", "file:/a/./b", "http://x/", "s3a://b/{a}", "s3a:/b"],
 )
 def test_a_root_is_a_plain_url(root: str) -> None:
     with pytest.raises(ValueError):
@@ -72,6 +73,7 @@ def test_a_root_is_a_plain_url(root: str) -> None:
 def test_a_root_has_one_spelling() -> None:
     assert require_root("file:///data/lake/") == "file:/data/lake"
     assert require_root("s3a://bucket/") == "s3a://bucket"
+    assert require_root("file:/home/me/.run/_demo/inbox") == "file:/home/me/.run/_demo/inbox"
 
 
 LONG = (b'{"a": "' + b"x" * 5_000)[:HEAD_BYTES]

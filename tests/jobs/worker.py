@@ -64,8 +64,12 @@ def options() -> SparkOptions:
         driver_memory=HEAP,
         shuffle_partitions=2,
         java_home=find_java().resolve().parent.parent,
-        # A few events are sooner read than code for them is compiled.
-        conf={"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+        # A few events are sooner read than code for them is compiled, by Spark or by Java.
+        conf={
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        },
         stop=False,
     )
 

@@ -265,7 +265,7 @@ REMOVALS = (
     Removal(
         "streaming queries are handles",
         "plan.walk_commands",
-        'walk.reading.handles.append(HandleUse(handle=f"query:{query.id}"))',
+        'walk.reading.handles.append(HandleUse(handle=f"query:{query.id}", run=f"query:{query.run_id}"))',
         "pass",
         "plan.test_walk plan.test_walk_places",
     ),
@@ -381,8 +381,8 @@ REMOVALS = (
     Removal(
         "internal functions that are not known",
         "plan.facts",
-        "        if internal:\n            return NotGovernable",
-        "        if False:\n            return NotGovernable",
+        "        if internal:\n            return Unsupported",
+        "        if False:\n            return Unsupported",
         "plan.test_facts",
     ),
     Removal(
