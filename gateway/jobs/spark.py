@@ -71,6 +71,7 @@ def open_session(options: SparkOptions) -> Any:
     if not options.remote and options.master:
         _prepare_environment(options)
     try:
+        from py4j.protocol import Py4JError
         from pyspark import __version__ as pyspark_version
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -105,8 +106,8 @@ def open_session(options: SparkOptions) -> Any:
         if options.tables:
             session.sql(f"CREATE NAMESPACE IF NOT EXISTS {options.tables}")
         return session
-    except (PySparkException, OSError) as error:
-        raise BackendUnavailable(f"Spark cannot be started or reached: {_first_line(error)}") from error
+    except (PySparkException, Py4JError, OSError) as error:
+        raise BackendUnavailable(f"Spark cannot be started or reached: {cause_of(error)}") from error
 
 
 def _require_iceberg(version: str) -> None:
@@ -141,5 +142,8 @@ def _prepare_environment(options: SparkOptions) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
 
 
-def _first_line(error: BaseException) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def cause_of(error: BaseException) -> str:
+    """Return the line of Spark's error that says most: its innermost cause, without the traces."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+    return (causes or lines[:1] or [type(error).__name__])[-1].removeprefix("Caused by").removeprefix(": ")

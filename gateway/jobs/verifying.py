@@ -25,6 +25,7 @@ from gateway.jobs.archive import TABLE
 from gateway.jobs.events import SPARK_SCHEMA, STORED, land
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import LOCKS
+from gateway.jobs.spark import cause_of
 from gateway.jobs.tables import LakeTable
 from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walked, from_json, parts
 
@@ -196,7 +197,7 @@ class _Verifying:
         try:
             return self._walked(spark, chains, days)
         except (PySparkException, Py4JError) as error:
-            raise LedgerUnavailable(f"the archive cannot be read: {_why(error)}") from error
+            raise LedgerUnavailable(f"the archive cannot be read: {cause_of(error)}") from error
 
     def _walked(
         self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
@@ -290,13 +291,6 @@ class _Verifying:
                     for one in found.findings
                 ],
             )
-
-
-def _why(error: BaseException) -> str:
-    """Return the line of Spark's error that says most: its innermost cause, which names the file."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines[:1] or [type(error).__name__])[-1].removeprefix("Caused by: ")
 
 
 def _ranges(chains: Sequence[Chain]) -> list[tuple[str, int, int]]:
