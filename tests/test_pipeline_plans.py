@@ -425,6 +425,23 @@ async def test_what_lasts_does_not_rest_on_a_table_that_does_not_exist(
         refused(await world.judge_plan(request, reader, user="ann"), "SPARK", "[TABLE_OR_VIEW_NOT_FOUND]")
 
 
+async def test_a_verdict_has_what_the_plan_names_by_an_id(world: World, reader: ReaderPool) -> None:
+    cached = pb.Relation(cached_remote_relation=pb.CachedRemoteRelation(relation_id="c-1"))
+    request = PlanRequest(kind="execute", message=pb.Plan(root=cached).SerializeToString())
+    unknown = await world.judge_plan(request, reader, user="bob")
+    assert isinstance(unknown, Refused)
+    assert unknown.handles == {"relation:c-1"}
+    later = run(checkpoint_command=pb.CheckpointCommand(relation=message(table("sales.orders")).root))
+    verdict = await world.judge_plan(later, reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    assert verdict.lazy
+    known = await world.judge_plan(
+        request, reader, user="bob", handles=frozenset({"relation:c-1", "relation:c-2"})
+    )
+    assert isinstance(known, Cleared)
+    assert (known.handles, known.lazy) == ({"relation:c-1"}, False)
+
+
 @pytest.mark.parametrize("operation", ["truncate_table", "analyze_table", "list_partitions"])
 async def test_calls_do_not_reach_a_table_that_appears_meanwhile(
     operation: str, world: World, reader: ReaderPool

@@ -19,6 +19,20 @@ REMOVALS = (
         "firm = True",
         "test_pipeline_leakproof",
     ),
+    Removal(
+        "a refusal has what the plan names by an id",
+        "pipeline",
+        "return replace(_refused(outcome.end, told, judging.snapshot), handles=outcome.handles)",
+        "return _refused(outcome.end, told, judging.snapshot)",
+        "test_pipeline_plans",
+    ),
+    Removal(
+        "a clearance has what the plan names by an id",
+        "pipeline",
+        "        handles=outcome.handles,\n",
+        "",
+        "test_pipeline_plans",
+    ),
     # Where there is no barrier
     Removal(
         "a filter that can fail has a barrier",

@@ -270,6 +270,20 @@ REMOVALS = (
         "plan.test_walk plan.test_walk_places",
     ),
     Removal(
+        "a streaming query is known by its run, too",
+        "plan.walk_commands",
+        ', run=f"query:{query.run_id}"))',
+        "))",
+        "plan.test_walk",
+    ),
+    Removal(
+        "a checkpoint that is computed later",
+        "plan.reading",
+        "return not command.checkpoint_command.eager",
+        "return False",
+        "plan.test_walk test_pipeline_plans",
+    ),
+    Removal(
         "properties of the second writer",
         "plan.walk_commands",
         "check_properties(write.table_properties)",
