@@ -29,7 +29,7 @@ from gateway.reader.java_runtime import find_java, find_spark_of
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserProcess
 from gateway.reader.replies import Hello
-from gateway.session.scrub import constant_messages
+from gateway.session.redact import constant_messages
 from gateway.settings.models import ReaderSettings
 from gateway.sql.classify import (
     COMMANDS,
@@ -225,7 +225,7 @@ KINDS = (
     ),
     Kind(
         name="error conditions",
-        where="gateway/session/constant_messages.json (texts without parameters), gateway/session/scrub.py",
+        where="gateway/session/constant_messages.json (texts without parameters), gateway/session/redact.py",
         has=conditions,
         placed=lambda name: name in constant_messages(),
     ),

@@ -559,7 +559,7 @@ async def test_a_dataframe_becomes_a_temporary_view(world: World, reader: Reader
     view = pb.CreateDataFrameViewCommand(input=message(table("employee").select("name")).root, name="people")
     verdict = await world.judge_plan(run(create_dataframe_view=view), reader, user="bob")
     assert isinstance(verdict, Cleared)
-    assert verdict.effects == (CreateTempView("people"),)
+    assert verdict.effects == (CreateTempView("people", "frame"),)
     assert forwarded(verdict).command.create_dataframe_view.name == "`people`"
 
 

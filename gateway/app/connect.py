@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.app.doors import Way
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
@@ -18,6 +17,7 @@ from gateway.frontends.connect_server import Certificate, ConnectLimits, Connect
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
+from gateway.session.dependencies import Dependencies
 from gateway.settings.models import ConnectBackend, ConnectListener, LoginSettings, Tls
 
 
@@ -30,7 +30,7 @@ class ConnectUpstream:
     port: int
     token: str = field(repr=False)
     told_catalogs: Callable[[], Mapping[str, int]] = dict
-    """As `Way` has them."""
+    """As `Dependencies` has them."""
 
     def queries(self) -> SparkConnectService:
         """Return what the catalog asks when there is no Thrift Server."""
@@ -100,26 +100,11 @@ def own_connect_backend(
     )
 
 
-def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
+def connect_sessions(dependencies: Dependencies, upstream: ConnectUpstream) -> ConnectSessions:
     """Return the sessions of Spark Connect's clients."""
-    return ConnectSessions(
-        judge=way.judge,
-        policies=way.policies,
-        authority=way.authority,
-        catalog=way.catalog,
-        locks=way.locks,
-        backend=upstream.backend,
-        ledger=way.ledger,
-        gateway=way.gateway,
-        metrics=way.metrics,
-        limits=way.limits,
-        stale=way.stale,
-        principals=way.principals,
-        lineage_input=way.lineage_input,
-        promotion=way.promotion,
-        secrets=SecretValues(lambda: ((upstream.token,) if upstream.token else ()) + tuple(way.secrets)),
-        told_catalogs=way.told_catalogs,
-    )
+    token = (upstream.token,) if upstream.token else ()
+    secrets = SecretValues(lambda: token + tuple(dependencies.secrets))
+    return ConnectSessions(dependencies, upstream.backend, secrets=secrets)
 
 
 def connect_server(

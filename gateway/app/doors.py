@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendUnavailable, Faults
-from gateway.model.policy import PolicySet
-from gateway.model.principal import Principal
 from gateway.model.spark_configuration import SparkConfiguration
-from gateway.model.statement import SessionContext
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
-from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, Judge, Ledger, Promotion
-from gateway.session.recorder import LineageInput
-from gateway.session.service import FIRST_CONTEXT, Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
 from gateway.wire.rows import Cell
 
@@ -41,31 +32,6 @@ class Queries(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """What the sessions of every door need, but for the Spark behind them."""
-
-    judge: Judge
-    policies: Callable[[], PolicySet]
-    authority: Callable[[PolicySet], Authority]
-    catalog: Catalog
-    locks: CatalogLocks
-    ledger: Ledger
-    gateway: str
-    metrics: Metrics
-    limits: SessionLimits
-    stale: Callable[[], str | None]
-    principals: Callable[[], Mapping[str, Principal]]
-    lineage_input: LineageInput
-    first_context: SessionContext = FIRST_CONTEXT
-    """Where sessions begin."""
-    secrets: Sequence[str] = ()
-    """Secrets of catalogs, which no client may read in what Spark says; there may be more later."""
-    told_catalogs: Callable[[], Mapping[str, int]] = dict
-    """Catalogs that come and go, as Spark is told of them now: lower-case name → revision."""
-    promotion: Promotion | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
     """The doors of the one Spark behind the gateway; at least one of them is there."""
 
@@ -74,7 +40,7 @@ class Upstream:
     host: str
     port: int
     told_catalogs: Callable[[], Mapping[str, int]] = dict
-    """As `Way` has them."""
+    """As `Dependencies` has them."""
 
     def queries(self) -> Queries:
         """Return what the catalog asks."""
@@ -165,28 +131,6 @@ class Question:
         except TimeoutError:
             return f"Spark has not answered for {self._longest_s:g} s"
         return None
-
-
-def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
-    """Return the sessions of HiveServer2 clients."""
-    return Sessions(
-        judge=way.judge,
-        policies=way.policies,
-        authority=way.authority,
-        catalog=way.catalog,
-        locks=way.locks,
-        backend=backend,
-        ledger=way.ledger,
-        gateway=way.gateway,
-        metrics=way.metrics,
-        limits=way.limits,
-        stale=way.stale,
-        principals=way.principals,
-        lineage_input=way.lineage_input,
-        first_context=way.first_context,
-        told_catalogs=way.told_catalogs,
-        promotion=way.promotion,
-    )
 
 
 def open_listeners(settings: Settings) -> tuple[ThriftListener | ConnectListener | AdminListener, ...]:

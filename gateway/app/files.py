@@ -20,6 +20,7 @@ from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
 from gateway.files import store
 from gateway.files.keeping import Keeper
+from gateway.files.listening import Listening
 from gateway.files.promotion import Connect, Promoter
 from gateway.files.refreshing import Refreshing
 from gateway.files.tables import is_at
@@ -28,8 +29,8 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
-from gateway.session.audit_records import format_time, new_id, promoted
-from gateway.session.ports import BackendError, Ledger
+from gateway.session.audit_records import Stamp, format_time, new_id, promoted
+from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.models import Settings
 
 log = structlog.get_logger(__name__)
@@ -91,6 +92,11 @@ def make_refreshing(
     return Refreshing(sources, keeper, _connecting(dsn))
 
 
+def make_listening(settings: Settings, catalog: Catalog, dsn: str) -> Listening:
+    """Return who hears of tables of files that other gateways make and forget."""
+    return Listening(settings.file_sources(), catalog, _connecting(dsn))
+
+
 def make_promotion(
     settings: Settings,
     queries: Queries,
@@ -112,10 +118,8 @@ def make_promotion(
         now = time.time_ns()
         await ledger.decided(
             promoted(
-                event_id=new_id(now // 1_000_000, os.urandom(10)),
-                time=format_time(now // 1_000),
-                gateway=gateway,
-                principal=principal,
+                Stamp(new_id(now // 1_000_000, os.urandom(10)), format_time(now // 1_000), gateway),
+                principal,
                 table=str(table),
                 url=url,
                 decisions=decisions,

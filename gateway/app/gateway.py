@@ -19,7 +19,7 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
-from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
+from gateway.app.doors import Upstream, open_listeners, require_connect
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -29,7 +29,7 @@ from gateway.app.explaining import (
     named_parsers,
     own_extensions,
 )
-from gateway.app.files import dataset_owners, make_promotion, make_refreshing
+from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.metalakes import Metalakes
@@ -55,6 +55,7 @@ from gateway.model.spark_minors import minor_of
 from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
+from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
@@ -189,7 +190,7 @@ class Gateway:
         catalog = make_catalog(settings, queries, reader, metalakes, owners)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
-        way = Way(
+        dependencies = Dependencies(
             judge=make_judge(settings, reader),
             policies=lambda: rules.current,
             authority=engine_for,
@@ -207,14 +208,15 @@ class Gateway:
             told_catalogs=catalogs.told,
             promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
         )
+        self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
-        recorder = Recorder(ledger, ledger.gateway, self.metrics)
+        recorder = dependencies.recorder
         port = connect_port = 0
         if upstream.thrift is not None:
-            sessions = thrift_sessions(way, upstream.thrift)
+            sessions = Sessions(dependencies, upstream.thrift)
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
             port = await self._start_thrift(
@@ -222,7 +224,7 @@ class Gateway:
             )
         if upstream.connect is not None:
             authenticator = self._authenticator(users, recorder)
-            connect_port = await self._start_connect(way, upstream.connect, authenticator)
+            connect_port = await self._start_connect(dependencies, upstream.connect, authenticator)
         apis = {
             **self._make_ranger_admin(dsn, self._authenticator(users, recorder)),
             **self._make_lineage_admin(dsn, self._authenticator(users, recorder), rules, catalog),
@@ -364,11 +366,13 @@ class Gateway:
         tls = tls_context(listener.tls)
         return await listening(server.start(listener.host, listener.port, ssl=tls), listener)
 
-    async def _start_connect(self, way: Way, upstream: ConnectUpstream, authenticator: Authenticator) -> int:
+    async def _start_connect(
+        self, dependencies: Dependencies, upstream: ConnectUpstream, authenticator: Authenticator
+    ) -> int:
         from gateway.app.connect import certificate, connect_server, connect_sessions
 
         listener = self._settings.listeners.connect or ConnectListener()
-        sessions = connect_sessions(way, upstream)
+        sessions = connect_sessions(dependencies, upstream)
         self._stack.push_async_callback(sessions.close)
         self._background.append(sessions.run())
         server = connect_server(sessions, authenticator, listener, self._settings.logins)

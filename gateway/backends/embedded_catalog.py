@@ -15,14 +15,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.backends import leash
+from gateway.backends import parent_watchdog
 from gateway.backends.unprivileged import file_within_reach, run_as, state_directory, within_reach
 from gateway.errors import BackendUnavailable
 
 HOST = "127.0.0.1"
 SOURCES = Path(__file__).parent / "java"
 MAIN = "IcebergRestServer"
-LEASH = str(Path(leash.__file__).resolve())
+WATCHDOG = str(Path(parent_watchdog.__file__).resolve())
 COMPILER = ("janino-*.jar", "commons-compiler-*.jar")
 """What compiles it as it starts; Spark has these."""
 LOG_TAIL_BYTES = 2000
@@ -73,7 +73,7 @@ class EmbeddedCatalog:
         try:
             with self.log.open("wb") as log:
                 self._process = process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-I", "-S", LEASH),
+                    *(sys.executable, "-I", "-S", WATCHDOG),
                     *(str(os.getpid()), str(uid), str(gid), str(self.directory)),
                     *command,
                     stdin=asyncio.subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 
 Plain `java` and pyspark's jars, no shell script and no SPARK_HOME of a cluster. Metastore (Derby) and
 warehouse persist in one directory; both ports are bound to 127.0.0.1; as root, Spark runs as an unprivileged
-user; it dies with the gateway, whichever way the gateway dies (`leash.py`).
+user; it dies with the gateway, whichever way the gateway dies (`parent_watchdog.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gateway.backends import leash
+from gateway.backends import parent_watchdog
 from gateway.backends.hadoop_defaults import write_hadoop_defaults
 from gateway.backends.ports import free_port
 from gateway.backends.unprivileged import (
@@ -365,7 +365,7 @@ class EmbeddedSpark:
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", str(Path(leash.__file__).resolve())),
+                    *(sys.executable, "-I", "-S", str(Path(parent_watchdog.__file__).resolve())),
                     *(str(os.getpid()), str(uid), str(gid), str(self.directory)),
                     *command,
                 ],

@@ -128,7 +128,7 @@ class SparkConnectBackend:
         return grpc.aio.secure_channel(target, credentials, options=arguments)
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
-        """Have a session of Spark read texts as the reader does. See `ConnectBackend`."""
+        """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
         session, configuration, known = await self._opened(session_id, user, observed)
         own = await self._own_settings(configuration)
         return OpenedSession(
@@ -155,7 +155,7 @@ class SparkConnectBackend:
         self, session_id: str, user: str, observed: str
     ) -> tuple[str, SparkConfiguration, frozenset[str]]:
         """Return Spark's id of the session, how it is configured, and the catalogs that it knew before."""
-        asked = _Session(self, session_id, user, observed)
+        asked = _AskedSession(self, session_id, user, observed)
         known: frozenset[str] = frozenset()
         if self._options.told_catalogs():
             known = frozenset(
@@ -169,7 +169,7 @@ class SparkConnectBackend:
         return asked.server_session, configuration, known
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
-        """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `ConnectBackend`."""
+        """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `PlanBackend`."""
         # INVARIANT (one way): only a Cleared is forwarded, and of it the bytes that were proved.
         plan = cleared.forwarded_plan
         if not plan:
@@ -178,7 +178,7 @@ class SparkConnectBackend:
         return self._stream("ExecutePlan", request)
 
     async def analyze(self, cleared: Cleared, envelope: Envelope) -> bytes:
-        """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`. See `ConnectBackend`."""
+        """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`. See `PlanBackend`."""
         # INVARIANT (one way): as above.
         if not cleared.forwarded_plan:
             raise ValueError("a cleared statement without a plan is not for Spark Connect")
@@ -186,17 +186,17 @@ class SparkConnectBackend:
         return await self._unary("AnalyzePlan", cleared.forwarded_plan + _analyze_envelope(envelope))
 
     def reattach(self, request: bytes) -> AsyncIterator[bytes]:
-        """Take up an execution again. See `ConnectBackend`."""
+        """Take up an execution again. See `PlanBackend`."""
         return self._stream("ReattachExecute", request)
 
     async def call(self, method: str, request: bytes) -> bytes:
-        """Make a unary call that carries no plan. See `ConnectBackend`."""
+        """Make a unary call that carries no plan. See `PlanBackend`."""
         if method not in CALLS:
             raise ValueError(f"{method} is not a call without a plan")
         return await self._unary(method, request)
 
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
-        """Upload artifacts that were judged. See `ConnectBackend`."""
+        """Upload artifacts that were judged. See `PlanBackend`."""
         call: _Call = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(metadata=self._metadata)
         try:
             async for request in requests:
@@ -215,7 +215,7 @@ class SparkConnectBackend:
 
     def ask(self, request: bytes) -> AsyncGenerator[bytes, None]:
         """Run a serialized `ExecutePlanRequest` that the gateway wrote, with nothing of a user's in it. It is
-        not part of `ConnectBackend`: sessions have no way to it."""
+        not part of `PlanBackend`: sessions have no way to it."""
         return self._stream("ExecutePlan", request)
 
     async def introduction(self) -> SparkConfiguration:
@@ -225,7 +225,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                asked = _Session(self, PROBE_SESSION, PROBE_USER, "")
+                asked = _AskedSession(self, PROBE_SESSION, PROBE_USER, "")
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except TimeoutError:
@@ -238,7 +238,7 @@ class SparkConnectBackend:
         session = str(uuid.uuid4())
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                settings = await _Session(self, session, PROBE_USER, "").settings()
+                settings = await _AskedSession(self, session, PROBE_USER, "").settings()
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer in time") from None
         except RpcError as error:
@@ -320,7 +320,7 @@ STACKS = "spark.sql.connect.serverStacktrace.enabled"
 """Whether errors may be asked for their stacks; Spark's default is that they may."""
 
 
-class _Session:
+class _AskedSession:
     """A session of Spark that tells of the process behind it; see `OneReading`."""
 
     def __init__(self, backend: SparkConnectBackend, session_id: str, user: str, observed: str) -> None:

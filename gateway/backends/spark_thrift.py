@@ -26,7 +26,7 @@ from typing import Any
 
 from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
-from gateway.backends.spark_thrift_endings import Endings
+from gateway.backends.spark_thrift_endings import DelayedEndings
 from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
@@ -117,7 +117,7 @@ class SparkThriftBackend:
     def __init__(self, options: SparkThriftOptions) -> None:
         self._options = options
         self._reading = OneReading("thrift", options.reader)
-        self.endings = Endings()
+        self.endings = DelayedEndings()
 
     async def open_session(
         self, principal: Principal, *, protocol_version: int, settings: dict[str, str]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-class Endings:
+class DelayedEndings:
     """Runs each ending once: after its delay, or at once when its task is cancelled."""
 
     def __init__(self) -> None:

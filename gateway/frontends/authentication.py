@@ -20,6 +20,7 @@ from gateway.frontends.tokens import Token, digest
 from gateway.frontends.users import HASHER, User, Users
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.session import audit_records
 from gateway.session.metrics import Metrics
 from gateway.session.recorder import Recorder
 
@@ -121,8 +122,13 @@ class Authenticator:
 
     async def record_success(self, principal: Principal, client: Client, mechanism: str) -> None:
         """Record that somebody was let in, for a protocol that says when that is worth it."""
-        await self._recorder.login(
-            principal.user, client, accepted=True, principal=principal, mechanism=mechanism
+        await self._recorder.record(
+            audit_records.login,
+            principal.user,
+            client,
+            accepted=True,
+            principal=principal,
+            mechanism=mechanism,
         )
 
     async def _settle(
@@ -147,7 +153,8 @@ class Authenticator:
         principal = found.principal if found is not None else None
         if principal is not None and not record_success:
             return principal
-        await self._recorder.login(
+        await self._recorder.record(
+            audit_records.login,
             user,
             client,
             accepted=found is not None,

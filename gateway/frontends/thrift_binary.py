@@ -118,7 +118,7 @@ class ThriftConnection(asyncio.Protocol):
             self._drain.set_result(None)
         self._server.released(self)
         if self._caller is not None:
-            self._server.spawn(self._server.service.vanished(self._caller))
+            self._server.spawn(self._server.service.disconnected(self._caller))
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -245,7 +245,7 @@ class ThriftConnection(asyncio.Protocol):
         finally:
             if self._gone:
                 # OpenSession may have been under way when the connection was lost.
-                await self._server.service.vanished(caller)
+                await self._server.service.disconnected(caller)
 
     async def _answer(self, data: bytes, caller: Caller) -> None:
         try:

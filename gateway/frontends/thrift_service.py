@@ -14,6 +14,7 @@ from gateway.frontends.thrift_opening import read_configuration
 from gateway.frontends.thrift_status import OK, error_status, operation_text
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.session import audit_records
 from gateway.session.failures import StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.metadata import Patterns
@@ -118,10 +119,10 @@ class ThriftService:
         caller.unknown_handles = 0
         return reply
 
-    async def vanished(self, caller: Caller) -> None:
+    async def disconnected(self, caller: Caller) -> None:
         """Close what the connection leaves behind."""
         handles, caller.sessions = tuple(caller.sessions), set()
-        await self._sessions.vanished(handles)
+        await self._sessions.disconnected(handles)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -135,7 +136,13 @@ class ThriftService:
         opening = read_configuration(request.configuration or {}, caller.principal.user)
         if opening.hostile:
             for key in opening.hostile:
-                await self._sessions.recorder.hostile_setting(caller.principal, caller.client, key)
+                await self._sessions.recorder.record(
+                    audit_records.security,
+                    caller.principal,
+                    action="hostile_setting",
+                    reason=key,
+                    client=caller.client,
+                )
             raise AuthenticationFailed("acting as another user is not allowed; log in as that user")
         handle = await self._sessions.open_session(
             caller.principal,

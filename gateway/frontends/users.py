@@ -77,7 +77,7 @@ def parse_users(text: str, file: str = "users.yaml") -> dict[str, User]:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
         raise Faults([f"{file}:{line}: {getattr(error, 'problem', None) or 'not YAML'}"]) from None
-    reading = _Reading(file)
+    reading = _UserFileReading(file)
     found: dict[str, User] = {}
     if root is not None:
         for key, value in reading.mapping(root, "the file"):
@@ -94,7 +94,7 @@ def parse_users(text: str, file: str = "users.yaml") -> dict[str, User]:
     return found
 
 
-class _Reading:
+class _UserFileReading:
     """Walks the YAML nodes, which know their lines, and collects faults."""
 
     def __init__(self, file: str) -> None:

@@ -105,6 +105,10 @@ class UseNamespace:
 @dataclass(frozen=True, slots=True)
 class CreateTempView:
     name: str
+    of: Literal["text", "frame", "stream"] = "text"
+    """What Spark keeps: of a text the text, whose names it looks up whenever the view is read; of a DataFrame
+    the plan and everything that it reads, so that names mean in it for ever what they meant when it was made;
+    of a stream, which the same plan starts, the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +324,10 @@ class Cleared:
     checkpoint: Checkpoint | None = None
     """For a plan that starts a stream with a checkpoint: where that is. Before it is handed over, no other
     may be found in its directory, unless this one is too."""
+    handles: frozenset[str] = frozenset()
+    """For a plan: what of Spark's session it names by an id, as SessionContext.handles has it."""
+    lazy: bool = False
+    """For a plan: whether it makes a checkpoint whose rows are computed when others read it."""
     definers: tuple[Principal, ...] = ()
     """The definers of views whose access it rests on, as they were when it was judged."""
     definition: Definition | None = None
@@ -343,6 +351,8 @@ class Refused:
     plan_class: str = ""
     decisions: tuple[Decision, ...] = ()
     snapshot_version: str = ""
+    handles: frozenset[str] = frozenset()
+    """Of a plan that could be read: as Cleared has them."""
     parameters: tuple[tuple[str, str], ...] = ()
     """Of a message in Spark's words."""
     exceptions: tuple[str, ...] = ()

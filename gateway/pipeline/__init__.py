@@ -211,7 +211,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         return outcome
     told = replace(statement, text=outcome.rendering)
     if isinstance(outcome.end, Refusal):
-        return _refused(outcome.end, told, judging.snapshot)
+        return replace(_refused(outcome.end, told, judging.snapshot), handles=outcome.handles)
     plan = outcome.end
     return Cleared(
         statement=told,
@@ -246,6 +246,8 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         echo=plan.echo,
         code=plan.code,
         checkpoint=plan.checkpoint,
+        handles=outcome.handles,
+        lazy=outcome.lazy,
     )
 
 

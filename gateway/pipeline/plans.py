@@ -127,6 +127,9 @@ class PlanOutcome:
 
     rendering: str
     end: GovernedPlan | Refusal
+    handles: frozenset[str] = frozenset()
+    lazy: bool = False
+    """Both as Cleared has them."""
 
 
 async def govern_plan(
@@ -146,7 +149,7 @@ async def govern_plan(
         return end
     if isinstance(end, Refusal):
         end = replace(end, plan_class=reading.root)
-    return PlanOutcome(rendering.text, end)
+    return PlanOutcome(rendering.text, end, reading.named, reading.lazy)
 
 
 async def _refusal(refusal: Unsupported, judging: Judging) -> Refusal:
@@ -418,7 +421,12 @@ class _Plan:
         *,
         exists: bool,
     ) -> GovernedPlan | Refusal:
-        """Write everything into the plan and prove it."""
+        """Write everything into the plan and prove it.
+
+        The plan is changed in place, so the order counts: what is told of it as it came is taken before the
+        first edit, every edit is undone by the proof, and what is forwarded is the bytes that were proved.
+        What `_guard` found comes in as arguments: none of it may be looked for in a plan that has changed.
+        """
         reading, evaluation = self.reading, self.evaluation
         inside = [*governed, *bodies.values()]
         scans = (*records, *(scan for one in inside for scan in one.scans))

@@ -1,8 +1,8 @@
 """The passes for SQL text: statements, the bodies of views, and the texts and expressions within plans.
 
 `prepare` reads and classifies, `ask` asks the policies for the privileges that are required, `see` says which
-columns it uses and what may be seen of them, `finish` guards and proves. `govern` is all of them for a text by itself; a plan
-prepares everything within it first, so that what is missing is told all at once.
+columns it uses and what may be seen of them, `finish` guards and proves. `govern` is all of them for a text
+by itself; a plan prepares everything within it first, so that what is missing is told all at once.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _bound_scans(reading: Reading, place: Place) -> bool:
 
 
 def ask(prepared: Prepared, accessing: Accessing) -> None:
-    """Ask the policies for the privileges that the text requires, and whether its tables may be known at all."""
+    """Ask the policies for the privileges that a text requires, and whether its tables may be known."""
     for evaluation in accessing.accessors():
         evaluation.require((*prepared.required.privileges, *prepared.functions))
         evaluation.visibility(names_of(prepared.scans))
@@ -253,6 +253,9 @@ async def finish(
     meaning: Meaning | None = None,
 ) -> Outcome:
     """Guard the text's scans, pin its targets and have the result proved.
+
+    It is long because its order is its contract: of several refusals a client reads the first. And every step
+    takes what those before it found: parts of it would hand a dozen values from one to the next.
 
     `meaning`: of an expression, what words without brackets mean where it stands.
     """

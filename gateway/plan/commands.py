@@ -203,7 +203,7 @@ def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> Pl
         raise CannotClassify("global temporary views are shared by every session and are not supported")
     name = scope.view_name(command.name)
     return PlanRequired(
-        required=Required(effects=(CreateTempView(name),)),
+        required=Required(effects=(CreateTempView(name, "frame"),)),
         names=(NamePin(message=command, field="name", text=quote(name)),),
         keeps=True,
     )
@@ -222,7 +222,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
         # we note one, or the name would reach a table; it compares the format letter by letter.
         if command.format != sink or kind is not None or foreach:
             raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
-        effects = (CreateTempView(_plain_name(command.query_name)),)
+        effects = (CreateTempView(_plain_name(command.query_name), "stream"),)
     if foreach and kind is None:
         return PlanRequired(required=Required(privileges=required))
     if kind is None:

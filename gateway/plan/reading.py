@@ -98,6 +98,8 @@ class HandleUse:
 
     handle: str
     """As SessionContext.handles has it: `relation:ID`, `query:ID`."""
+    run: str = ""
+    """Of a streaming query: the handle of its run, `query:ID` too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +156,20 @@ class PlanReading:
     """How many messages were walked."""
     held: list[Message] = field(default_factory=list)
     """The first of them: protobuf makes an object of one each time it is asked for, if nobody has it."""
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Return everything of Spark's session that it names by an id, as SessionContext.handles has it."""
+        found = (handle for use in self.handles for handle in (use.handle, use.run))
+        return frozenset(handle for handle in found if handle)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it makes a checkpoint that is computed when others read it."""
+        command = self.command
+        if command is None or command.WhichOneof("command_type") != "checkpoint_command":
+            return False
+        return not command.checkpoint_command.eager
 
     @property
     def shown(self) -> pb.Relation | None:

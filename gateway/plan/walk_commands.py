@@ -93,7 +93,7 @@ def _write_stream(walk: Walk, write: pb.WriteStreamOperationStart) -> None:
 
 @reads_message("StreamingQueryInstanceId", "StreamingQueryInstanceId.id")
 def _streaming_query(walk: Walk, query: pb.StreamingQueryInstanceId) -> None:
-    walk.reading.handles.append(HandleUse(handle=f"query:{query.id}"))
+    walk.reading.handles.append(HandleUse(handle=f"query:{query.id}", run=f"query:{query.run_id}"))
 
 
 @reads_message(

@@ -35,6 +35,8 @@ class Diagnostics:
         self._file = document.file if document is not None else file
         self._faults: dict[tuple[int, str], None] = {}
         self._warnings: dict[tuple[int, str], None] = {}
+        self.noted = 0
+        """How often something was noted, also what had been noted before."""
 
     @property
     def fault_count(self) -> int:
@@ -46,10 +48,12 @@ class Diagnostics:
 
     def add(self, path: Path, message: str) -> None:
         """Note what makes the document unusable."""
+        self.noted += 1
         self._faults[self._told(path, message)] = None
 
     def warn(self, path: Path, message: str) -> None:
         """Note what is taken and does not mean what its author may think."""
+        self.noted += 1
         self._warnings[self._told(path, message)] = None
 
     def _told(self, path: Path, message: str) -> tuple[int, str]:

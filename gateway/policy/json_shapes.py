@@ -29,7 +29,7 @@ class Reader:
 
     def mapping(self, value: object, path: Path, what: str = "") -> Mapping[str, Any]:
         """Return an object; nothing for null, and for anything else, which is a fault."""
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):  # an abstract class is slow to ask
             return value
         if value is not None:
             self.fault(path, f"{what or _last(path)} must be an object (`{{…}}`), not {_kind(value)}")
@@ -56,7 +56,7 @@ class Reader:
         found = []
         for i, entry in enumerate(self.listed(data, key, path)):
             where = (*path, key, i)
-            if isinstance(entry, Mapping):
+            if type(entry) is dict or isinstance(entry, Mapping):
                 found.append((entry, where))
             else:
                 self.fault(where, f"`{key}` must hold objects (`{{…}}`), not {_kind(entry)}")

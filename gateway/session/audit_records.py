@@ -7,17 +7,20 @@ arguments. The one event that is not built here is `abandoned`: only a ledger th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from gateway.model.audit import AuditEvent
+from gateway.model.audit import AuditEvent, AuditKind
 from gateway.model.decision import NO_POLICY, Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Verdict
 from gateway.session import audit_parts as parts
+from gateway.session.failures import CallRefusal
 
 Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
 """What became of a cleared statement; `not_forwarded` when Spark never received it."""
@@ -28,6 +31,15 @@ ERROR_CHARS = 4_096
 """Characters of a message that are recorded: whole ones of Spark hold its plan."""
 REFUSED_CHARS = 65_536
 """Characters kept of a refused statement: refusals cost their sender nothing, and must not fill the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells one event from all others. That of a decision has the id of its statement."""
+
+    event_id: str
+    time: str
+    gateway: str
 
 
 def new_id(now_ms: int, random: bytes) -> str:
@@ -47,13 +59,24 @@ def _uuid7(timestamp: bytes, rest: bytes) -> str:
     raw = bytearray(timestamp + rest[:10])
     raw[6] = 0x70 | raw[6] & 0x0F
     raw[8] = 0x80 | raw[8] & 0x3F
-    return str(uuid.UUID(bytes=bytes(raw)))
+    return written(raw)
+
+
+def written(raw: bytes | bytearray) -> str:
+    """Return sixteen bytes as a UUID is written."""
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+@functools.lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def format_time(unix_us: int) -> str:
     """Write a Unix time in microseconds as an AuditEvent has it: `2026-11-20T13:05:00.000123Z`."""
     seconds, microseconds = divmod(unix_us, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{microseconds:06d}Z"
+    return f"{_second(seconds)}.{microseconds:06d}Z"
 
 
 def digest(text: str) -> str:
@@ -62,12 +85,9 @@ def digest(text: str) -> str:
 
 
 def decided(
+    stamp: Stamp,
     verdict: Verdict,
     *,
-    event_id: str,
-    statement_id: str,
-    time: str,
-    gateway: str,
     client: Client,
     snapshot: str = "",
     duration_us: int,
@@ -121,15 +141,7 @@ def decided(
         body["plan"] = statement.plan.kind
         body["plan_sha256"] = hashlib.sha256(statement.plan.message).hexdigest()
         body["operation"] = operation
-    return AuditEvent(
-        event_id=event_id,
-        kind="decided",
-        time=time,
-        statement_id=statement_id,
-        gateway=gateway,
-        user=statement.principal.user,
-        body=body,
-    )
+    return _event(stamp, "decided", statement.principal, body)
 
 
 def completed(
@@ -164,59 +176,39 @@ def completed(
     if error or sqlstate:
         body["error"] = error[:ERROR_CHARS]
         body["sqlstate"] = sqlstate
-    return AuditEvent(
-        event_id=outcome_id(statement_id),
-        kind="completed",
-        time=time,
-        statement_id=statement_id,
-        gateway=gateway,
-        user=user,
-        body=body,
-    )
+    stamp = Stamp(outcome_id(statement_id), time, gateway)
+    return _event(stamp, "completed", user, body, statement_id=statement_id)
 
 
 def login(
-    *,
-    event_id: str,
-    time: str,
-    gateway: str,
+    stamp: Stamp,
     user: str,
     client: Client,
+    *,
     accepted: bool,
-    mechanism: str,
+    mechanism: str = "PLAIN",
     reason: str = "",
     principal: Principal | None = None,
-    session: str = "",
 ) -> AuditEvent:
     """Build the record of an attempt to log in; `principal` is known only when it was accepted."""
     body: dict[str, Any] = {
         **(parts.of_principal(principal) if principal is not None else {"reqUser": user}),
         **parts.of_client(client),
-        "sess": session,
+        "sess": "",
         "action": "login",
         "result": int(accepted),
         "verdict": "accepted" if accepted else "rejected",
         "mechanism": mechanism,
         "reason": reason,
     }
-    return AuditEvent(
-        event_id=event_id,
-        kind="login",
-        time=time,
-        statement_id="",
-        gateway=gateway,
-        user=user,
-        body=body,
-    )
+    return _event(stamp, "login", user, body)
 
 
 def metadata_decided(
+    stamp: Stamp,
     call: str,
     arguments: Mapping[str, str],
     *,
-    statement_id: str,
-    time: str,
-    gateway: str,
     principal: Principal,
     client: Client,
     session: str = "",
@@ -225,47 +217,38 @@ def metadata_decided(
     """Build the record of a metadata call. It is always cleared: its answer holds only what the principal
     may know of."""
     text = f"{call}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
-    return AuditEvent(
-        event_id=statement_id,
-        kind="decided",
-        time=time,
-        statement_id=statement_id,
-        gateway=gateway,
-        user=principal.user,
-        body={
-            "result": 1,
-            "policy": NO_POLICY.id,
-            "policy_version": NO_POLICY.version,
-            "action": "metadata",
-            "repo": repository,
-            "enforcer": ENFORCER,
-            "sess": session,
-            **parts.of_principal(principal),
-            **parts.of_client(client),
-            "reqData": text,
-            "reqData_sha256": digest(text),
-            "verdict": "cleared",
-            "plan_class": call,
-        },
-    )
+    body = {
+        "result": 1,
+        "policy": NO_POLICY.id,
+        "policy_version": NO_POLICY.version,
+        "action": "metadata",
+        "repo": repository,
+        "enforcer": ENFORCER,
+        "sess": session,
+        **parts.of_principal(principal),
+        **parts.of_client(client),
+        "reqData": text,
+        "reqData_sha256": digest(text),
+        "verdict": "cleared",
+        "plan_class": call,
+    }
+    return _event(stamp, "decided", principal, body)
 
 
 def call_decided(
+    stamp: Stamp,
     call: str,
     names: Sequence[str],
     *,
-    statement_id: str,
-    time: str,
-    gateway: str,
     principal: Principal,
     client: Client,
     session: str,
     decisions: Sequence[Decision],
-    refusal: tuple[str, str, str] | None,
+    refusal: CallRefusal | None,
     repository: str = "spark",
 ) -> AuditEvent:
     """Build the record of a call without a statement that changes a session: `AddArtifacts` with the names
-    of its files, `Config.set` with keys. `refusal` is code, SQLSTATE and message."""
+    of its files, `Config.set` with keys."""
     text = f"{call}({', '.join(names)})"
     body: dict[str, Any] = {
         **parts.deciding(decisions, refused=refusal is not None),
@@ -283,25 +266,15 @@ def call_decided(
         "policies": sorted({d.policy.name for d in decisions} - {""}),
     }
     if refusal is not None:
-        body["code"], body["sqlstate"], body["message"] = refusal
-    return AuditEvent(
-        event_id=statement_id,
-        kind="decided",
-        time=time,
-        statement_id=statement_id,
-        gateway=gateway,
-        user=principal.user,
-        body=body,
-    )
+        body |= {"code": refusal.code, "sqlstate": refusal.sqlstate, "message": refusal.message}
+    return _event(stamp, "decided", principal, body)
 
 
 def reattached(
-    *,
-    event_id: str,
-    time: str,
-    gateway: str,
+    stamp: Stamp,
     principal: Principal,
     client: Client,
+    *,
     session: str,
     operation: str,
     rows: int,
@@ -309,81 +282,71 @@ def reattached(
     complete: bool,
 ) -> AuditEvent:
     """Build the record of an execution that was taken up again after its gateway had ended."""
-    return AuditEvent(
-        event_id=event_id,
-        kind="reattached",
-        time=time,
-        statement_id="",
-        gateway=gateway,
-        user=principal.user,
-        body={
-            **parts.of_principal(principal),
-            **parts.of_client(client),
-            "sess": session,
-            "action": "reattach",
-            "operation": operation,
-            "rows": rows,
-            "bytes": relayed_bytes,
-            "complete": complete,
-        },
-    )
+    body = {
+        **parts.of_principal(principal),
+        **parts.of_client(client),
+        "sess": session,
+        "action": "reattach",
+        "operation": operation,
+        "rows": rows,
+        "bytes": relayed_bytes,
+        "complete": complete,
+    }
+    return _event(stamp, "reattached", principal, body)
 
 
 def promoted(
-    *,
-    event_id: str,
-    time: str,
-    gateway: str,
+    stamp: Stamp,
     principal: Principal,
+    *,
     table: str,
     url: str,
     decisions: Sequence[Decision],
 ) -> AuditEvent:
     """Build the record of files that are about to become a table at somebody's word."""
-    return AuditEvent(
-        event_id=event_id,
-        kind="promoted",
-        time=time,
-        statement_id="",
-        gateway=gateway,
-        user=principal.user,
-        body={
-            **parts.of_principal(principal),
-            "action": "promote",
-            "verdict": "cleared",
-            "result": 1,
-            "resources": [table, url],
-            "policies": sorted({one.policy.name for one in decisions}),
-        },
-    )
+    body = {
+        **parts.of_principal(principal),
+        "action": "promote",
+        "verdict": "cleared",
+        "result": 1,
+        "resources": [table, url],
+        "policies": sorted({one.policy.name for one in decisions}),
+    }
+    return _event(stamp, "promoted", principal, body)
 
 
 def security(
-    *,
-    event_id: str,
-    time: str,
-    gateway: str,
+    stamp: Stamp,
     principal: Principal,
+    *,
     action: str,
     reason: str,
     client: Client | None = None,
     session: str = "",
 ) -> AuditEvent:
     """Build the record of something that an honest client does not do, such as using another's handle."""
+    body = {
+        **parts.of_principal(principal),
+        **(parts.of_client(client) if client is not None else {}),
+        "sess": session,
+        "action": action,
+        "result": 0,
+        "verdict": "rejected",
+        "reason": reason,
+    }
+    return _event(stamp, "security", principal, body)
+
+
+def _event(
+    stamp: Stamp, kind: AuditKind, who: Principal | str, body: Mapping[str, Any], *, statement_id: str = ""
+) -> AuditEvent:
+    """Build an event; a decision is its statement's, whose id it has."""
     return AuditEvent(
-        event_id=event_id,
-        kind="security",
-        time=time,
-        statement_id="",
-        gateway=gateway,
-        user=principal.user,
-        body={
-            **parts.of_principal(principal),
-            **(parts.of_client(client) if client is not None else {}),
-            "sess": session,
-            "action": action,
-            "result": 0,
-            "verdict": "rejected",
-            "reason": reason,
-        },
+        event_id=stamp.event_id,
+        kind=kind,
+        time=stamp.time,
+        statement_id=stamp.event_id if kind == "decided" else statement_id,
+        gateway=stamp.gateway,
+        user=who if isinstance(who, str) else who.user,
+        body=body,
     )

@@ -1,7 +1,7 @@
-"""What keeps names meaning what they were judged to mean, whichever door a session came through.
+"""What keeps names meaning what they were judged to mean, whichever endpoint a session came through.
 
-A door says how it waits for one of its operations, how it judges and how it runs a statement of its own; the
-order of things, and what becomes of the names, is decided here.
+An endpoint says how it waits for one of its operations, how it judges and how it runs a statement of its own;
+the order of things, and what becomes of the names, is decided here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -26,9 +27,19 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.locks import NO_HOLD, CatalogLocks, Hold, LockRequest
-from gateway.session.session import CachedRelation, Judged, NamesInForce, TempView
-from gateway.session.view_rules import as_made, refused, statement_of, without_ended_views
+from gateway.session.locks import NO_LOCKS, CatalogLocks, HeldLocks, LockRequest
+from gateway.session.operation import changes_names
+from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
+from gateway.session.view_rules import (
+    as_made,
+    refused,
+    statement_of,
+    without_dangling_views,
+    without_ended_views,
+)
+
+if TYPE_CHECKING:
+    from gateway.session.dependencies import Dependencies
 
 _log = structlog.get_logger(__name__)
 
@@ -36,9 +47,9 @@ Judging = Callable[[Statement], Awaitable[Verdict]]
 
 
 async def settle_pending(
-    ended: Awaitable[None], *, timeout_s: float, lose: Callable[[str], Awaitable[None]]
+    ended: Awaitable[None], *, timeout_s: float, abort: Callable[[str], Awaitable[None]]
 ) -> None:
-    """Wait for the statement before this one, if it changes names or tables; `lose` the session otherwise.
+    """Wait for the statement before this one, if it changes names or tables; `abort` the session otherwise.
 
     INVARIANT (effect barrier): nothing is judged while a statement that changes names is pending, because it
     would be judged in a context that Spark is just leaving.
@@ -47,7 +58,7 @@ async def settle_pending(
         async with asyncio.timeout(timeout_s):
             await ended
     except TimeoutError:
-        await lose("a statement that changes names did not end in time")
+        await abort("a statement that changes names did not end in time")
 
 
 async def let_others_end(ended: Iterable[Awaitable[None]], *, timeout_s: float) -> None:
@@ -82,15 +93,57 @@ def require_time(until: float) -> None:
         )
 
 
+T = TypeVar("T")
+
+
+async def while_views_stay(
+    prepare: Callable[[], Awaitable[None]], start: Callable[[], Awaitable[T]], *, wait_s: float
+) -> T:
+    """Prepare a session and start a statement in it; once more where its temporary views moved meanwhile.
+
+    Raises LimitExceeded when they do so for longer than `wait_s`, counted from the first time.
+    """
+    until: float | None = None
+    while True:
+        await prepare()
+        with contextlib.suppress(ViewsMoved):
+            return await start()
+        until = until or asyncio.get_running_loop().time() + wait_s
+        require_time(until)
+
+
+async def judge_and_bind(
+    session: NameResolution,
+    dependencies: Dependencies,
+    *,
+    judge: Callable[[], Awaitable[Verdict]],
+    let_others_end: Callable[[], Awaitable[None]],
+) -> tuple[Verdict, HeldLocks]:
+    """Judge a statement and hold the names that it was judged by. Raises ViewsMoved and LimitExceeded."""
+    verdict = await judge()
+    if isinstance(verdict, Cleared) and changes_names(verdict.effects):
+        await let_others_end()
+        # It may have waited for long: what policies say counts now.
+        verdict = await judge()
+    return await bind(
+        session,
+        verdict,
+        dependencies.locks,
+        judge=judge,
+        version=lambda: dependencies.verdicts.catalog_version,
+        wait_s=dependencies.limits.catalog_wait_s,
+    )
+
+
 async def bind(
-    session: NamesInForce,
+    session: NameResolution,
     verdict: Verdict,
     locks: CatalogLocks,
     *,
     judge: Callable[[], Awaitable[Verdict]],
     version: Callable[[], int],
     wait_s: float,
-) -> tuple[Verdict, Hold]:
+) -> tuple[Verdict, HeldLocks]:
     """Hold the names that a statement was judged by, and judge it again if they have changed meanwhile.
 
     `judge` judges the statement anew, `version` is the catalog's, `wait_s` is for how long others may be
@@ -104,7 +157,7 @@ async def bind(
         request = LockRequest.of(verdict, session.judged_by(verdict))
         hold = await locks.acquire(request, until=until)
         if hold is None:
-            return _busy(verdict, request), NO_HOLD
+            return _busy(verdict, request), NO_LOCKS
         bound = False
         try:
             if hold.waited and verdict.temp_views_read:
@@ -113,21 +166,21 @@ async def bind(
                 # Now that nobody changes them, and by the policies of now.
                 verdict = await judge()
                 if isinstance(verdict, Refused):
-                    return verdict, NO_HOLD
+                    return verdict, NO_LOCKS
                 request = LockRequest.of(verdict, session.judged_by(verdict))
                 if not (hold.request.covers(request) and _is_current(session, verdict, request, version())):
                     if asyncio.get_running_loop().time() >= until:
-                        return _busy(verdict, request), NO_HOLD
+                        return _busy(verdict, request), NO_LOCKS
                     continue
             bound = True
             return verdict, hold
         finally:
             if not bound:
                 hold.end()
-    return verdict, NO_HOLD
+    return verdict, NO_LOCKS
 
 
-def _is_current(session: NamesInForce, verdict: Cleared, request: LockRequest, version: int) -> bool:
+def _is_current(session: NameResolution, verdict: Cleared, request: LockRequest, version: int) -> bool:
     """Whether nothing that the statement was judged by has changed since. Raises ViewsMoved."""
     if not (request.shared or request.exclusive):
         return True
@@ -161,7 +214,7 @@ def overtaken(statement_id: str) -> StatementFailed:
 
 
 def settle(
-    session: NamesInForce,
+    session: NameResolution,
     cleared: Cleared,
     policies_version: int,
     *,
@@ -186,14 +239,14 @@ def settle(
 
 
 async def look_again(
-    session: NamesInForce,
+    session: NameResolution,
     statement: Statement,
     *,
     judge: Judging,
     run: Callable[[Statement], Awaitable[None]],
 ) -> Verdict:
-    """Judge a statement, and have Spark's session look at the tables that its policies read, once a period,
-    and at those that have changed since it knows them.
+    """Judge a statement, and what temporary views forbid it; have Spark's session look at the tables that its
+    policies read, once a period, and at those that have changed since it knows them.
 
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
     of a mapping table is blocked in sessions, too, that have read it before. Catalogs of Iceberg and Paimon
@@ -208,7 +261,7 @@ async def look_again(
         stale = [table for table in session.stale_tables(verdict) if table not in looked]
         if not stale:
             session.judged(verdict)
-            return verdict
+            return without_dangling_views(session, without_ended_views(session, verdict))
         tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
         for table in stale:
             own = replace(statement, text="", plan=None, refreshes=table)
@@ -231,7 +284,7 @@ async def record_definer(
 
 
 async def reset_settings(
-    session: NamesInForce,
+    session: NameResolution,
     statement: Statement,
     verdict: Verdict,
     run: Callable[[Statement], Awaitable[None]],
@@ -260,7 +313,7 @@ def _purpose(statement: Statement) -> str:
 
 
 async def renew_views(
-    session: NamesInForce,
+    session: NameResolution,
     version: int,
     *,
     catalog_version: int,
@@ -283,7 +336,7 @@ async def renew_views(
 
 
 async def _renew(
-    session: NamesInForce,
+    session: NameResolution,
     view: TempView,
     version: int,
     judge: Judging,
@@ -322,7 +375,7 @@ async def still_right(relation: CachedRelation, version: int, judge: Judging) ->
     return await all_same(relation.basis, judge)
 
 
-async def all_same(basis: tuple[Judged, ...], judge: Judging) -> bool:
+async def all_same(basis: tuple[JudgedStatement, ...], judge: Judging) -> bool:
     """Whether judging gives again what Spark was handed, for each of the statements."""
     for judged in basis:
         if not judged.same(await judge(judged.statement)):

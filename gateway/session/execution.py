@@ -11,32 +11,27 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import Cleared, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import NO_HOLD, CatalogLocks
-from gateway.session.metrics import Metrics
+from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
-    CLOSED,
     ENDINGS,
+    ENDS,
     ERROR,
     EXECUTE_STATEMENT,
     FINISHED,
-    OUTCOMES,
-    RUNNING,
-    Operation,
-    changes_names,
+    ThriftOperation,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.recorder import Recorder
-from gateway.session.scrub import scrub
+from gateway.session.redact import redact
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
-from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
-from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
+from gateway.session.states import Event, State
+from gateway.session.view_rules import quoted
+from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import told_whole, whole_failure
 
@@ -44,55 +39,48 @@ _log = structlog.get_logger(__name__)
 
 
 class Execution:
-    """Runs statements in sessions. `lose` closes a session whose state in Spark is no longer known."""
+    """Runs statements in sessions. `abort` closes a session whose state in Spark is no longer known."""
 
     def __init__(
-        self,
-        *,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        locks: CatalogLocks,
-        limits: SessionLimits,
-        lose: Callable[[Session, str], Coroutine[Any, Any, None]],
-        metrics: Metrics,
+        self, dependencies: Dependencies, *, abort: Callable[[Session, str], Coroutine[Any, Any, None]]
     ) -> None:
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._locks = locks
-        self._limits = limits
-        self._close_lost = lose
-        self._losing: dict[Session, asyncio.Task[None]] = {}
+        self._dependencies = dependencies
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
+        self._close_aborted = abort
+        self._aborting: dict[Session, asyncio.Task[None]] = {}
         self._watches = Watches()
-        self._waiting = Waiting(recorder, limits, metrics)
+        self._waiting = WaitingStatements(dependencies)
 
     async def stop(self) -> None:
         """Follow nothing any more, once every session is closed."""
         await self._waiting.close()
         await self._watches.close()
 
-    async def _lose(self, session: Session, reason: str) -> None:
+    async def _abort(self, session: Session, reason: str) -> None:
         """Close a lost session to its end: it may be a wait with a deadline that noticed the loss."""
-        task = self._losing.get(session)
+        task = self._aborting.get(session)
         if task is None:
-            task = asyncio.ensure_future(self._close_lost(session, reason))
-            self._losing[session] = task
-            task.add_done_callback(lambda _: self._losing.pop(session, None))
+            task = asyncio.ensure_future(self._close_aborted(session, reason))
+            self._aborting[session] = task
+            task.add_done_callback(lambda _: self._aborting.pop(session, None))
         await asyncio.shield(task)
 
     async def execute(
         self, session: Session, text: str, *, timeout_s: int = 0, wait: bool = True
-    ) -> Operation:
+    ) -> ThriftOperation:
         """Run one statement; return when Spark has it, or has no room for it yet, or with `wait` when Spark
         has ended it.
 
         Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
-        await session.turn.acquire()
+        await session.lock.acquire()
         waits = False
         try:
             operation = await self._begin(session, text, timeout_s)
             if operation.queued:
-                # The turn goes along: what is judged next in the session comes after it.
+                # The lock goes along: what is judged next in the session comes after it.
                 waits = True
                 self._waiting.begin(
                     operation,
@@ -101,7 +89,7 @@ class Execution:
                 )
         finally:
             if not waits:
-                session.turn.release()
+                session.lock.release()
         if wait:
             await self._wait(operation)
         return operation
@@ -112,25 +100,20 @@ class Execution:
         text: str,
         timeout_s: int,
         *,
-        waited: Operation | None = None,
-    ) -> Operation:
-        """Bring the session to where a statement can be judged, and start it. The turn is held.
+        waited: ThriftOperation | None = None,
+    ) -> ThriftOperation:
+        """Bring the session to where a statement can be judged, and start it. The session is locked.
 
         `waited`: it was started before, and Spark had no room for it.
         """
-        moved_until: float | None = None
         try:
             require_open(session)
             await self._ask_settings(session)
-            while True:
-                require_open(session)
-                await self._settle_pending(session)
-                await self._renew_views(session)
-                statement = self._statement(session, text, session.context)
-                with contextlib.suppress(barriers.ViewsMoved):
-                    return await self._start(session, statement, timeout_s, waited=waited)
-                moved_until = moved_until or self._until()
-                barriers.require_time(moved_until)
+            return await barriers.while_views_stay(
+                lambda: self._prepare(session),
+                lambda: self._start(session, self._statement(session, text), timeout_s, waited=waited),
+                wait_s=self._limits.catalog_wait_s,
+            )
         finally:
             self._waiting.give_back(session)
 
@@ -138,10 +121,10 @@ class Execution:
         try:
             session.own_settings = await session.backend.own_settings()
         except BackendUnavailable:
-            await self._lose(session, "Spark went away, or may read texts otherwise")
+            await self._abort(session, "Spark went away, or may read texts otherwise")
             raise
 
-    async def _wait(self, operation: Operation) -> None:
+    async def _wait(self, operation: ThriftOperation) -> None:
         """Wait for the end; an error is raised and the operation closed, as a synchronous client expects."""
         while not operation.terminal:
             await self.poll(operation)
@@ -150,20 +133,17 @@ class Execution:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
 
-    def _until(self) -> float:
-        return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
-
     async def _start(
         self,
         session: Session,
         statement: Statement,
         timeout_s: int = 0,
         *,
-        waited: Operation | None = None,
+        waited: ThriftOperation | None = None,
         inside: bool = False,
-    ) -> Operation:
+    ) -> ThriftOperation:
         """Judge, record and forward, or come back with an operation that is `queued`: Spark has no room for
-        it. The session's turn is held. Raises ViewsMoved too.
+        it. The session is locked. Raises ViewsMoved too.
 
         `waited` is such an operation, for which there is a slot now; `inside` it is a statement of the
         gateway's own, which takes no slot and has ended when this returns.
@@ -175,20 +155,13 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = await self._judge(session, statement)
-        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
-            await self._let_others_end(session)
-            # It may have waited for long: what policies say counts now.
-            verdict = await self._judge(session, statement)
-        verdict, hold = await barriers.bind(
+        verdict, hold = await barriers.judge_and_bind(
             session,
-            verdict,
-            self._locks,
+            self._dependencies,
             judge=lambda: self._judge(session, statement),
-            version=lambda: self._verdicts.catalog_version,
-            wait_s=self._limits.catalog_wait_s,
+            let_others_end=lambda: self._let_others_end(session),
         )
-        operation: Operation | None = None
+        operation: ThriftOperation | None = None
         try:
             if isinstance(verdict, Cleared) and not inside:
                 self._waiting.take(session)
@@ -213,14 +186,13 @@ class Execution:
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
             # INVARIANT (audit first): only below this line may the statement reach Spark.
-            operation = waited or Operation(
+            operation = waited or ThriftOperation(
                 session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic()
             )
         finally:
             if operation is None:
                 hold.end()
         operation.cleared, operation.hold = verdict, hold
-        operation.decided = True
         operation.policies_version = policies_version
         if self._limits.end_results_on_policy_change:
             operation.basis = session.basis_of(verdict)
@@ -230,7 +202,7 @@ class Execution:
             return operation
         session.operations[operation.handle.guid] = operation
         if session.closed:
-            self._forget(operation)
+            self._deregister(operation)
             operation.hold.end()
             await self._recorder.completed(operation, "not_forwarded", "the session was closed")
             require_open(session)
@@ -248,21 +220,20 @@ class Execution:
             require_open(session)
         return operation
 
-    def _let_names_go(self, operation: Operation) -> None:
+    def _let_names_go(self, operation: ThriftOperation) -> None:
         operation.hold.end()
-        operation.hold = NO_HOLD
+        operation.hold = NO_LOCKS
 
     async def _judge(self, session: Session, statement: Statement) -> Verdict:
-        judged = await barriers.look_again(
+        return await barriers.look_again(
             session,
             statement,
             judge=lambda one: self._verdicts.judge(one, session.client),
             run=lambda one: self._run_inside(session, one),
         )
-        return without_dangling_views(session, without_ended_views(session, judged))
 
     async def _forward(
-        self, operation: Operation, cleared: Cleared, timeout_s: int, *, wait: bool = False
+        self, operation: ThriftOperation, cleared: Cleared, timeout_s: int, *, wait: bool = False
     ) -> bool:
         """Hand the statement to Spark, and `wait` until it has run; whatever goes wrong, its end is recorded.
         False when Spark has no room for it after all, and it is as it was before."""
@@ -270,7 +241,7 @@ class Execution:
         before = session.names_in_force()
         session.forwarding(cleared)
         operation.hold.forwarding()
-        operation.forwarded, full = True, False
+        operation.life.on(Event.FORWARD)
         try:
             if not operation.tended:
                 await self._verdicts.tend(cleared)
@@ -278,7 +249,7 @@ class Execution:
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
-            operation.state = RUNNING
+            operation.life.on(Event.TAKE)
             operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
             if not wait:
                 # The slot is that of the statement around it, when it is one of the gateway's own.
@@ -286,7 +257,7 @@ class Execution:
             return True
         except BackendFull:
             session.restore(before)
-            operation.forwarded, full = False, True
+            operation.life.on(Event.REFUSE)
             self._waiting.refused(session)
             return False
         except BackendError as fault:
@@ -296,9 +267,9 @@ class Execution:
             operation.error = fault
             raise
         finally:
-            if operation.upstream is None and not full:
-                operation.state = ERROR
-                self._forget(operation)
+            if operation.life.state is State.FORWARDED:
+                operation.life.on(Event.FAIL)
+                self._deregister(operation)
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
                 operation.hold.end(0 if known else self._limits.unsettled_s)
@@ -306,11 +277,11 @@ class Execution:
                 await self._recorder.completed(operation, "failed", reason)
                 if not known:
                     # Whether Spark has the statement is not known; ending the session ends it there.
-                    await self._lose(session, "a statement was given up in the middle")
+                    await self._abort(session, "a statement was given up in the middle")
 
     # -- following it ------------------------------------------------------------------------------------
 
-    async def poll(self, operation: Operation, progress: bool = False) -> None:
+    async def poll(self, operation: ThriftOperation, progress: bool = False) -> None:
         """Ask Spark once how the operation stands, at most for its own long poll, and note the answer."""
         if operation.not_with_spark_yet:
             await self._waiting.moved(operation)
@@ -331,31 +302,35 @@ class Execution:
                     error_message=fault.message,
                 )
                 if operation.changes_names:
-                    await self._lose(operation.session, "the outcome of a statement could not be learnt")
+                    await self._abort(operation.session, "the outcome of a statement could not be learnt")
             except BackendUnavailable as fault:
                 await self.lost(operation, fault)
                 raise
             await self._note(operation, state, known=known)
 
-    async def lost(self, operation: Operation, fault: BackendUnavailable) -> None:
+    async def lost(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
         operation.error = fault
-        await self._lose(operation.session, "Spark went away")
+        await self._abort(operation.session, "Spark went away")
 
-    async def noticed_finished(self, operation: Operation) -> None:
+    async def noticed_finished(self, operation: ThriftOperation) -> None:
         """Note that rows came: then Spark has finished it."""
         if operation.running:
             await self._note(operation, OperationState(state=FINISHED))
 
-    async def _note(self, operation: Operation, state: OperationState, *, known: bool = True) -> None:
+    async def _note(self, operation: ThriftOperation, state: OperationState, *, known: bool = True) -> None:
         """Note how an operation stands; `known`: Spark has said it."""
-        if operation.closed:
+        if not operation.running:
+            # Closed meanwhile, or its rows came while Spark was asked: the first end counts.
             return
         overtaken = operation.hold.overtaken
         if overtaken and state.terminal:
             # INVARIANT (a name is judged as it will be resolved, across sessions): nothing of it is shown.
             state = OperationState(state=ERROR)
-        operation.state = state.state
+        if state.terminal:
+            operation.life.on(ENDS[state.state])
+        else:
+            operation.sparks_state = state.state
         if state.has_result_set is not None:
             operation.has_result_set = state.has_result_set
         if not state.terminal:
@@ -366,16 +341,16 @@ class Execution:
         if state.state != FINISHED:
             changed = barriers.overtaken(operation.statement_id)
             operation.error = changed if overtaken else self._ending(operation, state)
-            await self._recorder.completed(operation, OUTCOMES[state.state])
+            await self._recorder.completed(operation, operation.life.outcome)
         if not certain:
-            await self._lose(operation.session, "a statement that changes names was stopped half-way")
+            await self._abort(operation.session, "a statement that changes names was stopped half-way")
 
     def _held_after(self, state: OperationState) -> float:
         """Seconds for which an operation that has ended may still be at work: Spark says at once that it
         stopped."""
         return 0 if state.state in (FINISHED, ERROR) else self._limits.stopped_s
 
-    def _let_go(self, operation: Operation, after_s: float) -> None:
+    def _let_go(self, operation: ThriftOperation, after_s: float) -> None:
         """Let go of an operation's names after some seconds, those of its session too.
 
         INVARIANT (names are judged as Spark will resolve them): a cancel that comes while Spark plans is
@@ -384,19 +359,17 @@ class Execution:
         operation.hold.end(after_s)
         self._keep_names(operation, after_s)
 
-    def _keep_names(self, operation: Operation, for_s: float) -> None:
+    def _keep_names(self, operation: ThriftOperation, for_s: float) -> None:
         stopping = operation.session.stopping
         if for_s > 0 and not operation.hold.request.read_only:
             stopping[operation.handle.guid] = asyncio.get_running_loop().time() + for_s
         else:
             stopping.pop(operation.handle.guid, None)
 
-    def _settle(self, operation: Operation) -> bool:
-        """Put the operation's effects in force, once. False when what names mean is no longer certain."""
-        if operation.settled:
-            return True
-        operation.settled = True
-        if not operation.forwarded:
+    def _settle(self, operation: ThriftOperation) -> bool:
+        """Put the effects of an operation in force that has just ended. False when what names mean is
+        no longer certain."""
+        if not operation.life.forwarded:
             return True
         session, cleared = operation.session, operation.cleared
         if session.pending is operation:
@@ -419,7 +392,7 @@ class Execution:
         await barriers.settle_pending(
             self._ended(pending),
             timeout_s=self._limits.settle_timeout_s,
-            lose=lambda reason: self._lose(session, reason),
+            abort=lambda reason: self._abort(session, reason),
         )
         require_open(session)
         session.pending = None
@@ -431,7 +404,7 @@ class Execution:
 
     def _others(self, session: Session) -> Iterator[Awaitable[None]]:
         for operation in list(session.operations.values()):
-            # The one that waits for Spark has the turn: it is the one that others have to end for.
+            # The one that waits for Spark has the lock: it is the one that others have to end for.
             if not operation.not_with_spark_yet:
                 yield self._ended(operation)
         yield self._stopped(session)
@@ -443,25 +416,25 @@ class Execution:
             await asyncio.sleep(until - loop.time())
         session.stopping.clear()
 
-    async def _ended(self, operation: Operation) -> None:
+    async def _ended(self, operation: ThriftOperation) -> None:
         while operation.running:
             await self.poll(operation)
 
-    async def _renew_views(self, session: Session) -> None:
-        def drop(name: str) -> Statement:
-            return self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}", session.context)
-
+    async def _prepare(self, session: Session) -> None:
+        """Bring the session to where the next statement can be judged. The session is locked."""
+        require_open(session)
+        await self._settle_pending(session)
         await barriers.renew_views(
             session,
             self._verdicts.policies_version,
             catalog_version=self._verdicts.catalog_version,
             judge=lambda statement: self._verdicts.judge(statement, session.client),
             run=lambda statement: self._run_inside(session, statement),
-            drop=drop,
+            drop=lambda name: self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
         )
 
     async def _run_inside(self, session: Session, statement: Statement) -> None:
-        """Run a statement of the gateway's own within the session's turn: judged and recorded like any.
+        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
 
         Spark runs it in the thread of the session's connection: it waits for no place in the pool.
         """
@@ -472,12 +445,12 @@ class Execution:
         await self._wait(operation)
         await self.close(operation)
 
-    def _statement(self, session: Session, text: str, context: SessionContext) -> Statement:
-        return Statement(text=text, principal=session.principal, context=context)
+    def _statement(self, session: Session, text: str) -> Statement:
+        return Statement(text=text, principal=session.principal, context=session.context)
 
     # -- its end -----------------------------------------------------------------------------------------
 
-    async def cancel(self, operation: Operation) -> None:
+    async def cancel(self, operation: ThriftOperation) -> None:
         """Ask Spark to stop, and learn what came of it."""
         await self._waiting.cancel(operation)
         if not operation.running or operation.upstream is None:
@@ -488,7 +461,7 @@ class Execution:
             raise self.failure(operation, fault) from fault
         await self.poll(operation)
 
-    async def close(self, operation: Operation) -> None:
+    async def close(self, operation: ThriftOperation) -> None:
         """Close the operation here and in Spark, and record its end."""
         if operation.closed:
             return
@@ -499,15 +472,15 @@ class Execution:
                     while operation.running:
                         await self.poll(operation)
             except TimeoutError:
-                await self._lose(operation.session, "a statement that changes names did not end in time")
+                await self._abort(operation.session, "a statement that changes names did not end in time")
         await self.abandon(operation, "" if operation.terminal else "closed by the client before its end")
 
-    async def abandon(self, operation: Operation, reason: str, *, with_session: bool = False) -> None:
+    async def abandon(self, operation: ThriftOperation, reason: str, *, with_session: bool = False) -> None:
         """End the operation without waiting for Spark's answer to anything but its close.
 
         `with_session`: Spark's session ends next, which frees the operation there; it is only stopped.
         """
-        self._forget(operation)
+        self._deregister(operation)
         if operation.closed and operation.completed:
             return
         if not self._waiting.let_go(operation):
@@ -516,14 +489,13 @@ class Execution:
         operation.closed = True
         upstream = operation.upstream
         stopped = not operation.terminal
-        if stopped:
-            operation.state = CLOSED
-        self._settle(operation)
         held_s = self._limits.unsettled_s
         if stopped:
+            operation.life.on(Event.CLOSE)
+            self._settle(operation)
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
-            outcome: Outcome = "failed" if operation.error is not None else OUTCOMES[operation.state]
+            outcome: Outcome = "failed" if operation.error is not None else operation.life.outcome
             await self._recorder.completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:
@@ -554,10 +526,10 @@ class Execution:
             _log.info("operation_not_closed_upstream", reason=type(fault).__name__)
         return stopped
 
-    def _forget(self, operation: Operation) -> None:
+    def _deregister(self, operation: ThriftOperation) -> None:
         operation.session.operations.pop(operation.handle.guid, None)
 
-    def _ending(self, operation: Operation, state: OperationState) -> StatementFailed:
+    def _ending(self, operation: ThriftOperation, state: OperationState) -> StatementFailed:
         if state.state in ENDINGS:
             message, sqlstate = ENDINGS[state.state]
             return StatementFailed(message, sqlstate, state.error_code or 0, operation.statement_id)
@@ -565,16 +537,16 @@ class Execution:
             operation, BackendError(state.error_message or "", state.sqlstate, state.error_code or 0)
         )
 
-    def failure(self, operation: Operation, fault: BackendError) -> StatementFailed:
+    def failure(self, operation: ThriftOperation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
         if cleared is not None and operation.plain and told_whole(fault.message, cleared):
             return whole_failure(fault, cleared, operation.statement_id)
-        message = scrub(
+        message = redact(
             fault.message,
             fault.sqlstate,
             written_by_us=cleared.written_by_us if cleared is not None else (),
-            obliged=operation.obliged,
+            has_obligations=operation.has_obligations,
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from gateway.errors import SluiceError
 from gateway.model.statement import Refused
@@ -22,6 +23,16 @@ _NOT_PARSED = {
 }
 """What a refusal in Spark's own words says that does not come from its parser."""
 _CONDITION = re.compile(r"\s*\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRefusal:
+    """Why a call without a statement is refused; `message` is for the person who sent it."""
+
+    code: str
+    """`ACCESS_DENIED`, `NOT_GOVERNABLE`, `MALFORMED`, `LIMIT_EXCEEDED`."""
+    sqlstate: str
+    message: str
 
 
 class StatementRefused(SluiceError):

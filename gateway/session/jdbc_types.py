@@ -24,7 +24,7 @@ class JdbcType:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _TypeKind:
     number: int
     size: int | None = None
     digits: int | None = None
@@ -32,28 +32,28 @@ class _Kind:
 
 
 _KINDS = {
-    "VOID": _Kind(0),
-    "BOOLEAN": _Kind(16, 1),
-    "TINYINT": _Kind(-6, 3, 0, 10),
-    "SMALLINT": _Kind(5, 5, 0, 10),
-    "INT": _Kind(4, 10, 0, 10),
-    "BIGINT": _Kind(-5, 19, 0, 10),
-    "FLOAT": _Kind(6, 7, 7, 10),
-    "DOUBLE": _Kind(8, 15, 15, 10),
-    "STRING": _Kind(12, _LONGEST),
-    "CHAR": _Kind(1),
-    "VARCHAR": _Kind(12),
-    "BINARY": _Kind(-2, _LONGEST),
-    "DATE": _Kind(91, 10),
-    "TIMESTAMP": _Kind(93, 29, 9),
-    "TIMESTAMP_NTZ": _Kind(93, 29, 9),
-    "TIMESTAMP_LTZ": _Kind(93, 29, 9),
-    "DECIMAL": _Kind(3, 10, 0, 10),
-    "INTERVAL": _Kind(1111),
-    "ARRAY": _Kind(2003),
-    "MAP": _Kind(2000),
-    "STRUCT": _Kind(2002),
-    "VARIANT": _Kind(1111),
+    "VOID": _TypeKind(0),
+    "BOOLEAN": _TypeKind(16, 1),
+    "TINYINT": _TypeKind(-6, 3, 0, 10),
+    "SMALLINT": _TypeKind(5, 5, 0, 10),
+    "INT": _TypeKind(4, 10, 0, 10),
+    "BIGINT": _TypeKind(-5, 19, 0, 10),
+    "FLOAT": _TypeKind(6, 7, 7, 10),
+    "DOUBLE": _TypeKind(8, 15, 15, 10),
+    "STRING": _TypeKind(12, _LONGEST),
+    "CHAR": _TypeKind(1),
+    "VARCHAR": _TypeKind(12),
+    "BINARY": _TypeKind(-2, _LONGEST),
+    "DATE": _TypeKind(91, 10),
+    "TIMESTAMP": _TypeKind(93, 29, 9),
+    "TIMESTAMP_NTZ": _TypeKind(93, 29, 9),
+    "TIMESTAMP_LTZ": _TypeKind(93, 29, 9),
+    "DECIMAL": _TypeKind(3, 10, 0, 10),
+    "INTERVAL": _TypeKind(1111),
+    "ARRAY": _TypeKind(2003),
+    "MAP": _TypeKind(2000),
+    "STRUCT": _TypeKind(2002),
+    "VARIANT": _TypeKind(1111),
 }
 _SYNONYMS = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT",
              "DEC": "DECIMAL", "NUMERIC": "DECIMAL", "CHARACTER": "CHAR"}  # fmt: skip
@@ -64,7 +64,7 @@ def describe(declared: str) -> JdbcType:
     found = _DECLARED.match(declared)
     word = found.group(1).upper() if found else ""
     word = _SYNONYMS.get(word, word)
-    kind = _KINDS.get(word, _Kind(1111))
+    kind = _KINDS.get(word, _TypeKind(1111))
     nested = word in ("ARRAY", "MAP", "STRUCT")
     name = word + declared[len(found.group(1)) :] if found and nested else declared.upper()
     size, digits = kind.size, kind.digits

@@ -72,7 +72,7 @@ class LockRequest:
         )
 
 
-class Hold:
+class HeldLocks:
     """Names that a statement holds, from before it is forwarded to its end."""
 
     __slots__ = ("_expiry", "_locks", "_wanted", "_watch", "over", "overtaken", "request", "waited")
@@ -139,15 +139,15 @@ class Hold:
                 self._locks.catalog.invalidate(change.tables, change.databases)
 
 
-NO_HOLD = Hold(None, LockRequest(read_only=True))
+NO_LOCKS = HeldLocks(None, LockRequest(read_only=True))
 """Of a statement that names nothing."""
-NO_HOLD.over = True
+NO_LOCKS.over = True
 
 
 class _Waiter:
     __slots__ = ("entered", "hold", "timer")
 
-    def __init__(self, hold: Hold, entered: asyncio.Future[None]) -> None:
+    def __init__(self, hold: HeldLocks, entered: asyncio.Future[None]) -> None:
         self.hold = hold
         self.entered = entered
         self.timer: asyncio.TimerHandle | None = None
@@ -163,22 +163,22 @@ class _Requests:
     """Holds by the names that they ask for: those that conflict with one are found without looking at all."""
 
     def __init__(self) -> None:
-        self._shared: dict[Key, dict[Hold, None]] = {}
-        self._exclusive: dict[Key, dict[Hold, None]] = {}
+        self._shared: dict[Key, dict[HeldLocks, None]] = {}
+        self._exclusive: dict[Key, dict[HeldLocks, None]] = {}
 
-    def add(self, hold: Hold) -> None:
+    def add(self, hold: HeldLocks) -> None:
         for index, keys in self._of(hold.request):
             for key in keys:
                 index.setdefault(key, {})[hold] = None
 
-    def remove(self, hold: Hold) -> None:
+    def remove(self, hold: HeldLocks) -> None:
         for index, keys in self._of(hold.request):
             for key in keys:
                 del index[key][hold]
                 if not index[key]:
                     del index[key]
 
-    def conflicting(self, request: LockRequest) -> Iterator[Hold]:
+    def conflicting(self, request: LockRequest) -> Iterator[HeldLocks]:
         """Yield those that conflict with a request; one with several of its names more than once."""
         for key in request.exclusive:
             yield from self._exclusive.get(key, ())
@@ -190,7 +190,9 @@ class _Requests:
         """Whether any conflicts with a request."""
         return next(self.conflicting(request), None) is not None
 
-    def _of(self, request: LockRequest) -> tuple[tuple[dict[Key, dict[Hold, None]], frozenset[Key]], ...]:
+    def _of(
+        self, request: LockRequest
+    ) -> tuple[tuple[dict[Key, dict[HeldLocks, None]], frozenset[Key]], ...]:
         return (self._shared, request.shared), (self._exclusive, request.exclusive)
 
 
@@ -204,14 +206,14 @@ class CatalogLocks:
     def __init__(self, catalog: Catalog, limits: SessionLimits | None = None) -> None:
         self.catalog = catalog
         self._limits = limits or SessionLimits()
-        self._holds: dict[Hold, None] = {}
+        self._holds: dict[HeldLocks, None] = {}
         self._held = _Requests()
-        self._queue: dict[Hold, _Waiter] = {}
+        self._queue: dict[HeldLocks, _Waiter] = {}
         self._waiting = _Requests()
 
-    async def acquire(self, request: LockRequest, *, until: float) -> Hold | None:
-        """Hold names; waits for others until the loop's clock says `until`, then returns None."""
-        hold = Hold(self, request)
+    async def acquire(self, request: LockRequest, *, until: float) -> HeldLocks | None:
+        """HeldLocks names; waits for others until the loop's clock says `until`, then returns None."""
+        hold = HeldLocks(self, request)
         if not (request.shared or request.exclusive):
             return hold
         barred = self._is_barred(request, self._waiting, {})
@@ -241,7 +243,7 @@ class CatalogLocks:
                     self._serve()
         return hold
 
-    def let_go(self, hold: Hold) -> None:
+    def let_go(self, hold: HeldLocks) -> None:
         """Take out a hold and let in whoever waited for it."""
         if hold in self._holds:
             self._take_out(hold)
@@ -250,7 +252,7 @@ class CatalogLocks:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _is_barred(self, request: LockRequest, before: _Requests, waits: dict[Hold, bool]) -> bool:
+    def _is_barred(self, request: LockRequest, before: _Requests, waits: dict[HeldLocks, bool]) -> bool:
         """Whether it would overtake somebody who waits for the same names.
 
         Who only reads may pass a change that waits for a statement with effects: it holds the names for a
@@ -265,29 +267,29 @@ class CatalogLocks:
                 return True
         return False
 
-    def _in_the_way(self, request: LockRequest) -> list[Hold]:
+    def _in_the_way(self, request: LockRequest) -> list[HeldLocks]:
         return list(dict.fromkeys(self._held.conflicting(request)))
 
     def _waits_for_effects(self, request: LockRequest) -> bool:
         return any(not hold.request.read_only for hold in self._held.conflicting(request))
 
-    def _enter(self, hold: Hold) -> None:
+    def _enter(self, hold: HeldLocks) -> None:
         self._holds[hold] = None
         self._held.add(hold)
         if self._waiting.conflict(hold.request):
             hold.want()
 
-    def _take_out(self, hold: Hold) -> None:
+    def _take_out(self, hold: HeldLocks) -> None:
         del self._holds[hold]
         self._held.remove(hold)
 
-    def _leave(self, hold: Hold) -> None:
+    def _leave(self, hold: HeldLocks) -> None:
         del self._queue[hold]
         self._waiting.remove(hold)
 
     def _serve(self) -> None:
         """Let in who can be let in, in order; have the ends of those in the way found out."""
-        before, waits = _Requests(), dict[Hold, bool]()
+        before, waits = _Requests(), dict[HeldLocks, bool]()
         for hold, waiter in list(self._queue.items()):
             request = hold.request
             if waiter.entered.done():

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 from gateway.errors import InvalidRequest
 from gateway.session import metadata
-from gateway.session.limits import SessionLimits
+from gateway.session.dependencies import Dependencies
 from gateway.session.metadata import Metadata, Patterns
 from gateway.session.operation import LocalRows
-from gateway.session.ports import Catalog
 from gateway.session.results import Results
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
 
 METADATA_CALLS = {
     "GetTypeInfo": 1,
@@ -31,11 +29,11 @@ METADATA_CALLS = {
 class MetadataCalls:
     """Answers metadata calls of sessions."""
 
-    def __init__(self, results: Results, verdicts: Verdicts, catalog: Catalog, limits: SessionLimits) -> None:
+    def __init__(self, results: Results, dependencies: Dependencies) -> None:
         self._results = results
-        self._verdicts = verdicts
-        self._catalog = catalog
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._catalog = dependencies.catalog
+        self._limits = dependencies.limits
 
     async def answer(
         self, session: Session, call: str, patterns: Patterns, types: Sequence[str] | None

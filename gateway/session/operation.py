@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import InvalidRequest, SluiceError
 from gateway.model.meaning_settings import may_change_meaning
+from gateway.model.principal import Principal
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
@@ -19,11 +20,11 @@ from gateway.model.statement import (
     SessionEffect,
     UseNamespace,
 )
-from gateway.session.audit_records import Outcome
 from gateway.session.identifiers import Handle
-from gateway.session.locks import NO_HOLD
+from gateway.session.locks import NO_LOCKS
 from gateway.session.ports import BackendOperation
 from gateway.session.slots import Slot
+from gateway.session.states import Event, Life, State
 
 if TYPE_CHECKING:
     from gateway.session.session import Basis, Session
@@ -31,13 +32,27 @@ if TYPE_CHECKING:
 PENDING, RUNNING, FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT = 7, 1, 2, 3, 4, 5, 8
 """TOperationState."""
 
-OUTCOMES: dict[int, Outcome] = {
-    FINISHED: "finished",
-    CANCELED: "canceled",
-    CLOSED: "canceled",
-    ERROR: "failed",
-    TIMEDOUT: "timed_out",
+NUMBERS: Mapping[State, int] = {
+    State.DECIDED: PENDING,
+    State.QUEUED: PENDING,
+    State.FORWARDED: PENDING,
+    State.RUNNING: RUNNING,
+    State.FINISHED: FINISHED,
+    State.FAILED: ERROR,
+    State.CANCELED: CANCELED,
+    State.CLOSED: CLOSED,
+    State.TIMED_OUT: TIMEDOUT,
+    State.NOT_FORWARDED: ERROR,
 }
+"""The states as clients are told of them."""
+ENDS: Mapping[int, Event] = {
+    FINISHED: Event.FINISH,
+    CANCELED: Event.CANCEL,
+    CLOSED: Event.CLOSE,
+    ERROR: Event.FAIL,
+    TIMEDOUT: Event.TIME_OUT,
+}
+"""What has happened when Spark says that an operation is in one of these states."""
 ENDINGS = {
     CANCELED: ("the statement was canceled", "HY008"),
     CLOSED: ("the statement was closed", "HY008"),
@@ -107,11 +122,11 @@ class LocalRows:
 LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
-class Operation:
+class ThriftOperation:
     """What the gateway knows of a running or finished operation. Only the service changes it.
 
     INVARIANT (one closing event): `completed` goes from False to True once for each statement id, and only
-    then is the `completed` event written; it is written only when `decided` is True.
+    then is the `completed` event written. There is none before the decision is on record.
     """
 
     __slots__ = (
@@ -121,25 +136,22 @@ class Operation:
         "cleared",
         "closed",
         "completed",
-        "decided",
         "error",
-        "forwarded",
         "handle",
         "has_result_set",
         "hold",
         "kind",
+        "life",
         "lock",
         "log",
         "moved",
         "policies_version",
-        "queued",
         "relayed_bytes",
         "relayed_rows",
         "session",
-        "settled",
         "slot",
+        "sparks_state",
         "started",
-        "state",
         "statement_id",
         "taking",
         "tended",
@@ -166,25 +178,21 @@ class Operation:
         self.answer: LocalRows | None = None
         self.error: SluiceError | None = None
         self.has_result_set = True
-        self.hold = NO_HOLD
+        self.hold = NO_LOCKS
         """The names of the catalog that it needs as they are, or changes."""
-        self.state = PENDING
-        self.decided = False
+        self.life = Life()
+        self.sparks_state = RUNNING
+        """TOperationState of one that Spark has taken, as it says."""
         self.completed = False
         self.closed = False
-        self.settled = False
         self.policies_version = -1
         self.relayed_rows = 0
         self.relayed_bytes = 0
         self.lock = asyncio.Lock()
-        self.forwarded = False
-        """Spark may have it."""
         self.slot: Slot | None = None
         """Its place among those that Spark has."""
         self.arrived = 0.0
         """The loop's time at which it began to wait for Spark."""
-        self.queued = False
-        """It waits until Spark has room for it."""
         self.taking: asyncio.Task[None] | None = None
         """Waits for that and hands it to Spark."""
         self.moved = asyncio.Event()
@@ -195,8 +203,18 @@ class Operation:
         """What its client may read of what it waited for."""
 
     @property
+    def state(self) -> int:
+        """TOperationState, as its client is told of it."""
+        return self.sparks_state if self.life.state is State.RUNNING else NUMBERS[self.life.state]
+
+    @property
     def terminal(self) -> bool:
-        return self.state in (FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT)
+        return self.life.ended
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits until Spark has room for it."""
+        return self.life.state is State.QUEUED
 
     @property
     def running(self) -> bool:
@@ -225,8 +243,8 @@ class Operation:
         return self.cleared is not None and changes_names(self.cleared.effects)
 
     @property
-    def user(self) -> str:
-        return self.session.principal.user
+    def principal(self) -> Principal:
+        return self.session.principal
 
     @property
     def session_id(self) -> str:
@@ -238,15 +256,19 @@ class Operation:
         return self.upstream.id if self.upstream is not None else ""
 
     @property
-    def obliged(self) -> bool:
+    def has_obligations(self) -> bool:
         """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
-        return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)
+        return self.cleared is not None and (
+            bool(self.cleared.obligations) or self.session.views_have_obligations
+        )
 
     @property
     def plain(self) -> bool:
         """Whether all that Spark says of an error may be told, with the plan and the stack."""
         cleared = self.cleared
-        return cleared is not None and cleared.plain and not (self.obliged or self.session.views_guarded)
+        return (
+            cleared is not None and cleared.plain and not (self.has_obligations or self.session.views_guarded)
+        )
 
 
 def changes_names(effects: Sequence[SessionEffect]) -> bool:

@@ -5,9 +5,10 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -22,7 +23,7 @@ from gateway.model.statement import Cleared, DatasetAction, NeedsCatalog, Statem
 
 @dataclass(eq=False)  # not frozen: contextlib sets `__traceback__` of what passes through a context manager
 class BackendError(Exception):
-    """Spark answered a call with an error; the text is Spark's own and must be scrubbed before it leaves."""
+    """Spark answered a call with an error; the text is Spark's own and must be redacted before it leaves."""
 
     message: str
     sqlstate: str | None
@@ -39,7 +40,7 @@ class BackendFull(BackendError):
 
 @dataclass(eq=False)
 class RpcError(Exception):
-    """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until scrubbed."""
+    """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until redacted."""
 
     code: int
     """gRPC status code, 14 for UNAVAILABLE."""
@@ -139,7 +140,7 @@ class BackendSession(Protocol):
 
 
 class Backend(Protocol):
-    """Spark behind one of its doors."""
+    """Spark behind one of its endpoints."""
 
     async def open_session(
         self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
@@ -183,7 +184,7 @@ class OpenedSession:
     """Catalogs (lower case) that it had been told of before, and may have as they were then."""
 
 
-class ConnectBackend(Protocol):
+class PlanBackend(Protocol):
     """Spark's Connect endpoint. Everything raises RpcError for a status that is not OK, and
     BackendUnavailable when Spark cannot be reached at all."""
 
@@ -215,6 +216,15 @@ class ConnectBackend(Protocol):
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
         """Upload artifacts that were judged; returns a serialized `AddArtifactsResponse`."""
         ...
+
+
+def closing(source: AsyncIterator[bytes]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    """Close an iterator of a backend, and with it the call, however its reading ends."""
+    return (
+        aclosing(cast(AsyncGenerator[bytes, None], source))
+        if hasattr(source, "aclose")
+        else nullcontext(source)
+    )
 
 
 class Ledger(Protocol):

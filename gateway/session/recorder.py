@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 import structlog
 
@@ -14,19 +14,21 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
 from gateway.session import audit_records
-from gateway.session.audit_records import Outcome
+from gateway.session.audit_records import Outcome, Stamp
+from gateway.session.failures import CallRefusal
 from gateway.session.identifiers import Handle, new_event_id, now
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Ledger
 
 _log = structlog.get_logger(__name__)
 
+P = ParamSpec("P")
 
-class Ending(Protocol):
-    """An operation of either door, as far as its closing event tells of it."""
+
+class RecordedOperation(Protocol):
+    """An operation of either endpoint, or a call without a statement, as the audit log tells of it."""
 
     statement_id: str
-    decided: bool
     completed: bool
     started: float
     relayed_rows: int
@@ -34,7 +36,7 @@ class Ending(Protocol):
     error: SluiceError | None
 
     @property
-    def user(self) -> str: ...
+    def principal(self) -> Principal: ...
 
     @property
     def session_id(self) -> str: ...
@@ -87,11 +89,8 @@ class Recorder:
         statements that made them.
         """
         event = audit_records.decided(
+            self._stamp(statement_id),
             verdict,
-            event_id=statement_id,
-            statement_id=statement_id,
-            time=now(),
-            gateway=self._gateway,
             client=client,
             duration_us=round(judged_s * 1_000_000),
             session=str(session),
@@ -103,32 +102,46 @@ class Recorder:
         await self._decided(event, refused=isinstance(verdict, Refused))
 
     async def metadata_decided(
-        self,
-        call: str,
-        arguments: dict[str, str],
-        *,
-        statement_id: str,
-        principal: Principal,
-        client: Client,
-        session: Handle | str,
+        self, call: str, arguments: Mapping[str, str], operation: RecordedOperation, client: Client
     ) -> None:
         """Make durable that a metadata call is answered. Raises LedgerUnavailable."""
         event = audit_records.metadata_decided(
+            self._stamp(operation.statement_id),
             call,
             arguments,
-            statement_id=statement_id,
-            time=now(),
-            gateway=self._gateway,
-            principal=principal,
+            principal=operation.principal,
             client=client,
-            session=str(session),
+            session=operation.session_id,
         )
         await self._decided(event, refused=False)
 
-    async def completed(self, operation: Ending, outcome: Outcome, error: str = "") -> None:
+    async def call_decided(
+        self,
+        call: str,
+        names: Sequence[str],
+        operation: RecordedOperation,
+        client: Client,
+        decisions: Sequence[Decision],
+        refusal: CallRefusal | None,
+    ) -> None:
+        """Make durable what was decided on a call that changes a session without a statement: uploaded
+        files, settings. Raises LedgerUnavailable: then nothing may be forwarded."""
+        event = audit_records.call_decided(
+            self._stamp(operation.statement_id),
+            call,
+            names,
+            principal=operation.principal,
+            client=client,
+            session=operation.session_id,
+            decisions=decisions,
+            refusal=refusal,
+        )
+        await self._decided(event, refused=refusal is not None)
+
+    async def completed(self, operation: RecordedOperation, outcome: Outcome, error: str = "") -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
         # INVARIANT (one closing event): flag and write are not separated by an await.
-        if operation.completed or not operation.decided:
+        if operation.completed:
             return
         operation.completed = True
         self._metrics.outcomes.labels(outcome).inc()
@@ -138,7 +151,7 @@ class Recorder:
                 statement_id=operation.statement_id,
                 time=now(),
                 gateway=self._gateway,
-                user=operation.user,
+                user=operation.principal.user,
                 outcome=outcome,
                 rows=operation.relayed_rows,
                 relayed_bytes=operation.relayed_bytes,
@@ -150,117 +163,22 @@ class Recorder:
             )
         )
 
-    async def call_decided(
-        self,
-        call: str,
-        names: Sequence[str],
-        *,
-        statement_id: str,
-        principal: Principal,
-        client: Client,
-        session: str,
-        decisions: Sequence[Decision],
-        refusal: tuple[str, str, str] | None,
-    ) -> None:
-        """Make durable what was decided on a call that changes a session without a statement: uploaded
-        files, settings. Raises LedgerUnavailable: then nothing may be forwarded.
-
-        `refusal` is code, SQLSTATE and message.
-        """
-        event = audit_records.call_decided(
-            call,
-            names,
-            statement_id=statement_id,
-            time=now(),
-            gateway=self._gateway,
-            principal=principal,
-            client=client,
-            session=session,
-            decisions=decisions,
-            refusal=refusal,
-        )
-        await self._decided(event, refused=refusal is not None)
-
-    async def reattached(
-        self,
-        principal: Principal,
-        client: Client,
-        *,
-        session: str,
-        operation: str,
-        rows: int,
-        relayed_bytes: int,
-        complete: bool,
-    ) -> None:
-        """Record what was relayed of an execution whose verdict another run of a gateway has recorded."""
-        await self._record(
-            audit_records.reattached(
-                event_id=new_event_id(),
-                time=now(),
-                gateway=self._gateway,
-                principal=principal,
-                client=client,
-                session=session,
-                operation=operation,
-                rows=rows,
-                relayed_bytes=relayed_bytes,
-                complete=complete,
-            )
-        )
-
     async def foreign_handle(self, principal: Principal, what: str, owner: str, handle: Handle) -> None:
         """Record that `principal` used a handle that belongs to `owner`."""
         self._metrics.foreign_handles.inc()
-        await self._record(
-            audit_records.security(
-                event_id=new_event_id(),
-                time=now(),
-                gateway=self._gateway,
-                principal=principal,
-                action="foreign_handle",
-                reason=f"{what} handle of {owner}",
-                session=str(handle),
-            )
+        reason = f"{what} handle of {owner}"
+        await self.record(
+            audit_records.security, principal, action="foreign_handle", reason=reason, session=str(handle)
         )
 
-    async def hostile_setting(self, principal: Principal, client: Client, key: str) -> None:
-        """Record that a client tried to set what only the gateway sets."""
-        await self._record(
-            audit_records.security(
-                event_id=new_event_id(),
-                time=now(),
-                gateway=self._gateway,
-                principal=principal,
-                action="hostile_setting",
-                reason=key,
-                client=client,
-            )
-        )
-
-    async def login(
-        self,
-        user: str,
-        client: Client,
-        *,
-        accepted: bool,
-        reason: str = "",
-        principal: Principal | None = None,
-        mechanism: str = "PLAIN",
+    async def record(
+        self, build: Callable[Concatenate[Stamp, P], AuditEvent], *args: P.args, **kwargs: P.kwargs
     ) -> None:
-        """Record an attempt to log in."""
-        await self._record(
-            audit_records.login(
-                event_id=new_event_id(),
-                time=now(),
-                gateway=self._gateway,
-                user=user,
-                client=client,
-                accepted=accepted,
-                mechanism=mechanism,
-                reason=reason,
-                principal=principal,
-            )
-        )
+        """Record something that nothing waits for, with one of `audit_records`, now."""
+        await self._record(build(self._stamp(), *args, **kwargs))
+
+    def _stamp(self, event_id: str = "") -> Stamp:
+        return Stamp(event_id or new_event_id(), now(), self._gateway)
 
     async def _decided(self, event: AuditEvent, *, refused: bool) -> None:
         """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""

@@ -10,15 +10,14 @@ from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import AnswerFilter, Cleared
 from gateway.session.answers import UnknownShape, filter_rows, listed_tables
 from gateway.session.barriers import overtaken
+from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.open_results import OpenResults
-from gateway.session.operation import ERROR, FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
+from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
+from gateway.session.states import Event
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
@@ -29,16 +28,14 @@ ORIENTATIONS = range(6)
 class Results:
     """Serves the rows of operations."""
 
-    def __init__(
-        self, execution: Execution, verdicts: Verdicts, limits: SessionLimits, metrics: Metrics
-    ) -> None:
+    def __init__(self, execution: Execution, dependencies: Dependencies) -> None:
         self._execution = execution
-        self._verdicts = verdicts
-        self._limits = limits
-        self._metrics = metrics
-        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
+        self._verdicts = dependencies.verdicts
+        self._limits = dependencies.limits
+        self._metrics = dependencies.metrics
+        self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
 
-    async def schema(self, operation: Operation) -> Any:
+    async def schema(self, operation: ThriftOperation) -> Any:
         """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
         if operation.answer is not None:
             return operation.answer.schema
@@ -61,7 +58,7 @@ class Results:
 
     async def fetch(
         self,
-        operation: Operation,
+        operation: ThriftOperation,
         orientation: int,
         max_rows: int,
         fetch_type: int,
@@ -92,7 +89,7 @@ class Results:
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
             raise operation.error or NotFinished("the operation has no result")
         # What is not known to have finished may turn out to have been overtaken by a change of its tables.
-        held = None if operation.terminal else _HeldFrame()
+        held = None if operation.terminal else _BufferedFrame()
         try:
             frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
         except BackendUnavailable as fault:
@@ -117,7 +114,7 @@ class Results:
         self._metrics.relayed_bytes.inc(frame.bytes)
         return frame
 
-    async def _require_current(self, operation: Operation) -> None:
+    async def _require_current(self, operation: ThriftOperation) -> None:
         if operation.terminal and operation.state != FINISHED:
             return
         filtered = operation.answer is not None
@@ -126,7 +123,7 @@ class Results:
         except StatementFailed as fault:
             operation.error = fault
             if operation.terminal:
-                operation.state = ERROR
+                operation.life.on(Event.FAIL)
             await self._execution.abandon(operation, "policies changed while its result was open")
             raise
 
@@ -140,7 +137,7 @@ class Results:
         finally:
             await self._execution.close(operation)
 
-    async def filter(self, operation: Operation) -> None:
+    async def filter(self, operation: ThriftOperation) -> None:
         """Fetch the whole answer and keep what the principal may know of, once."""
         if operation.answer is not None:
             return
@@ -166,7 +163,7 @@ class Results:
         operation.relayed_rows = len(shown)
 
     async def _shown(
-        self, operation: Operation, cleared: Cleared, rows: Sequence[Sequence[Any]]
+        self, operation: ThriftOperation, cleared: Cleared, rows: Sequence[Sequence[Any]]
     ) -> list[Sequence[Any]]:
         client = operation.session.client
         visible = self._verdicts.visible_to(operation.session.principal, client)
@@ -177,13 +174,13 @@ class Results:
         except UnknownShape as fault:
             raise self._cannot_filter(operation, fault) from fault
 
-    def _cannot_filter(self, operation: Operation, fault: UnknownShape) -> StatementFailed:
+    def _cannot_filter(self, operation: ThriftOperation, fault: UnknownShape) -> StatementFailed:
         message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
         operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
         return operation.error
 
 
-class _HeldFrame:
+class _BufferedFrame:
     """Takes one reply whole, until it is known whether it may be shown."""
 
     slow = False
@@ -198,5 +195,5 @@ class _HeldFrame:
         return
 
 
-def _is_filtered(operation: Operation) -> bool:
+def _is_filtered(operation: ThriftOperation) -> bool:
     return operation.cleared is not None and operation.cleared.answer.filter is not AnswerFilter.RELAY

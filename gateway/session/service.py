@@ -9,40 +9,26 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SluiceError
-from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
+from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
 from gateway.session.execution import Execution, require_open
 from gateway.session.identifiers import Handle, new_event_id, new_handle
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
-from gateway.session.metrics import Metrics
-from gateway.session.operation import FINISHED, Batch, Operation
-from gateway.session.ports import (
-    Authority,
-    Backend,
-    BackendError,
-    Catalog,
-    FrameSink,
-    Judge,
-    Ledger,
-    Promotion,
-    RelayedFrame,
-)
-from gateway.session.recorder import LineageInput, Recorder, no_lineage
+from gateway.session.operation import Batch, ThriftOperation
+from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
+from gateway.session.registry import Registry
 from gateway.session.results import Results
 from gateway.session.session import Session
-from gateway.session.verdicts import Verdicts
+from gateway.session.states import Event
 from gateway.session.view_rules import quoted
 
 _log = structlog.get_logger(__name__)
@@ -62,7 +48,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class OperationReport:
     """How an operation stands; `error` is what the client may read of its failure."""
 
     state: int
@@ -70,76 +56,27 @@ class Report:
     error: SluiceError | None = None
 
 
-FIRST_CONTEXT = SessionContext()
-"""Where sessions of Spark's own begin."""
-
-
 class Sessions:
-    """All sessions of one gateway process."""
+    """All sessions of HiveServer2 clients of one gateway process."""
 
-    def __init__(
-        self,
-        *,
-        judge: Judge,
-        policies: Callable[[], PolicySet],
-        authority: Callable[[PolicySet], Authority],
-        catalog: Catalog,
-        locks: CatalogLocks,
-        backend: Backend,
-        ledger: Ledger,
-        gateway: str,
-        metrics: Metrics | None = None,
-        limits: SessionLimits | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        stale: Callable[[], str | None] = lambda: None,
-        principals: Callable[[], Mapping[str, Principal]] = dict,
-        lineage_input: LineageInput = no_lineage,
-        first_context: SessionContext = FIRST_CONTEXT,
-        promotion: Promotion | None = None,
-        told_catalogs: Callable[[], Mapping[str, int]] = dict,
-    ) -> None:
-        """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
-        are those of every endpoint of the process; `principals` are those who may log in now;
-        `first_context` is where sessions begin; `told_catalogs` are the catalogs that come and go, as a
-        session that is opened now is told of them."""
-        self._told_catalogs = told_catalogs
-        self.metrics = metrics or Metrics()
-        self.limits = limits or SessionLimits()
-        self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
+    def __init__(self, dependencies: Dependencies, backend: Backend) -> None:
+        self._dependencies = dependencies
+        self.metrics = dependencies.metrics
+        self.limits = dependencies.limits
+        self.recorder = dependencies.recorder
         self._backend = backend
-        self._clock = clock
-        self._first_context = first_context
-        self._verdicts = Verdicts(
-            judge=judge,
-            policies=policies,
-            authority=authority,
-            catalog=catalog,
-            limits=self.limits,
-            metrics=self.metrics,
-            clock=clock,
-            stale=stale,
-            principals=principals,
-            promotion=promotion,
-        )
-        self._execution = Execution(
-            verdicts=self._verdicts,
-            recorder=self.recorder,
-            locks=locks,
-            limits=self.limits,
-            lose=self._close,
-            metrics=self.metrics,
-        )
-        self._results = Results(self._execution, self._verdicts, self.limits, self.metrics)
-        self._metadata = MetadataCalls(self._results, self._verdicts, catalog, self.limits)
-        self._sessions: dict[bytes, Session] = {}
-        self._operations: dict[bytes, Operation] = {}
-        self._per_user: Counter[str] = Counter()
-        self._closing = False
-        self.metrics.watch(self.metrics.sessions, lambda: len(self._sessions))
+        self._clock = dependencies.clock
+        self._verdicts = dependencies.verdicts
+        self._execution = Execution(dependencies, abort=self._close)
+        self._results = Results(self._execution, dependencies)
+        self._metadata = MetadataCalls(self._results, dependencies)
+        self._registry = Registry[bytes, Session](dependencies, closing="close")
+        self._operations: dict[bytes, ThriftOperation] = {}
+        self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
         self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self._registry)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -157,17 +94,17 @@ class Sessions:
         `database` becomes a USE and every one of `settings` a SET: statements like any other, judged,
         recorded and refused as such; when one is refused, so is the session.
         """
-        self._reserve(principal)
-        told = frozenset(self._told_catalogs().items())
+        self._registry.reserve(principal.user)
+        told_catalogs, first = self._dependencies.told_catalogs, self._dependencies.first_context
+        told = frozenset(told_catalogs().items())
         try:
             backend = await self._backend.open_session(
-                principal, protocol_version=protocol_version, settings=_beginning(self._first_context)
+                principal, protocol_version=protocol_version, settings=_beginning(first)
             )
-        except BackendError as fault:
-            self._per_user[principal.user] -= 1
-            raise BackendUnavailable("Spark refused to open a session") from fault
-        except BaseException:
-            self._per_user[principal.user] -= 1
+        except BaseException as fault:
+            self._registry.give_back(principal.user)
+            if isinstance(fault, BackendError):
+                raise BackendUnavailable("Spark refused to open a session") from fault
             raise
         session = Session(
             handle=new_handle(),
@@ -177,63 +114,45 @@ class Sessions:
             backend=backend,
             opened=self._clock(),
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
-            context=replace(self._first_context, catalogs=told & frozenset(self._told_catalogs().items())),
+            context=replace(first, catalogs=told & frozenset(told_catalogs().items())),
         )
-        self._sessions[session.handle.guid] = session
+        self._registry.add(session.handle.guid, session)
         begun = False
         try:
             for text in _opening_statements(settings or {}, database):
                 await self._results.run_to_end(session, text)
             begun = True
         finally:
-            if not begun or self._closing:
+            if not begun or self._registry.shut:
                 await self._close(session, "the session could not be set up")
         return session.handle
-
-    def _reserve(self, principal: Principal) -> None:
-        if self._closing:
-            raise BackendUnavailable("the gateway is shutting down")
-        if sum(self._per_user.values()) >= self.limits.sessions:
-            raise LimitExceeded("the gateway has no room for another session; try again later")
-        if self._per_user[principal.user] >= self.limits.sessions_per_user:
-            raise LimitExceeded(
-                f"user {principal.user} has {self.limits.sessions_per_user} open sessions; close some of them"
-            )
-        self._per_user[principal.user] += 1
 
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
         session = await self._session(principal, handle)
         await self._close(session, "the session was closed by the client")
 
-    async def vanished(self, handles: Sequence[Handle]) -> None:
+    async def disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
-        found = [session for h in handles if (session := self._sessions.get(h.guid)) is not None]
+        found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
         await self._close_all(found, "the client went away")
 
     async def expire(self) -> None:
         """Close sessions and operations that have been idle for too long; the owner calls it now and then."""
-        now = self._clock()
-        idle = [
-            s for s in self._sessions.values() if not s.busy and now - s.used_at > self.limits.session_idle_s
-        ]
-        await self._close_all(idle, "the session was idle for too long")
-        limit = self.limits.operation_idle_s
+        await self._close_all(self._registry.idle(), "the session was idle for too long")
+        now, limit = self._clock(), self.limits.operation_idle_s
         stale = [o for o in self._operations.values() if not o.running and now - o.used_at > limit]
         for operation in stale:
             await self._end(operation, "the operation was idle for too long")
 
     async def run(self) -> None:
         """Expire what is idle, until cancelled."""
-        pause = max(1.0, min(self.limits.session_idle_s, self.limits.operation_idle_s, 600.0) / 10)
-        while True:
-            await asyncio.sleep(pause)
-            await self.expire()
+        await self._registry.expire_forever(self.expire, self.limits.operation_idle_s)
 
     async def close(self) -> None:
         """Close every session; new ones are refused from here on."""
-        self._closing = True
-        await self._close_all(list(self._sessions.values()), "the gateway is shutting down")
+        self._registry.shut = True
+        await self._close_all(self._registry.all(), "the gateway is shutting down")
         await self._execution.stop()
 
     async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
@@ -241,14 +160,9 @@ class Sessions:
             await asyncio.gather(*(self._close(session, reason) for session in sessions))
 
     async def _close(self, session: Session, reason: str) -> None:
-        if session.closed:
+        if not self._registry.close(session.handle.guid, session):
             return
-        session.closed = True
-        self._sessions.pop(session.handle.guid, None)
-        self._per_user[session.principal.user] -= 1
-        if not self._per_user[session.principal.user]:
-            del self._per_user[session.principal.user]
-        known: list[Operation] = []
+        known: list[ThriftOperation] = []
         for operation in session.operations.values():
             if operation.upstream is None and operation.answer is None and not operation.queued:
                 # Spark is taking it at this moment; whoever handed it over ends it.
@@ -281,12 +195,14 @@ class Sessions:
 
     async def status(
         self, principal: Principal, handle: Handle, kind: int = 0, *, progress: bool = False
-    ) -> Report:
+    ) -> OperationReport:
         """Say how an operation stands; waits as long as Spark's long poll while it runs."""
         operation = await self._operation(principal, handle, kind)
         if not operation.terminal:
             await self._execution.poll(operation, progress)
-        return Report(state=operation.state, has_result_set=operation.has_result_set, error=operation.error)
+        return OperationReport(
+            state=operation.state, has_result_set=operation.has_result_set, error=operation.error
+        )
 
     async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:
         """Return the result's schema: Spark's TTableSchema, or a tuple of ResultColumn for metadata."""
@@ -335,20 +251,12 @@ class Sessions:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; close some of them first"
             )
-        operation = Operation(session, new_handle(), new_event_id(), kind, time.monotonic())
-        await self.recorder.metadata_decided(
-            call,
-            patterns.written(types),
-            statement_id=operation.statement_id,
-            principal=principal,
-            client=session.client,
-            session=session.handle,
-        )
-        operation.decided = True
+        operation = ThriftOperation(session, new_handle(), new_event_id(), kind, time.monotonic())
+        await self.recorder.metadata_decided(call, patterns.written(types), operation, session.client)
         operation.policies_version = self._verdicts.policies_version
         try:
             operation.answer = await self._metadata.answer(session, call, patterns, types)
-            operation.state = FINISHED
+            operation.life.on(Event.FINISH)
             operation.used_at = session.used_at = self._clock()
         except SluiceError as fault:
             operation.error = fault
@@ -370,12 +278,12 @@ class Sessions:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    async def _end(self, operation: Operation, reason: str, *, with_session: bool = False) -> None:
+    async def _end(self, operation: ThriftOperation, reason: str, *, with_session: bool = False) -> None:
         self._operations.pop(operation.handle.guid, None)
         await self._execution.abandon(operation, reason, with_session=with_session)
 
     async def _session(self, principal: Principal, handle: Handle) -> Session:
-        session = self._sessions.get(handle.guid)
+        session = self._registry.get(handle.guid)
         if session is not None and hmac.compare_digest(session.handle.secret, handle.secret):
             if session.principal.user == principal.user:
                 session.used_at = self._clock()
@@ -383,7 +291,7 @@ class Sessions:
             await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
         raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{handle}]")
 
-    async def _operation(self, principal: Principal, handle: Handle, kind: int) -> Operation:
+    async def _operation(self, principal: Principal, handle: Handle, kind: int) -> ThriftOperation:
         operation = self._operations.get(handle.guid)
         if operation is not None and hmac.compare_digest(operation.handle.secret, handle.secret):
             session = operation.session
@@ -398,7 +306,7 @@ class Sessions:
         )
 
 
-def _opened(operation: Operation) -> Opened:
+def _opened(operation: ThriftOperation) -> Opened:
     return Opened(handle=operation.handle, kind=operation.kind, has_result_set=operation.has_result_set)
 
 

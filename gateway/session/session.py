@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gateway.model.catalog import Table, TableName, kept_by_sessions
 from gateway.model.meaning_settings import may_change_meaning
@@ -30,16 +30,12 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.identifiers import Handle
-from gateway.session.operation import Operation
+from gateway.session.operation import ThriftOperation
 from gateway.session.ports import BackendSession
 from gateway.session.slots import Slot
-from gateway.wire.protobuf import read_varint
 
 _WORD = re.compile(r"\w+")
 
-
-_SQL_COMMAND, _START_STREAM = 5, 6
-"""Fields of `spark.connect.Command`."""
 
 VIEW_ORIGINS = 64
 """Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
@@ -49,7 +45,7 @@ _REGISTERED = ("function:", "table_function:", "data_source:", PERSISTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedStatement:
     """A statement that Spark has worked off, and what it was given: judged again, it must give the same."""
 
     statement: Statement
@@ -71,7 +67,7 @@ class Judged:
         return len(self.forwarded_plan) + (len(plan.message) if plan is not None else 0)
 
 
-Basis = tuple[Judged, ...] | None
+Basis = tuple[JudgedStatement, ...] | None
 """What something in Spark's session was computed from; None when that is no longer known."""
 
 
@@ -82,7 +78,7 @@ class TempView:
     name: str
     text: str
     """The user's statement, as it was sent; of a plan its rendering and the SQL in it."""
-    made: Judged
+    made: JudgedStatement
     policies_version: int
     reads: frozenset[str] = frozenset()
     """Temporary views that it is known to read, lower case."""
@@ -93,6 +89,8 @@ class TempView:
     """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
     statement_id: str = ""
     """The statement that made it, as the record knows it."""
+    of: Literal["text", "frame", "stream"] = "text"
+    """As CreateTempView has it."""
     words: frozenset[str] = field(init=False, repr=False, compare=False)
     """Everything in its text that could be a name without backticks, lower case."""
 
@@ -101,18 +99,12 @@ class TempView:
 
     @property
     def inlined(self) -> bool:
-        """Whether it was made of a DataFrame: Spark keeps the plan and everything that it reads within it, so
-        that names mean in it for ever what they meant when it was made. Of SQL it keeps the text."""
-        return _command_of(self.made.forwarded_plan) not in (0, _SQL_COMMAND)
-
-    @property
-    def starts_stream(self) -> bool:
-        """Whether it shows the rows of a streaming query, which the same plan started."""
-        return _command_of(self.made.forwarded_plan) == _START_STREAM
+        """Whether names mean in it for ever what they meant when it was made."""
+        return self.of != "text"
 
     def may_read(self, name: str) -> bool:
         """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
-        return name in self.reads or _mentions(self.text, name, self.words)
+        return name in self.reads or _references(self.text, name, self.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +117,17 @@ class CachedRelation:
     """The statement that computed it, as the record knows it."""
 
 
-class Kept(NamedTuple):
+class SavedNames(NamedTuple):
     """What names mean in a session, as far as forwarding a statement may change it."""
 
     context: SessionContext
     views: dict[str, TempView]
     ended_views: set[str]
-    views_obliged: bool
+    views_have_obligations: bool
 
 
-class NamesInForce:
-    """What names and ids mean in a session of Spark, through whichever door it was opened.
+class NameResolution:
+    """What names and ids mean in a session of Spark, through whichever endpoint it was opened.
 
     INVARIANT (names are judged as Spark will resolve them): `context` is what Spark's session holds for
     certain. A view enters it only after the gateway has seen its statement FINISHED, and leaves it as soon as
@@ -153,17 +145,17 @@ class NamesInForce:
         self.views_version = -1
         """Version of the catalog at which the temporary views were judged last."""
         self.relations: dict[str, CachedRelation] = {}
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
         self.given_settings: set[str] = set()
         """Keys of the settings that the session was given, and may have otherwise than Spark itself does."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
-        self.kept_tables: dict[TableName, Table | None] = {}
+        self.known_tables: dict[TableName, Table | None] = {}
         """What statements were judged by, folded, as it was then: Spark's session may know it so. None: it
         was not there."""
-        self.views_obliged = False
+        self.views_have_obligations = False
         """Whether Spark was ever sent a temporary view, or a checkpoint to compute later, that carries row
         filters or masks. It stays true: rows of a statement can still be computed when what it read is long
         dropped."""
@@ -171,7 +163,7 @@ class NamesInForce:
         """The same of one over anything whose plan the user may not see, such as hidden columns."""
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_plan_bytes(self) -> int:
         """Bytes of plans that are kept, to judge them again."""
         kept = [view.made for view in self.views.values()]
         for basis in (*(v.basis for v in self.views.values()), *(r.basis for r in self.relations.values())):
@@ -187,8 +179,8 @@ class NamesInForce:
     def _changed_tables(self, cleared: Cleared) -> list[TableName]:
         now = {table.name.folded(): table for table in cleared.tables}
         changed = []
-        for name in cleared.names & self.kept_tables.keys():
-            then = self.kept_tables[name], now.get(name)
+        for name in cleared.names & self.known_tables.keys():
+            then = self.known_tables[name], now.get(name)
             if then[0] != then[1] and any(table is not None and kept_by_sessions(table) for table in then):
                 changed.append(name)
         return sorted(changed, key=str)
@@ -196,19 +188,19 @@ class NamesInForce:
     def judged(self, cleared: Cleared) -> None:
         """Note what Spark's session may know from now on, having looked at what was stale."""
         now = {table.name.folded(): table for table in cleared.tables}
-        self.kept_tables.update((name, now.get(name)) for name in cleared.names)
+        self.known_tables.update((name, now.get(name)) for name in cleared.names)
 
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
 
-    def names_in_force(self) -> Kept:
+    def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
-        return Kept(self.context, dict(self.views), set(self.ended_views), self.views_obliged)
+        return SavedNames(self.context, dict(self.views), set(self.ended_views), self.views_have_obligations)
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: SavedNames) -> None:
         """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
-        self.context, self.views, self.ended_views, self.views_obliged = kept
+        self.context, self.views, self.ended_views, self.views_have_obligations = kept
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
@@ -216,13 +208,13 @@ class NamesInForce:
             if isinstance(effect, CreateTempView):
                 self.computed_later(cleared)
             if isinstance(effect, DropTempView):
-                self._forget(effect.name)
+                self._remove_view(effect.name)
                 self.ended_views.discard(effect.name.lower())
 
     def computed_later(self, cleared: Cleared) -> None:
         """Note that other statements may compute what a statement reads, and fail as it would."""
         if cleared.obligations:
-            self.views_obliged = True
+            self.views_have_obligations = True
         if not cleared.plain:
             self.views_guarded = True
 
@@ -233,7 +225,7 @@ class NamesInForce:
                 case UseNamespace():
                     self.context = _used(self.context, effect)
                 case CreateTempView():
-                    self._remember(effect.name, cleared, policies_version, statement_id)
+                    self._add_view(effect, cleared, policies_version, statement_id)
                 case RegisterCode():
                     self.add_handle(effect.handle)
                 case PersistFrame():
@@ -262,24 +254,23 @@ class NamesInForce:
         """Return the temporary views that may read the view `name`, through others too, in order.
 
         `by_name`: only those in which Spark will look the name up again."""
-        found: set[str] = set()
-        wanted = [name.lower()]
-        while wanted:
-            mentioned = wanted.pop()
-            for folded, view in self.views.items():
-                if folded in found or folded == name.lower():
-                    continue
-                if self._was_made_from(view, mentioned) if view.inlined else view.may_read(mentioned):
-                    if view.inlined and by_name:
-                        continue
-                    found.add(folded)
-                    wanted.append(folded)
+
+        def readers(read: str) -> Iterator[str]:
+            for reader, view in self.views.items():
+                if not view.inlined:
+                    reads = view.may_read(read)
+                else:
+                    reads = not by_name and self._was_made_from(view, read)
+                if reads:
+                    yield reader
+
+        found = _reached(name.lower(), readers)
         return [view for folded, view in self.views.items() if folded in found]
 
     def can_be_made_again(self, view: TempView) -> bool:
         """Whether the statement that made the view would make it of the same things: none of the views that
         it read has been dropped or replaced since, by itself neither; and it would start no stream."""
-        if view.starts_stream:
+        if view.of == "stream":
             return False
         return not view.inlined or all(
             name != view.name.lower() and self._was_made_from(view, name) for name in view.reads
@@ -287,7 +278,7 @@ class NamesInForce:
 
     def end_view(self, name: str) -> None:
         """Take out a view whose policies changed; its name does not silently become a table's."""
-        self._forget(name)
+        self._remove_view(name)
         self.ended_views.add(name.lower())
 
     def view_still_right(self, view: TempView, policies_version: int) -> None:
@@ -305,7 +296,7 @@ class NamesInForce:
                 return name
         return None
 
-    def keep_relation(
+    def cache_relation(
         self, handle: str, cleared: Cleared, policies_version: int, statement_id: str, *, most: int
     ) -> None:
         """Remember a relation that Spark has computed from a cleared plan and keeps under an id.
@@ -323,7 +314,7 @@ class NamesInForce:
         )
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
-    def forget_origin(self, handle: str) -> None:
+    def drop_origin(self, handle: str) -> None:
         """Keep a relation only as long as the policies stay as they are."""
         self.relations[handle] = replace(self.relations[handle], basis=None)
 
@@ -336,13 +327,13 @@ class NamesInForce:
         self.relations.pop(handle, None)
         self.context = replace(self.context, handles=self.context.handles - {handle})
 
-    def copy_names(self, other: NamesInForce) -> None:
+    def copy_names(self, other: NameResolution) -> None:
         """Begin with what names mean in another session: Spark has cloned it."""
         registered = frozenset(h for h in other.context.handles if h.startswith(_REGISTERED))
         self.context = replace(other.context, handles=registered)
         self.views = dict(other.views)
         self.ended_views = set(other.ended_views)
-        self.views_obliged = other.views_obliged
+        self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
@@ -358,12 +349,12 @@ class NamesInForce:
         """Return the ids of the cached relations that a plan reads, by the statements that computed them."""
         if not isinstance(verdict, Cleared):
             return {}
-        found = self._relations_in(verdict)
-        return {handle.partition(":")[2]: relation.statement_id for handle, relation in found}
+        named = ((handle, one) for handle, one in self.relations.items() if handle in verdict.handles)
+        return {handle.partition(":")[2]: one.statement_id for handle, one in named}
 
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
-        found: dict[int, Judged] = {}
+        found: dict[int, JudgedStatement] = {}
         for basis in self._bases_of(cleared):
             if basis is None:
                 return None
@@ -371,17 +362,12 @@ class NamesInForce:
         return tuple(found.values())
 
     def _bases_of(self, cleared: Cleared) -> Iterator[Basis]:
-        for _, relation in self._relations_in(cleared):
-            yield relation.basis
+        for handle, relation in self.relations.items():
+            if handle in cleared.handles:
+                yield relation.basis
         for view in self._views_read(cleared):
             yield (view.made,)
             yield view.basis
-
-    def _relations_in(self, cleared: Cleared) -> Iterator[tuple[str, CachedRelation]]:
-        """Return the cached relations that a plan names, with their handles."""
-        for handle, relation in self.relations.items():
-            if handle.partition(":")[2].encode() in cleared.forwarded_plan:
-                yield handle, relation
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""
@@ -392,27 +378,26 @@ class NamesInForce:
 
     def _read_by(self, view: TempView) -> set[str]:
         """Return the names of the views that a view reads, through others too."""
-        found: set[str] = set()
-        pending = [view]
-        while pending:
-            reader = pending.pop()
-            if reader.inlined:
-                continue  # its basis has what it was made from
-            for name, other in self.views.items():
-                if name not in found and other is not view and other is not reader and reader.may_read(name):
-                    found.add(name)
-                    pending.append(other)
-        return found
+
+        def read(reader: str) -> Iterator[str]:
+            # Of an inlined one the basis has what it was made from.
+            if not (view := self.views[reader]).inlined:
+                yield from (name for name in self.views if name != reader and view.may_read(name))
+
+        return _reached(view.name.lower(), read)
 
     def _was_made_from(self, view: TempView, name: str) -> bool:
         """Whether an inlined view has in it what the temporary view `name` (lower case) is now."""
         now = self.views.get(name)
         return now is not None and any(judged is now.made for judged in view.basis or ())
 
-    def _remember(self, name: str, cleared: Cleared, policies_version: int, statement_id: str) -> None:
-        folded = name.lower()
+    def _add_view(
+        self, made: CreateTempView, cleared: Cleared, policies_version: int, statement_id: str
+    ) -> None:
+        folded = made.name.lower()
         view = TempView(
-            name=name,
+            name=made.name,
+            of=made.of,
             text=_words(cleared),
             made=judged_of(cleared),
             policies_version=policies_version,
@@ -436,7 +421,7 @@ class NamesInForce:
             varying_views=varying | {folded} if cleared.varying else varying,
         )
 
-    def _forget(self, name: str) -> None:
+    def _remove_view(self, name: str) -> None:
         folded = name.lower()
         self.views.pop(folded, None)
         self.context = replace(
@@ -446,10 +431,10 @@ class NamesInForce:
         )
 
 
-class Session(NamesInForce):
+class Session(NameResolution):
     """A session of a Thrift client. Only the service changes it.
 
-    `turn` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
+    `lock` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
     """
 
     def __init__(
@@ -467,10 +452,10 @@ class Session(NamesInForce):
         self.handle = handle
         self.protocol_version = protocol_version
         self.backend = backend
-        self.operations: dict[bytes, Operation] = {}
-        self.pending: Operation | None = None
+        self.operations: dict[bytes, ThriftOperation] = {}
+        self.pending: ThriftOperation | None = None
         self.slot: Slot | None = None
-        """What whoever holds the turn may give Spark a statement by."""
+        """What whoever has the lock may give Spark a statement by."""
         self.stopping: dict[bytes, float] = {}
         """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
         look up their names."""
@@ -480,24 +465,28 @@ class Session(NamesInForce):
     @property
     def busy(self) -> bool:
         """Whether a statement is being judged or may still be running."""
-        return self.turn.locked() or any(operation.running for operation in self.operations.values())
+        return self.lock.locked() or any(operation.running for operation in self.operations.values())
 
 
-def judged_of(cleared: Cleared) -> Judged:
+def _reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return the names that one leads to, step by step, without itself."""
+    found, pending = set[str](), [start]
+    while pending:
+        new = {name for name in step(pending.pop()) if name != start} - found
+        found |= new
+        pending += new
+    return found
+
+
+def judged_of(cleared: Cleared) -> JudgedStatement:
     """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
     if statement.plan is not None:
         # A verdict carries the plan's rendering, which is not part of what was asked.
         statement = replace(statement, text="")
-    return Judged(statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan)
-
-
-def _command_of(plan: bytes) -> int:
-    """Return the number of the field of a plan's command (field 2), 0 when it has none."""
-    if plan[:1] != b"\x12":
-        return 0
-    _, at = read_varint(plan, 1, len(plan))
-    return plan[at] >> 3 if at < len(plan) else 0
+    return JudgedStatement(
+        statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan
+    )
 
 
 def _words(cleared: Cleared) -> str:
@@ -509,7 +498,7 @@ def _words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 
 
-def _mentions(text: str, name: str, words: frozenset[str] | None = None) -> bool:
+def _references(text: str, name: str, words: frozenset[str] | None = None) -> bool:
     """Whether the name stands anywhere in the text, in a comment or a literal too: more than need be.
 
     Spark's identifiers have no escapes but the doubled backtick, and its lexer takes the longest run of

@@ -36,7 +36,7 @@ _Key = tuple[Statement, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Cached:
     """A clearance, when it was made, and the circumstances that it depends on."""
 
     made: float
@@ -84,7 +84,7 @@ class Verdicts:
         self._now = now
         self._stale = stale
         self._principals = principals
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._cached: OrderedDict[_Key, _Cached] = OrderedDict()
         self._first: dict[Statement, asyncio.Event] = {}
         """Statements that somebody is the first to have judged; the event says that this has ended."""
 
@@ -160,21 +160,21 @@ class Verdicts:
         Of many who send the same at once, as a dashboard does, one is judged and the others may use that.
         """
         # Looking for a plan of megabytes would take as long as judging a small one.
-        if not self._is_keepable(statement):
-            return await self._judge_now(statement, client, keepable=False)
+        if not self._is_cacheable(statement):
+            return await self._judge_now(statement, client, cacheable=False)
         first = self._first.get(statement)
         if first is not None:
             await first.wait()
         if statement in self._first:
-            return await self._judge_now(statement, client, keepable=True)
+            return await self._judge_now(statement, client, cacheable=True)
         ended = self._first[statement] = asyncio.Event()
         try:
-            return await self._judge_now(statement, client, keepable=True)
+            return await self._judge_now(statement, client, cacheable=True)
         finally:
             del self._first[statement]
             ended.set()
 
-    async def _judge_now(self, statement: Statement, client: Client, *, keepable: bool) -> Verdict:
+    async def _judge_now(self, statement: Statement, client: Client, *, cacheable: bool) -> Verdict:
         begun = time.perf_counter()
         # INVARIANT (a snapshot is one instant): the policies are taken once, however often the catalog grows.
         policies, principals = self._policies(), self._principals()
@@ -189,7 +189,7 @@ class Verdicts:
                 snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
             )
         context = self._context(client, "QUERY", statement.text)
-        kept = self._find((statement, policies.version, catalog.version), context) if keepable else None
+        kept = self._find((statement, policies.version, catalog.version), context) if cacheable else None
         if kept is not None and all(principals.get(one.user) == one for one in kept.definers):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return kept
@@ -199,8 +199,8 @@ class Verdicts:
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                if keepable and isinstance(answer, Cleared) and not answer.provisional:
-                    self._keep((statement, policies.version, snapshot.catalog.version), answer, context)
+                if cacheable and isinstance(answer, Cleared) and not answer.provisional:
+                    self._store((statement, policies.version, snapshot.catalog.version), answer, context)
                 return answer
             # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
             needed.update(dict.fromkeys(answer.tables))
@@ -289,27 +289,27 @@ class Verdicts:
         )
 
     def _find(self, key: _Key, context: AccessContext) -> Cleared | None:
-        found = self._kept.get(key)
+        found = self._cached.get(key)
         if found is None:
             return None
         if self._clock() - found.made > self._limits.verdict_age_s:
-            del self._kept[key]
+            del self._cached[key]
             return None
         if found.circumstances and found.circumstances != _circumstances(found.cleared, context):
             return None
-        self._kept.move_to_end(key)
+        self._cached.move_to_end(key)
         return found.cleared
 
-    def _is_keepable(self, statement: Statement) -> bool:
+    def _is_cacheable(self, statement: Statement) -> bool:
         plan = statement.plan
         size = len(statement.text) + (len(plan.message) if plan is not None else 0)
         return size <= self._limits.verdict_text_chars
 
-    def _keep(self, key: _Key, cleared: Cleared, context: AccessContext) -> None:
-        self._kept[key] = _Kept(self._clock(), cleared, _circumstances(cleared, context))
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._limits.verdicts_cached:
-            self._kept.popitem(last=False)
+    def _store(self, key: _Key, cleared: Cleared, context: AccessContext) -> None:
+        self._cached[key] = _Cached(self._clock(), cleared, _circumstances(cleared, context))
+        self._cached.move_to_end(key)
+        while len(self._cached) > self._limits.verdicts_cached:
+            self._cached.popitem(last=False)
 
 
 def _circumstances(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:

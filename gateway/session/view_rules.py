@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Statement, Verdict
-from gateway.session.session import NamesInForce, TempView
+from gateway.session.session import NameResolution, TempView
 
 
 def quoted(name: str) -> str:
@@ -14,7 +14,7 @@ def quoted(name: str) -> str:
     return f"`{escaped}`"
 
 
-def context_of(session: NamesInForce, view: TempView) -> SessionContext:
+def context_of(session: NameResolution, view: TempView) -> SessionContext:
     """Return what names meant where the view was made, with the temporary views and the handles that exist
     now: Spark still has the rows of a cached relation that ended."""
     made, now = view.made.statement.context, session.context
@@ -28,12 +28,12 @@ def context_of(session: NamesInForce, view: TempView) -> SessionContext:
     )
 
 
-def statement_of(session: NamesInForce, view: TempView) -> Statement:
+def statement_of(session: NameResolution, view: TempView) -> Statement:
     """Return the statement that makes the view again."""
     return replace(view.made.statement, context=context_of(session, view))
 
 
-def as_made(session: NamesInForce, view: TempView) -> Statement:
+def as_made(session: NameResolution, view: TempView) -> Statement:
     """Return the statement to judge again, to see whether the view is still right. Never to be run: what a
     DataFrame's view read may be gone, and names mean in it what they meant."""
     if view.inlined:
@@ -44,7 +44,7 @@ def as_made(session: NamesInForce, view: TempView) -> Statement:
     return replace(statement, context=replace(statement.context, settings=settings))
 
 
-def without_ended_views(session: NamesInForce, verdict: Verdict) -> Verdict:
+def without_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
     """Refuse a statement that would read a table where its sender means a view that has ended."""
     if isinstance(verdict, Refused) or (name := session.ended_view_in(verdict)) is None:
         return verdict
@@ -57,7 +57,7 @@ def without_ended_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     )
 
 
-def without_dangling_views(session: NamesInForce, verdict: Verdict) -> Verdict:
+def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict:
     """Refuse to drop a temporary view that another one reads: the other would then read a table."""
     if isinstance(verdict, Refused):
         return verdict

@@ -1,7 +1,7 @@
 """Statements of HiveServer2 clients that wait until Spark has room for them, and how those end that never get
 there.
 
-A statement that waits is PENDING to its client, as HiveServer2 has it. It holds the turn of its session, so
+A statement that waits is PENDING to its client, as HiveServer2 has it. It holds the lock of its session, so
 that what is judged next there comes after it, and no names of the catalog; its decision is on record. When
 there is a slot for it, it is judged again.
 """
@@ -17,23 +17,17 @@ import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.model.statement import Cleared, Refused, Verdict
-from gateway.session.audit_records import Outcome
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.operation import (
-    CANCELED,
     ENDINGS,
-    ERROR,
     LOG_SCHEMA,
-    OUTCOMES,
-    TIMEDOUT,
     LocalRows,
-    Operation,
+    ThriftOperation,
 )
-from gateway.session.recorder import Recorder
 from gateway.session.session import Session
 from gateway.session.slots import Slots
+from gateway.session.states import Event
 
 _log = structlog.get_logger(__name__)
 
@@ -41,13 +35,13 @@ LET_GO = "it was let go while it waited for Spark"
 JUDGED_ANEW = "it waited for Spark and was judged anew"
 
 
-class Waiting:
+class WaitingStatements:
     """Who waits for Spark, and `slots`, what for."""
 
-    def __init__(self, recorder: Recorder, limits: SessionLimits, metrics: Metrics) -> None:
-        self._recorder = recorder
-        self._limits = limits
-        self._metrics = metrics
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._recorder = dependencies.recorder
+        self._limits = limits = dependencies.limits
+        self._metrics = metrics = dependencies.metrics
         self._tasks: set[asyncio.Task[None]] = set()
         self.slots = Slots(limits.statements, limits.statements_waiting)
         metrics.watch(metrics.spark_statements, lambda: self.slots.held)
@@ -69,7 +63,7 @@ class Waiting:
         if slot is not None:
             slot.release()
 
-    def taken(self, operation: Operation, watch: Callable[[], None]) -> None:
+    def taken(self, operation: ThriftOperation, watch: Callable[[], None]) -> None:
         """Note that Spark has taken an operation, with the session's slot; `watch` finds out how it ends."""
         slot, operation.session.slot = operation.session.slot, None
         if slot is not None:
@@ -86,44 +80,46 @@ class Waiting:
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def enqueue(self, operation: Operation) -> None:
+    def enqueue(self, operation: ThriftOperation) -> None:
         """Make an operation one that waits. It holds no names from here on."""
-        operation.queued = True
+        operation.life.on(Event.QUEUE)
         if not operation.arrived:
             operation.arrived = asyncio.get_running_loop().time()
             held, waiting = self.slots.held, self.slots.waiting
             line = f"waiting for Spark, which has {held} statements; {waiting} others wait for it already"
             operation.log = LocalRows([(line,)], LOG_SCHEMA)
 
-    def begin(self, operation: Operation, timeout_s: int, start: Callable[[int], Awaitable[object]]) -> None:
+    def begin(
+        self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
+    ) -> None:
         """Have an operation that is `queued` started when there is a slot for it.
 
-        `start` is given the seconds that are left of the client's timeout, 0 for none. The session's turn is
-        held, and given back when the operation is with Spark or has ended.
+        `start` is given the seconds that are left of the client's timeout, 0 for none. The session is
+        locked, and given back when the operation is with Spark or has ended.
         """
         operation.taking = asyncio.create_task(self._follow(operation, timeout_s, start))
         self._tasks.add(operation.taking)
         # Not within the task: one that is cancelled before it ran does nothing.
         operation.taking.add_done_callback(lambda task: self._over(operation, task))
 
-    async def moved(self, operation: Operation) -> None:
+    async def moved(self, operation: ThriftOperation) -> None:
         """Wait until something becomes of an operation that waits, at most for a long poll."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.poll_s):
                 await operation.moved.wait()
 
-    async def cancel(self, operation: Operation) -> None:
+    async def cancel(self, operation: ThriftOperation) -> None:
         """Take an operation out that waits; when it is just being handed over, return when that is done."""
         if operation.taking is None or not operation.not_with_spark_yet:
             return
         operation.unwanted = True
         if operation.queued:
             operation.taking.cancel()
-            await self._end(operation, CANCELED)
+            await self._end(operation, Event.CANCEL)
         else:
             await asyncio.wait({operation.taking})
 
-    def let_go(self, operation: Operation) -> bool:
+    def let_go(self, operation: ThriftOperation) -> bool:
         """Take an operation out that is being closed. False when it is just being handed over: whoever does
         that ends it."""
         if operation.taking is not None and operation.not_with_spark_yet:
@@ -144,7 +140,7 @@ class Waiting:
     # -- inside ------------------------------------------------------------------------------------------
 
     async def _follow(
-        self, operation: Operation, timeout_s: int, start: Callable[[int], Awaitable[object]]
+        self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
     ) -> None:
         session, clock = operation.session, asyncio.get_running_loop().time
         times_out = 0 < timeout_s <= self._limits.spark_wait_s
@@ -154,38 +150,39 @@ class Waiting:
                 session.slot = await self.slots.wait(
                     session.principal.user, until=until, arrived=operation.arrived
                 )
-                operation.queued = False
+                operation.life.on(Event.ADMIT)
                 if session.slot is None:
-                    await self._end(operation, TIMEDOUT if times_out else ERROR, self._no_room())
+                    await self._end(operation, Event.TIME_OUT if times_out else Event.DROP, self._no_room())
                     return
                 await start(max(1, round(operation.arrived + timeout_s - clock())) if timeout_s else 0)
-            if operation.unwanted and not operation.forwarded:
-                await self._end(operation, CANCELED)
+            if operation.unwanted and not operation.life.forwarded:
+                await self._end(operation, Event.CANCEL)
             elif operation.closed:
                 await self._recorder.completed(operation, "canceled", LET_GO)
         except SluiceError as fault:
-            await self._end(operation, ERROR, fault)
+            await self._end(operation, Event.DROP, fault)
 
-    def _over(self, operation: Operation, task: asyncio.Task[None]) -> None:
+    def _over(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        operation.queued = False
         if operation.running and operation.upstream is None:
-            operation.state, operation.error = ERROR, BackendUnavailable("the statement was given up")
+            operation.life.on(Event.FAIL)
+            operation.error = BackendUnavailable("the statement was given up")
         self.give_back(operation.session)
-        operation.session.turn.release()
+        operation.session.lock.release()
         self._metrics.waited.observe(asyncio.get_running_loop().time() - operation.arrived)
         operation.moved.set()
         if not task.cancelled() and (fault := task.exception()) is not None:
             _log.error("statement_given_up", exc_info=fault)
 
-    async def _end(self, operation: Operation, state: int, error: SluiceError | None = None) -> None:
+    async def _end(self, operation: ThriftOperation, event: Event, error: SluiceError | None = None) -> None:
         """End an operation that Spark never had."""
         if not operation.terminal:
-            if state in ENDINGS:
-                error = StatementFailed(*ENDINGS[state], 0, operation.statement_id)
-            operation.state, operation.error = state, error
-        outcome: Outcome = "not_forwarded" if operation.state == ERROR else OUTCOMES[operation.state]
-        await self._recorder.completed(operation, outcome, LET_GO if state == CANCELED else "")
+            operation.life.on(event)
+            if operation.state in ENDINGS:
+                error = StatementFailed(*ENDINGS[operation.state], 0, operation.statement_id)
+            operation.error = error
+        why = LET_GO if event is Event.CANCEL else ""
+        await self._recorder.completed(operation, operation.life.outcome, why)
 
     def _no_room(self) -> LimitExceeded:
         return LimitExceeded(
@@ -194,7 +191,7 @@ class Waiting:
         )
 
 
-def is_as_recorded(verdict: Verdict, waited: Operation) -> bool:
+def is_as_recorded(verdict: Verdict, waited: ThriftOperation) -> bool:
     """Whether the record says of an operation that has waited what there is to say of it now; what of the
     catalog was looked up meanwhile is no part of it."""
     before = waited.cleared

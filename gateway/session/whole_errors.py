@@ -14,7 +14,7 @@ from gateway.model.statement import Cleared, RewrittenText
 from gateway.session.failures import StatementFailed
 from gateway.session.places import in_users_text
 from gateway.session.ports import BackendError
-from gateway.session.scrub import UNKNOWN
+from gateway.session.redact import UNKNOWN
 
 Parts = tuple[str, ...]
 Pair = tuple[Parts, Parts]

@@ -30,7 +30,7 @@ from typing import Final
 
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
-from gateway.sql.leakproof import AGGREGATING, steady
+from gateway.sql.leakproof import AGGREGATING, conjuncts, steady
 from gateway.sql.leakproof_copies import DECIMAL
 from gateway.sql.total_values import (
     BOOLEAN,
@@ -42,6 +42,7 @@ from gateway.sql.total_values import (
     Values,
     aggregate,
     column_kind,
+    never_fails,
     word,
 )
 
@@ -67,6 +68,7 @@ class _TypedColumn:
     """A column of a plan; always total, since it is a value that is there."""
 
     name: str
+    """Lower case; empty where Spark makes one up."""
     type: str
     qualifiers: frozenset[tuple[str, ...]] = frozenset()
     bare: bool = True
@@ -143,6 +145,12 @@ class _FailureWalk:
     values: Values
     used: dict[Span, set[str]] = field(default_factory=dict)
     steps: int = 0
+    reaching: int = 0
+    """References to columns of a query around, but for those that equal one of the query itself."""
+    overflowing: int = 0
+    """What was let pass although it may fail, since it is made of groups."""
+    binding: set[int] = field(default_factory=set)
+    """The identities of the filters right below what a subquery shows."""
 
     def _step(self, count: int = 1) -> None:
         self.steps += count
@@ -210,7 +218,8 @@ class _FailureWalk:
         below = self.plan(node.plans[0], ctes, outer)
         match node.node:
             case "Filter":
-                self._conditions(node.children, (below, *outer), ctes)
+                binds = id(node) in self.binding
+                self._conditions(node.children, (below, *outer), ctes, binds=binds)
             case "UnresolvedHaving":
                 self._having(node, below, ctes, outer)
             case "SubqueryAlias":
@@ -234,7 +243,7 @@ class _FailureWalk:
                     for key in order.children if order.node == "SortOrder" else (order,):
                         self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
-                return _OPEN
+                return _renamed(below, node.parts)
             case limit if limit in _LIMITS:
                 self._limited(node)
             case passing if passing in _PASSING:
@@ -322,6 +331,7 @@ class _FailureWalk:
             elif item.node == "UnresolvedAttribute":
                 columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
             else:
+                columns.append(_TypedColumn("", found.type))
                 unnamed = True
         return _TypedColumns(tuple(columns), unnamed)
 
@@ -343,18 +353,28 @@ class _FailureWalk:
         )
 
     def _conditions(
-        self, conditions: Iterable[ExpressionNode], scopes: tuple[_TypedColumns, ...], ctes: _Ctes
+        self,
+        conditions: Iterable[ExpressionNode],
+        scopes: tuple[_TypedColumns, ...],
+        ctes: _Ctes,
+        *,
+        binds: bool = False,
     ) -> None:
-        for condition in conditions:
+        """Look at conditions; with `binds`, `inner = outer` among them does not count as reaching."""
+        for condition in conjuncts(conditions):
+            reaching = self.reaching
             found = self.value(condition, scopes, ctes)
             self._total(found)
             if found.type not in ("boolean", "void"):
                 raise _NotTotal
+            if binds and _is_binding(condition, scopes):
+                self.reaching = reaching
 
     def _item(self, node: ExpressionNode, found: TotalValue) -> None:
         """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
         it is never a condition on a row. What it aggregates may not."""
         if found.grouped and found.below:
+            self.overflowing += not found.total
             self._plain([node])
         else:
             self._total(found)
@@ -406,14 +426,17 @@ class _FailureWalk:
         operands = [self.value(child, scopes, ctes) for child in node.children]
         found = self.values.made(node, operands)
         if found.grouped:
+            if node.node == "UnresolvedFunction":
+                self.overflowing += not never_fails(builtin_name(node.parts) or "", operands)
             return found
         grouped = any(one.grouped for one in operands)
         total = found.total and all(one.total for one in operands)
         return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
 
     def _reference(self, parts: Sequence[str], scopes: tuple[_TypedColumns, ...]) -> TotalValue:
-        for scope in scopes:
+        for depth, scope in enumerate(scopes):
             found = scope.find(parts)
+            self.reaching += bool(found and depth) or scope.open
             for one in found:
                 if one.source is not None:
                     span, name = one.source
@@ -442,15 +465,31 @@ class _FailureWalk:
         name = builtin_name(function.parts) if function.node == "UnresolvedFunction" else None
         if name in NUMBERING:
             return TotalValue("int", total=total)
-        found = aggregate(name or "", operands[: len(function.children)])
-        return TotalValue(found.type, total=total)
+        over = operands[: len(function.children)]
+        self.overflowing += not never_fails(name or "", over)
+        return TotalValue(aggregate(name or "", over).type, total=total)
 
     def _query(
         self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
     ) -> TotalValue:
-        """A subquery in an expression: all in it is total, and one that stands for a value has one row."""
+        """A subquery in an expression: all in it is total, and one that stands for a value has one row.
+
+        INVARIANT (groups of visible rows): what a subquery makes of groups may fail only where the groups are
+        those of its own rows. For one that is bound to the rows around it otherwise than by `inner = outer`,
+        Spark makes a group for each value of these rows, those that a filter hides among them.
+        """
         if ctes is None:
             return FAILING  # of a policy
+        reaching, overflowing = self.reaching, self.overflowing
+        for shown in node.plans:
+            if shown.node == "Project":
+                self.binding |= {id(plan) for plan in shown.plans if plan.node == "Filter"}
+        found = self._queried(node, scopes, ctes)
+        if self.reaching > reaching and self.overflowing > overflowing:
+            return FAILING
+        return found
+
+    def _queried(self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes) -> TotalValue:
         if node.node == "InSubquery":
             *values, listed = node.children
             found = self.plan(listed.plans[0], ctes, scopes) if listed.plans else _OPEN
@@ -472,11 +511,36 @@ class _FailureWalk:
         return TotalValue(self.value(item, (below, *scopes), ctes).type)
 
 
+def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
+    """Return columns by the names of a list beside an alias. Spark takes one that is as long as the columns
+    are many, and no other: so where there are as many here, these are all."""
+    if len(names) != len(below.columns) or not all(one.bare for one in below.columns):
+        return _OPEN
+    pairs = zip(names, below.columns, strict=True)
+    return _TypedColumns(
+        tuple([replace(one, name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
+    )
+
+
 def _has_having(node: ExpressionNode) -> bool:
     """Whether what is sorted are groups of which some are left out."""
     while node.node in ("Sort", "UnresolvedHint", "Distinct") and node.plans:
         node = node.plans[0]
     return node.node == "UnresolvedHaving"
+
+
+def _is_binding(condition: ExpressionNode, scopes: tuple[_TypedColumns, ...]) -> bool:
+    """Whether a condition says that a column equals one of the same type of the query right around."""
+    if condition.node != "EqualTo" or any(one.node != "UnresolvedAttribute" for one in condition.children):
+        return False
+    within, around, *_ = (*scopes, _OPEN, _OPEN)
+    if within.open or around.open:
+        return False
+    ours = [within.find(one.parts) for one in condition.children]
+    theirs = [around.find(one.parts) for one in condition.children]
+    inner, outer = (ours[0], theirs[1]) if ours[0] else (ours[1], theirs[0])
+    is_apart = bool(ours[0]) != bool(ours[1])
+    return is_apart and len(inner) == len(outer) == 1 and inner[0].type == outer[0].type != ""
 
 
 def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Spark Connect's messages: the one door to pyspark's protobuf classes, with bounds on what is taken in.
+"""Spark Connect's messages: the one way to pyspark's protobuf classes, with bounds on what is taken in.
 
 protobuf's C codec (upb) refuses more than 100 nested messages; a DataFrame with 48 chained `filter` calls has
 as many. It can be told to read any depth, but then it recurses on the C stack and dies of 60,000 nested

@@ -56,6 +56,10 @@ _MAX_FIELDS = 10_000
 """Observed metrics come as often as a plan observes; a response has no other field more than once."""
 
 
+_UNANALYSED = frozenset({NONE, EXECUTION_PROGRESS})
+"""Responses that may come before Spark has looked up the plan's names."""
+
+
 class ResponsePeek(NamedTuple):
     """What one response of a stream is."""
 
@@ -75,6 +79,11 @@ class ResponsePeek(NamedTuple):
     """Whether it carries metrics or observed metrics."""
     unknown: bool = False
     """Whether it has fields that the pinned Spark does not."""
+
+    @property
+    def analysed(self) -> bool:
+        """Whether Spark has looked up all names of the operation that it answers so."""
+        return self.schema or self.case not in _UNANALYSED
 
 
 def peek(data: bytes) -> ResponsePeek:

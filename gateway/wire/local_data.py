@@ -79,7 +79,7 @@ class CachedData:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._head = b""
-        self._part: _Arrow | _Text | _Relation | None = None
+        self._part: _Arrow | _SchemaText | _Relation | None = None
 
     def feed(self, data: bytes) -> None:
         if self._part is None:
@@ -96,13 +96,13 @@ class CachedData:
         self._part.end()
         self.texts += self._part.texts
 
-    def _begun(self, head: bytes) -> _Arrow | _Text | _Relation:
+    def _begun(self, head: bytes) -> _Arrow | _SchemaText | _Relation:
         if head[:4] == _STREAM:
             return _Arrow()
-        return _Relation() if head[:1] and head[0] in (_DATA, _SCHEMA) else _Text()
+        return _Relation() if head[:1] and head[0] in (_DATA, _SCHEMA) else _SchemaText()
 
 
-class _Text:
+class _SchemaText:
     """A schema, JSON or DDL."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class _Relation:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._prefix = bytearray()
-        self._field: _Arrow | _Text | None = None
+        self._field: _Arrow | _SchemaText | None = None
         self._due = 0
 
     def feed(self, data: bytes) -> None:
@@ -174,7 +174,7 @@ class _Relation:
                 raise _unreadable()
         elif data[at] < 0x80:
             self._due = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(self._prefix[1:]))
-            self._field = _Arrow() if self._prefix[0] == _DATA else _Text()
+            self._field = _Arrow() if self._prefix[0] == _DATA else _SchemaText()
             self._prefix.clear()
             self._close()
         elif len(self._prefix) > _MAX_VARINT:

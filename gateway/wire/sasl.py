@@ -48,7 +48,7 @@ def step(status: Status, payload: bytes = b"") -> bytes:
     return _HEAD.pack(status, len(payload)) + payload
 
 
-class _Steps:
+class _SaslSteps:
     """Cuts a byte stream into steps; leaves what follows them alone."""
 
     __slots__ = ("_max", "buffer")
@@ -97,7 +97,7 @@ class PlainServer:
     def __init__(
         self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES, max_early_bytes: int = MAX_PAYLOAD_BYTES
     ) -> None:
-        self._steps = _Steps(max_payload_bytes)
+        self._steps = _SaslSteps(max_payload_bytes)
         self._state = _ServerState.AWAIT_START
         self._early = max_early_bytes
 
@@ -186,7 +186,7 @@ class PlainClient:
         if "\0" in user or "\0" in password:
             raise ValueError("a NUL in the user name or the password")
         self._credentials = b"\0".join((b"", user.encode(), password.encode()))
-        self._steps = _Steps(max_payload_bytes)
+        self._steps = _SaslSteps(max_payload_bytes)
 
     def start(self) -> bytes:
         """Return everything the client has to say."""

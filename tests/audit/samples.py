@@ -15,7 +15,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, SessionContext, Statement
 from gateway.session import audit_records
-from gateway.session.audit_records import Outcome
+from gateway.session.audit_records import Outcome, Stamp
 
 GRANT = PolicyRef(id=7, name="hr readers", version=3)
 TABLE = Resource.table("spark_catalog", "hr", "employee")
@@ -91,11 +91,8 @@ def _decided(
     verdict: Cleared | Refused, statement_id: str | None, time: str | None, gateway: str
 ) -> AuditEvent:
     return audit_records.decided(
+        Stamp(statement_id or fresh_id(), time or now(), gateway),
         verdict,
-        event_id=fresh_id(),
-        statement_id=statement_id or fresh_id(),
-        time=time or now(),
-        gateway=gateway,
         client=Client(address="10.0.0.5:51000", application="beeline"),
         duration_us=1800,
         session="s-1",
@@ -119,11 +116,8 @@ def completed(decided: AuditEvent, outcome: Outcome = "finished", **more: Any) -
 
 def login(user: str = "bob", *, accepted: bool = True) -> AuditEvent:
     return audit_records.login(
-        event_id=fresh_id(),
-        time=now(),
-        gateway="sluice-test",
-        user=user,
-        client=Client(address="10.0.0.5:51000"),
+        Stamp(fresh_id(), now(), "sluice-test"),
+        user,
+        Client(address="10.0.0.5:51000"),
         accepted=accepted,
-        mechanism="PLAIN",
     )

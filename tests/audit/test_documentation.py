@@ -17,6 +17,7 @@ from gateway.model.audit import AuditEvent
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
+from gateway.session.audit_records import Stamp
 from tests.audit.samples import cleared, completed, fresh_id, login, now, refused
 from tests.lineage.recorded import cleared as cleared_by_judge
 from tests.lineage.recorded import decided as with_lineage
@@ -46,20 +47,16 @@ EVENTS: list[AuditEvent] = [
         statement_id=fresh_id(), decided_at=now(), gateway="g", user="bob", recovered_at=now(), reason=""
     ),
     audit_records.security(
-        event_id=fresh_id(),
-        time=now(),
-        gateway="g",
-        principal=Principal(user="bob"),
+        Stamp(fresh_id(), now(), "g"),
+        Principal(user="bob"),
         action="foreign_handle",
         reason="",
         client=Client(),
     ),
     audit_records.metadata_decided(
+        Stamp(fresh_id(), now(), "g"),
         "GetTables",
         {"schema": "hr"},
-        statement_id=fresh_id(),
-        time=now(),
-        gateway="g",
         principal=Principal(user="bob"),
         client=Client(),
     ),

@@ -12,7 +12,7 @@ from pyhive.exc import Error
 from pyspark.errors import PySparkException
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
-from gateway.session.scrub import NOT_SELECTABLE
+from gateway.session.redact import NOT_SELECTABLE
 from tests.e2e.lab import CANARY, PASSWORD
 from tests.e2e.running import RunningGateway, Spark
 

@@ -251,8 +251,7 @@ def test_a_short_message_stays_as_it_is() -> None:
 ROOMS = ("backends", "frontends", "pipeline", "plan", "reader", "session", "sql", "wire")
 """Rooms that a call of Spark Connect goes through."""
 REFUSING = {
-    "ArtifactRefusal",
-    "ConfigRefusal",
+    "CallRefusal",
     "NotRead",
     "ProtobufError",
     "Refused",
@@ -270,6 +269,7 @@ AT_START = {
     "JOB_BUSY",
     "NO_UNPRIVILEGED_USER",
     "PROOF_FAILED",
+    "RECORD_CHANGED",
     "SCHEMA_ALREADY_EXISTS",
     "SCHEMA_NOT_EMPTY",
     "SCHEMA_NOT_FOUND",

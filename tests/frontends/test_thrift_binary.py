@@ -320,7 +320,7 @@ async def test_a_client_that_sends_and_never_reads_is_not_buffered_without_end()
         await until(lambda: len(gateway.world.sessions) == 0)
 
 
-async def test_a_vanished_client_takes_its_sessions_and_statements_with_it() -> None:
+async def test_a_disconnected_client_takes_its_sessions_and_statements_with_it() -> None:
     async with listening() as gateway:
         client = await RawClient.logged_in(gateway.port)
         session = await client.open_session()

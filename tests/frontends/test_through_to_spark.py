@@ -15,7 +15,7 @@ from gateway.frontends.thrift_binary import ThriftConnection, ThriftLimits
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import ScanRecord
-from gateway.session.scrub import WITHHELD
+from gateway.session.redact import WITHHELD
 from gateway.wire import calls
 from gateway.wire.messages import decode_message, decode_reply
 from gateway.wire.rows import decode_rows
@@ -73,7 +73,7 @@ async def test_a_batch_is_sparks_with_the_clients_sequence_number() -> None:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_sparks_error_arrives_scrubbed(sync: bool) -> None:
+async def test_sparks_error_arrives_redacted(sync: bool) -> None:
     message = "[NO_SUCH_THING] nothing. SQLSTATE: 42P01\n'Project [*]\n\tat org.apache.X.y(X.scala:1)"
     async with line() as (spark, gateway):
         spark.on("SELECT 2", Answer.error("42P01", message, sync=sync))
@@ -88,7 +88,7 @@ async def test_sparks_error_arrives_scrubbed(sync: bool) -> None:
         await client.execute(session, "SELECT 1")
 
 
-async def test_a_vanished_client_stops_its_statement_in_spark() -> None:
+async def test_a_disconnected_client_stops_its_statement_in_spark() -> None:
     async with line() as (spark, gateway):
         spark.on("SLOW", Answer.of(COLUMNS, [], until=asyncio.Event()))
         client = await RawClient.logged_in(gateway.port)

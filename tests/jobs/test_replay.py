@@ -29,6 +29,7 @@ from gateway.reader.java_runtime import find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.session import audit_records
+from gateway.session.audit_records import Stamp
 from tests.jobs.records import DAY, NOW, at, fill, identity
 from tests.jobs.worker import Ran, Worker, archive_of, replay_of
 from tests.judge_world import World
@@ -73,11 +74,8 @@ async def recorded(
         verdict = await world.judge(text, reader, user=user, rules=Rules())
         moment = DAY + timedelta(minutes=index)
         event = audit_records.decided(
+            Stamp(identity(moment, seed), "", ""),
             verdict,
-            event_id="",
-            statement_id=identity(moment, seed),
-            time="",
-            gateway="",
             client=Client(address="10.0.0.5:51000"),
             duration_us=1800,
             lineage=lineage(verdict, {}, {}) if isinstance(verdict, Cleared) else None,
@@ -115,11 +113,8 @@ async def recorded_frames(world: World, reader: ReaderPool) -> list[AuditEvent]:
         verdict = await world.judge_plan(request(frame), reader, user=user, rules=Rules())
         moment = DAY + timedelta(hours=2, minutes=index)
         event = audit_records.decided(
+            Stamp(identity(moment, seed), "", ""),
             verdict,
-            event_id="",
-            statement_id=identity(moment, seed),
-            time="",
-            gateway="",
             client=Client(address="10.0.0.5:51000", protocol="connect"),
             duration_us=1800,
             lineage=lineage(verdict, {}, {}) if isinstance(verdict, Cleared) else None,

@@ -21,6 +21,7 @@ from gateway.model.statement import (
     Statement,
 )
 from gateway.session import audit_records
+from gateway.session.audit_records import Stamp
 from tests.audit.samples import fresh_id, now
 
 POLICY = PolicyRef(id=7, name="masks", version=1)
@@ -82,11 +83,8 @@ def decided(
 ) -> AuditEvent:
     """The record of a verdict, with what lineage is made of."""
     return audit_records.decided(
+        Stamp(fresh_id(), now(), gateway),
         verdict,
-        event_id=fresh_id(),
-        statement_id=fresh_id(),
-        time=now(),
-        gateway=gateway,
         client=Client(),
         duration_us=1000,
         session="s-1",

@@ -196,7 +196,7 @@ def test_a_view_is_kept_under_its_quoted_name() -> None:
     command = pb.CreateDataFrameViewCommand(name="`people`", replace=True)
     found = required_of(pb.Command(create_dataframe_view=command))
     assert isinstance(found, PlanRequired)
-    assert found.required.effects == (CreateTempView("people"),)
+    assert found.required.effects == (CreateTempView("people", "frame"),)
     assert [pin.text for pin in found.names] == ["`people`"]
     assert found.keeps
 
@@ -268,7 +268,7 @@ def test_streams_to_unknown_sinks_are_refused(fields: dict[str, Any]) -> None:
 def test_the_memory_sink_makes_a_temporary_view() -> None:
     found = required_of(stream(format="memory", query_name="q"))
     assert isinstance(found, PlanRequired)
-    assert found.required.effects == (CreateTempView("q"),)
+    assert found.required.effects == (CreateTempView("q", "stream"),)
 
 
 def test_the_plan_of_a_running_stream_is_not_shown() -> None:

@@ -545,6 +545,11 @@ def test_streams_name_their_checkpoints_and_queries(spark: Any, sent: Sent) -> N
     assert [(use.url, use.access) for use in read(sent.plan).urls] == [("/out", "write"), ("/c", "write")]
     assert query.status == {"message": "idle", "isDataAvailable": False, "isTriggerActive": False}
     assert [use.handle for use in read(sent.plan).handles] == ["query:q-1"]
+    asked = pb.Plan()
+    asked.command.streaming_query_command.query_id.id = "q-1"
+    asked.command.streaming_query_command.query_id.run_id = "r-1"
+    asked.command.streaming_query_command.status = True
+    assert read(serialize(asked)).named == {"query:q-1", "query:r-1"}
     frame.writeStream.format("console").start()
     assert read(sent.plan).urls == []
 
@@ -592,7 +597,11 @@ def test_catalog_calls_are_found_and_whether_they_are_the_plan() -> None:
 def test_handles_of_cached_relations_are_found(spark: Any, sent: Sent) -> None:
     cached = spark.table("t").localCheckpoint()
     assert read(sent.plan).root == "CheckpointCommand"
-    assert [use.handle for use in read(plan_of(cached)).handles] == ["relation:7a1e"]
+    assert not read(sent.plan).lazy
+    assert read(plan_of(cached)).named == {"relation:7a1e"}
+    later = spark.table("t").localCheckpoint(eager=False)
+    assert read(sent.plan).lazy
+    assert read(plan_of(later)).handles
 
 
 def test_data_of_the_client_passes(spark: Any) -> None:

@@ -265,7 +265,7 @@ REMOVALS = (
     Removal(
         "streaming queries are handles",
         "plan.walk_commands",
-        'walk.reading.handles.append(HandleUse(handle=f"query:{query.id}"))',
+        'walk.reading.handles.append(HandleUse(handle=f"query:{query.id}", run=f"query:{query.run_id}"))',
         "pass",
         "plan.test_walk plan.test_walk_places",
     ),

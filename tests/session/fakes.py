@@ -31,6 +31,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Backend, BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
@@ -436,19 +437,21 @@ class World:
         limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.sessions = Sessions(
-            judge=self.judge,
-            policies=lambda: self.policies,
-            authority=lambda _: FakeAuthority(self.hidden),
-            catalog=self.catalog,
-            locks=self.locks,
-            backend=backend or self.backend,
-            ledger=self.ledger,
-            gateway="gw-1",
-            limits=limits,
-            clock=lambda: self.now,
-            lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
-            told_catalogs=lambda: self.told,
-            promotion=self.promotion if promotes else None,
+            Dependencies(
+                judge=self.judge,
+                policies=lambda: self.policies,
+                authority=lambda _: FakeAuthority(self.hidden),
+                catalog=self.catalog,
+                locks=self.locks,
+                ledger=self.ledger,
+                gateway="gw-1",
+                limits=limits,
+                clock=lambda: self.now,
+                lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
+                told_catalogs=lambda: self.told,
+                promotion=self.promotion if promotes else None,
+            ),
+            backend or self.backend,
         )
 
     def new_policies(self) -> None:

@@ -22,6 +22,7 @@ BOB = Principal(user="bob", groups=frozenset({"staff", "eu"}), roles=frozenset({
 TABLE = Resource.table("spark_catalog", "hr", "employee")
 GRANT = PolicyRef(id=7, name="hr readers", version=3)
 STATEMENT_ID = audit_records.new_id(1_700_000_000_000, bytes(range(10)))
+STAMP = audit_records.Stamp(STATEMENT_ID, "2026-11-20T13:05:00.000123Z", "gw-1")
 EVENT_ID = audit_records.new_id(1_700_000_000_001, bytes(range(10)))
 
 
@@ -70,11 +71,8 @@ def cleared() -> Cleared:
 def test_a_cleared_statement_is_recorded_with_everything_that_was_decided() -> None:
     verdict = cleared()
     event = audit_records.decided(
+        STAMP,
         verdict,
-        event_id=EVENT_ID,
-        statement_id=STATEMENT_ID,
-        time="2026-11-20T13:05:00.000123Z",
-        gateway="gw-1",
         client=Client(address="10.0.0.5:51000", application="beeline"),
         duration_us=1_800,
         session="s-1",
@@ -108,11 +106,8 @@ def test_a_cleared_statement_is_recorded_with_everything_that_was_decided() -> N
 def test_what_a_cleared_statement_was_denied_is_no_resource_that_it_got() -> None:
     verdict = replace(cleared(), decisions=(decision("name"), decision("salary", allowed=False)))
     event = audit_records.decided(
+        STAMP,
         verdict,
-        event_id=EVENT_ID,
-        statement_id=STATEMENT_ID,
-        time="2026-11-20T13:05:00.000123Z",
-        gateway="gw-1",
         client=Client(),
         duration_us=1,
     )
@@ -134,11 +129,8 @@ def test_columns_that_one_policy_settled_alike_share_an_entry() -> None:
         decisions=(decision("name"), decision("salary", allowed=False, policy=other), decision("ssn")),
     )
     event = audit_records.decided(
+        STAMP,
         verdict,
-        event_id=EVENT_ID,
-        statement_id=STATEMENT_ID,
-        time="2026-11-20T13:05:00.000123Z",
-        gateway="gw-1",
         client=Client(),
         snapshot="policies=1 catalog=1",
         duration_us=1,
@@ -162,11 +154,8 @@ def test_a_statement_refused_before_any_decision_names_no_policy() -> None:
         message="syntax error at `SELEC`",
     )
     event = audit_records.decided(
+        STAMP,
         verdict,
-        event_id=EVENT_ID,
-        statement_id=STATEMENT_ID,
-        time="2026-11-20T13:05:00.000123Z",
-        gateway="gw-1",
         client=Client(),
         duration_us=1,
     )
@@ -217,13 +206,10 @@ def test_an_outcome_tells_what_was_relayed() -> None:
 
 def test_a_login_that_failed_has_no_groups() -> None:
     event = audit_records.login(
-        event_id=EVENT_ID,
-        time="2026-11-20T13:06:00.000000Z",
-        gateway="gw-1",
-        user="mallory",
-        client=Client(address="10.0.0.9"),
+        STAMP,
+        "mallory",
+        Client(address="10.0.0.9"),
         accepted=False,
-        mechanism="PLAIN",
         reason="wrong password",
     )
     assert event.body["result"] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from gateway.errors import BackendUnavailable
@@ -19,8 +21,7 @@ from gateway.model.statement import (
 )
 from gateway.session.barriers import look_again, record_definer, renew_views
 from gateway.session.failures import StatementFailed
-from gateway.session.session import Judged, NamesInForce, TempView
-from gateway.wire.connect import pb, serialize
+from gateway.session.session import JudgedStatement, NameResolution, TempView
 
 PRINCIPAL = Principal(user="bob")
 
@@ -30,28 +31,13 @@ def statement(text: str, plan: bytes = b"") -> Statement:
     return Statement(text=text, principal=PRINCIPAL, context=SessionContext(), plan=request)
 
 
-def frame() -> bytes:
-    command = pb.Command()
-    command.create_dataframe_view.name = "v"
-    command.create_dataframe_view.input.range.end = 1
-    return serialize(pb.Plan(command=command))
-
-
-def stream(padding: int = 0) -> bytes:
-    command = pb.Command()
-    command.write_stream_operation_start.query_name = "v"
-    command.write_stream_operation_start.format = "memory"
-    command.write_stream_operation_start.input.local_relation.data = b"x" * padding
-    return serialize(pb.Plan(command=command))
-
-
-@pytest.mark.parametrize(
-    ("plan", "again"), [(frame(), True), (stream(), False), (stream(70_000), False), (b"", True)]
-)
-async def test_a_stream_is_not_started_again_for_its_view(plan: bytes, again: bool) -> None:
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext(temp_views=frozenset({"v"})))
-    made = Judged(statement=statement("", plan), forwarded="", forwarded_plan=plan)
-    session.views["v"] = TempView(name="v", text="v", made=made, policies_version=1)
+@pytest.mark.parametrize(("of", "again"), [("frame", True), ("stream", False), ("text", True)])
+async def test_a_stream_is_not_started_again_for_its_view(
+    of: Literal["text", "frame", "stream"], again: bool
+) -> None:
+    session = NameResolution(PRINCIPAL, Client(), SessionContext(temp_views=frozenset({"v"})))
+    made = JudgedStatement(statement=statement("", b"plan"), forwarded="", forwarded_plan=b"plan")
+    session.views["v"] = TempView(name="v", text="v", made=made, policies_version=1, of=of)
     ran: list[Statement] = []
 
     async def judge(asked: Statement) -> Verdict:
@@ -101,7 +87,7 @@ class Looking:
 
 
 async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(), SessionContext())
     looking = Looking()
     for looks in (1, 1, 2):
         looking.period += looks == 2
@@ -113,7 +99,7 @@ async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
 
 
 async def test_a_look_that_takes_longer_than_a_period_is_not_made_again() -> None:
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(), SessionContext())
     looking = Looking(periods=99)
     verdict = await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
     assert isinstance(verdict, Cleared)
@@ -127,7 +113,7 @@ async def test_what_cannot_be_looked_at_is_not_told() -> None:
     async def run(asked: Statement) -> None:
         raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] lab.blocked", "42P01", 0, "")
 
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(), SessionContext())
     with pytest.raises(BackendUnavailable) as raised:
         await look_again(session, statement("SELECT 1"), judge=Looking().judge, run=run)
     assert "blocked" not in str(raised.value)
@@ -158,7 +144,7 @@ def known(provider: str, *columns: str, kind: TableKind = TableKind.TABLE) -> Ta
 async def test_a_session_looks_again_at_what_has_changed_where_it_keeps_tables(
     then: Table | None, now: Table | None, looks: int
 ) -> None:
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(), SessionContext())
     facts, ran = then, []
 
     async def judge(asked: Statement) -> Verdict:
@@ -187,7 +173,7 @@ async def test_a_session_looks_again_at_what_has_changed_where_it_keeps_tables(
 
 
 async def test_who_defines_a_view_is_recorded_before_its_text_changes() -> None:
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(), SessionContext())
     looking = Looking()
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
     asked = statement("ALTER VIEW v AS")
@@ -205,7 +191,7 @@ async def test_a_text_is_not_changed_when_its_definer_cannot_be_recorded() -> No
 
     looking = Looking()
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
-    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(), SessionContext())
     asked = statement("ALTER VIEW v AS")
     verdict = await look_again(session, asked, judge=looking.judge, run=run)
     with pytest.raises(BackendUnavailable, match="who defines a view"):

@@ -117,7 +117,7 @@ class Storm:
         elif action == 9:
             await service.close_operation(who, operation)
         elif action == 10:
-            await service.vanished([session])
+            await service.disconnected([session])
         elif action == 11:
             opened = await service.metadata(who, session, 4, "GetTables", Patterns())
             self.operations.append(opened.handle)
@@ -186,5 +186,5 @@ async def rage(storm: Storm) -> None:
     assert world.backend.strayed == []
     assert len(world.sessions) == 0
     assert world.sessions._operations == {}
-    assert not world.sessions._per_user
+    assert not world.sessions._registry.per_user
     assert all(session.closed for session in world.backend.sessions)

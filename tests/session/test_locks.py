@@ -24,7 +24,7 @@ from gateway.model.statement import (
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks, Hold, LockRequest
+from gateway.session.locks import CatalogLocks, HeldLocks, LockRequest
 from gateway.session.ports import BackendError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect import fakes as connect
@@ -123,7 +123,7 @@ def conflict(one: LockRequest, other: LockRequest) -> bool:
 async def test_nobody_changes_what_another_holds_and_everybody_gets_a_turn(seed: int) -> None:
     chance = random.Random(seed)
     locks = CatalogLocks(FakeCatalog(), SessionLimits(overtake_s=0.001))
-    holding: set[Hold] = set()
+    holding: set[HeldLocks] = set()
     overtaken = 0
 
     async def client() -> None:
@@ -304,7 +304,7 @@ async def stop(world: World, session: Handle, handle: Handle) -> None:
 
 
 async def leave(world: World, session: Handle, handle: Handle) -> None:
-    await world.sessions.vanished([session])
+    await world.sessions.disconnected([session])
 
 
 async def close(world: World, session: Handle, handle: Handle) -> None:
@@ -497,7 +497,7 @@ async def test_how_long_names_are_looked_up_does_not_count_as_waiting(
         await asyncio.sleep(0.2)
         return await judge(statement, client)
 
-    async def acquired(request: LockRequest, *, until: float) -> Hold | None:
+    async def acquired(request: LockRequest, *, until: float) -> HeldLocks | None:
         left.append(until - loop.time())
         return await acquire(request, until=until)
 

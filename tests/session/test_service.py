@@ -26,7 +26,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.metadata import Patterns
 from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
-from gateway.session.session import _mentions
+from gateway.session.session import _references
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World, until
 
 
@@ -132,7 +132,7 @@ async def test_every_way_to_end_twice_gives_one_event() -> None:
     operation = await run(world, handle, "SELECT 1")
     await asyncio.gather(
         world.sessions.close_operation(BOB, operation),
-        world.sessions.vanished([handle]),
+        world.sessions.disconnected([handle]),
         world.sessions.close(),
     )
     assert world.ledger.outcomes() == ["finished"]
@@ -218,13 +218,13 @@ async def test_a_timeout_in_spark_is_completed_as_timed_out() -> None:
     assert world.ledger.outcomes() == ["timed_out"]
 
 
-async def test_a_vanished_client_stops_what_runs_and_ends_its_waiting_call() -> None:
+async def test_a_disconnected_client_stops_what_runs_and_ends_its_waiting_call() -> None:
     world = World()
     world.backend.slow = "SLOW"
     handle = await open_session(world)
     waiting = asyncio.create_task(run(world, handle, "SLOW"))
     await until(lambda: bool(world.backend.received))
-    await world.sessions.vanished([handle])
+    await world.sessions.disconnected([handle])
     with pytest.raises(InvalidHandle):
         await waiting
     assert world.backend.last.cancelled
@@ -241,7 +241,7 @@ async def test_a_client_that_vanishes_while_spark_takes_the_statement() -> None:
     world.backend.hold = asyncio.Event()
     waiting = asyncio.create_task(run(world, handle, "SLOW"))
     await until(lambda: bool(world.backend.received))
-    await world.sessions.vanished([handle])
+    await world.sessions.disconnected([handle])
     world.backend.hold.set()
     with pytest.raises(InvalidHandle):
         await waiting
@@ -781,7 +781,7 @@ async def test_a_chain_under_another_mask_is_made_again_in_order() -> None:
     ],
 )
 def test_a_mention_is_found_however_it_is_written(name: str, text: str, mentioned: bool) -> None:
-    assert _mentions(text, name) is mentioned
+    assert _references(text, name) is mentioned
 
 
 # -- answers and fetching ----------------------------------------------------------------------------------

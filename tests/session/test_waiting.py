@@ -458,7 +458,7 @@ async def test_who_waits_ends_with_its_session_its_client_and_the_gateway(end: s
         case "session":
             await world.sessions.close_session(BOB, session)
         case "client":
-            await world.sessions.vanished([session])
+            await world.sessions.disconnected([session])
         case _:
             await world.sessions.close()
     assert "canceled" in world.ledger.outcomes()

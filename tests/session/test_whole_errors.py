@@ -8,7 +8,7 @@ import pytest
 
 from gateway.model.statement import RewrittenText
 from gateway.session.ports import BackendError
-from gateway.session.scrub import UNKNOWN
+from gateway.session.redact import UNKNOWN
 from gateway.session.whole_errors import as_written, told_whole, whole_failure
 from tests.session.test_audit_records import cleared
 from tests.session.test_places import rewritten

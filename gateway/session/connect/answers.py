@@ -29,9 +29,18 @@ _ECHOED = frozenset({"sql", "with_relations"})
 """What Spark answers a query in a SqlCommand with: the relation that it was sent."""
 
 
+Response = pb.ExecutePlanResponse
+"""A response that is changed here; to all others it is opaque."""
+
+
+def read_response(data: bytes) -> Response:
+    """Read a response that has to be changed. Raises ProtobufError."""
+    return parse(Response, data)
+
+
 def filter_responses(
     rule: AnswerRule,
-    responses: Sequence[pb.ExecutePlanResponse],
+    responses: Sequence[Response],
     visible: Visible,
     *,
     max_rows: int = MAX_ROWS,
@@ -43,7 +52,7 @@ def filter_responses(
     A batch in chunks becomes one batch in the place of its last chunk, so whoever takes up the execution
     again after any response that was shown finds the next batch whole. Raises UnknownShape.
     """
-    answer = _Answer(rule, visible, max_rows, max_bytes)
+    answer = _FilteredAnswer(rule, visible, max_rows, max_bytes)
     shown = [kept for response in responses if (kept := answer.take(response)) is not None]
     answer.end()
     return shown
@@ -51,7 +60,7 @@ def filter_responses(
 
 def tables_in_sql_result(
     rule: AnswerRule,
-    response: pb.ExecutePlanResponse,
+    response: Response,
     visible: Visible,
     *,
     max_rows: int = MAX_ROWS,
@@ -68,7 +77,7 @@ def tables_in_sql_result(
 def patch_sql_result(
     rule: AnswerRule,
     echo: bytes,
-    response: pb.ExecutePlanResponse,
+    response: Response,
     visible: Visible,
     told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
     *,
@@ -113,7 +122,7 @@ def _own_relation(echo: bytes) -> pb.Relation:
         raise UnknownShape("the relation that the client sent cannot be read again") from error
 
 
-class _Answer:
+class _FilteredAnswer:
     """Filters the responses of one execution, one after the other."""
 
     def __init__(self, rule: AnswerRule, visible: Visible, max_rows: int, max_bytes: int) -> None:
@@ -126,7 +135,7 @@ class _Answer:
         self._shown: int | None = 0
         """Rows shown so far; None when the batches before are not known."""
 
-    def take(self, response: pb.ExecutePlanResponse) -> bytes | None:
+    def take(self, response: Response) -> bytes | None:
         """Return what the client gets in the place of a response; None for a chunk before the last."""
         case = response.WhichOneof("response_type")
         kept = type(response)()
@@ -143,7 +152,7 @@ class _Answer:
         if self._chunks:
             raise UnknownShape("an answer that ends within a batch")
 
-    def _batch(self, response: pb.ExecutePlanResponse) -> bytes | None:
+    def _batch(self, response: Response) -> bytes | None:
         batch = response.arrow_batch
         if batch.chunk_index != len(self._chunks):
             raise UnknownShape("chunks of a batch that are out of order")

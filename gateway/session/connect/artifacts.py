@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gateway.model.resource import Resource
 from gateway.pipeline.local_data import LocalDataCheck
+from gateway.session.failures import CallRefusal
 from gateway.wire.connect import pb
 
 MayCreate = Callable[[Resource], bool]
@@ -37,17 +38,7 @@ class ArtifactLimits:
     """Files in one upload."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactRefusal:
-    """Why an upload is refused; `message` is for the person who sent it."""
-
-    code: str
-    """`ACCESS_DENIED`, `NOT_GOVERNABLE`, `MALFORMED`, `LIMIT_EXCEEDED`."""
-    sqlstate: str
-    message: str
-
-
-def judge_names(names: Iterable[str], user: str, may_create: MayCreate) -> ArtifactRefusal | None:
+def judge_names(names: Iterable[str], user: str, may_create: MayCreate) -> CallRefusal | None:
     """Say whether artifacts of these names may be uploaded, or asked for; None when all of them may.
 
     Names that are no names are told first, then all missing grants at once.
@@ -64,16 +55,16 @@ def judge_names(names: Iterable[str], user: str, may_create: MayCreate) -> Artif
     if not missing:
         return None
     needed = ", ".join(dict.fromkeys(missing[:SHOWN])) + (", …" if len(missing) > SHOWN else "")
-    return ArtifactRefusal(code="ACCESS_DENIED", sqlstate="42501", message=f"user {user} needs {needed}")
+    return CallRefusal(code="ACCESS_DENIED", sqlstate="42501", message=f"user {user} needs {needed}")
 
 
-def _odd(name: str) -> ArtifactRefusal | None:
+def _odd(name: str) -> CallRefusal | None:
     """Say what is wrong with a name in itself. Spark makes a path of it, below a folder of the session."""
     if not name or len(name) > MAX_NAME_CHARS or _CONTROL.search(name):
         return _malformed("an artifact has a name of 1 to 512 characters without control characters and `\\`")
     prefix, slash, rest = name.partition("/")
     if prefix == "forward_to_fs":
-        return ArtifactRefusal(
+        return CallRefusal(
             code="NOT_GOVERNABLE",
             sqlstate="0A000",
             message="files cannot be copied to Spark's file system through artifacts; write a table instead",
@@ -98,12 +89,12 @@ def _is_plain(segment: str) -> bool:
     return segment.strip() not in ("", ".", "..") and segment == segment.strip()
 
 
-def _malformed(message: str) -> ArtifactRefusal:
-    return ArtifactRefusal(code="MALFORMED", sqlstate="22023", message=message)
+def _malformed(message: str) -> CallRefusal:
+    return CallRefusal(code="MALFORMED", sqlstate="22023", message=message)
 
 
-def _ungovernable(why: str) -> ArtifactRefusal:
-    return ArtifactRefusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=why)
+def _ungovernable(why: str) -> CallRefusal:
+    return CallRefusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=why)
 
 
 class ArtifactStream:
@@ -125,7 +116,7 @@ class ArtifactStream:
         self.names: list[str] = []
         """What was taken, for the record."""
 
-    def take(self, request: pb.AddArtifactsRequest) -> ArtifactRefusal | None:
+    def take(self, request: pb.AddArtifactsRequest) -> CallRefusal | None:
         """Judge one `AddArtifactsRequest`."""
         match request.WhichOneof("payload"):
             case "batch":
@@ -137,13 +128,13 @@ class ArtifactStream:
             case _:
                 return _malformed("a message of an upload without artifacts in it")
 
-    def finish(self) -> ArtifactRefusal | None:
+    def finish(self) -> CallRefusal | None:
         """Judge the end of the stream."""
         if self._chunks_due:
             return _malformed(f"the upload ended within `{self._open}`")
         return None
 
-    def _batch(self, batch: pb.AddArtifactsRequest.Batch) -> ArtifactRefusal | None:
+    def _batch(self, batch: pb.AddArtifactsRequest.Batch) -> CallRefusal | None:
         if self._chunks_due:
             return _malformed(f"other artifacts came before `{self._open}` was complete")
         return (
@@ -154,7 +145,7 @@ class ArtifactStream:
 
     def _contents(
         self, artifacts: Iterable[pb.AddArtifactsRequest.SingleChunkArtifact]
-    ) -> ArtifactRefusal | None:
+    ) -> CallRefusal | None:
         for artifact in artifacts:
             if _CACHED.fullmatch(artifact.name):
                 why = LocalDataCheck().refusal(artifact.data.data, last=True)
@@ -162,7 +153,7 @@ class ArtifactStream:
                     return _ungovernable(why)
         return None
 
-    def _begin(self, begin: pb.AddArtifactsRequest.BeginChunkedArtifact) -> ArtifactRefusal | None:
+    def _begin(self, begin: pb.AddArtifactsRequest.BeginChunkedArtifact) -> CallRefusal | None:
         if self._chunks_due:
             return _malformed(f"another artifact began before `{self._open}` was complete")
         if (refusal := self._names([begin.name])) is not None:
@@ -175,7 +166,7 @@ class ArtifactStream:
         self._check = LocalDataCheck() if _CACHED.fullmatch(begin.name) else None
         return self._chunk(begin.initial_chunk)
 
-    def _chunk(self, chunk: pb.AddArtifactsRequest.ArtifactChunk) -> ArtifactRefusal | None:
+    def _chunk(self, chunk: pb.AddArtifactsRequest.ArtifactChunk) -> CallRefusal | None:
         if not self._chunks_due:
             return _malformed("a chunk came that no artifact announced")
         self._chunks_due -= 1
@@ -188,9 +179,9 @@ class ArtifactStream:
                 return _ungovernable(why)
         return self._count(len(chunk.data))
 
-    def _names(self, names: list[str]) -> ArtifactRefusal | None:
+    def _names(self, names: list[str]) -> CallRefusal | None:
         if len(self.names) + len(names) > self._limits.artifacts:
-            return ArtifactRefusal(
+            return CallRefusal(
                 code="LIMIT_EXCEEDED",
                 sqlstate="54000",
                 message=f"an upload has at most {self._limits.artifacts} artifacts",
@@ -200,12 +191,12 @@ class ArtifactStream:
             self.names.extend(names)
         return refusal
 
-    def _count(self, size: int) -> ArtifactRefusal | None:
+    def _count(self, size: int) -> CallRefusal | None:
         self._bytes += size
         return self._too_large() if self._bytes > self._limits.total_bytes else None
 
-    def _too_large(self) -> ArtifactRefusal:
-        return ArtifactRefusal(
+    def _too_large(self) -> CallRefusal:
+        return CallRefusal(
             code="LIMIT_EXCEEDED",
             sqlstate="54000",
             message=f"an upload has at most {self._limits.total_bytes} bytes",

@@ -10,25 +10,23 @@ from gateway.model.resource import Resource
 from gateway.model.statement import Client
 from gateway.session.connect.artifacts import judge_names
 from gateway.session.connect.config import (
-    ConfigRefusal,
     answer_config,
     judge_config,
     not_set,
     settings_changed,
 )
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Scrubbing, scrub_details
-from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
+from gateway.session.connect.errors import Redaction, redact_details
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
 from gateway.session.connect.session import ConnectSession, Preparing
+from gateway.session.connect.spark_errors import MalformedRequest, UngovernableRequest, spark_error
 from gateway.session.connect.streams import Streams
-from gateway.session.connect.uploads import Call, refused
-from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
+from gateway.session.connect.uploads import SessionCall, refused
+from gateway.session.dependencies import Dependencies
+from gateway.session.failures import CallRefusal, StatementFailed
+from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.states import Event
 from gateway.wire.connect import Message, parse, pb, serialize
 
 RELEASED = "released by the client before its end"
@@ -43,31 +41,29 @@ class Calls:
 
     def __init__(
         self,
-        *,
-        backend: ConnectBackend,
+        dependencies: Dependencies,
+        backend: PlanBackend,
         endings: Endings,
         streams: Streams,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
+        *,
         secrets: Sequence[str],
     ) -> None:
         self._backend = backend
         self._endings = endings
         self._streams = streams
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._secrets = secrets
 
-    # -- settings and artifacts: of an adopted session ------------------------------------------------------
+    # -- settings and artifacts: of an attached session ------------------------------------------------------
 
     async def config(
         self, session: ConnectSession, principal: Principal, client: Client, request: pb.ConfigRequest
     ) -> bytes:
         """Set, unset or tell settings, as far as policies allow it; what changes them is recorded.
 
-        Where it changes some that expressions depend on, the caller holds the session's turn.
+        Where it changes some that expressions depend on, the caller has the session locked.
         """
         decide = self._verdicts.deciding_for(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
@@ -82,11 +78,10 @@ class Calls:
 
         question = judge_config(request, principal.user, may_set, may_read)
         case = request.operation.WhichOneof("op_type")
-        if isinstance(question, ConfigRefusal):
-            told = (question.code, question.sqlstate, question.message)
-            refusal = await self._decided(session, principal, client, request, decisions, told)
-            raise refused(session, f"Config.{case}", *told, refusal.statement_id)
-        call: Call | None = None
+        if isinstance(question, CallRefusal):
+            ended = await self._decided(session, principal, client, request, decisions, question)
+            raise refused(session, f"Config.{case}", question, ended.statement_id)
+        call: SessionCall | None = None
         if case in ("set", "unset"):
             call = await self._decided(session, principal, client, request, decisions, None)
         request.operation.CopyFrom(question.operation)
@@ -120,20 +115,11 @@ class Calls:
         client: Client,
         request: pb.ConfigRequest,
         decisions: Sequence[Decision],
-        refusal: tuple[str, str, str] | None,
-    ) -> Call:
-        call = Call(user=principal.user, session_id=session.session_id)
+        refusal: CallRefusal | None,
+    ) -> SessionCall:
+        call = SessionCall(principal=principal, session_id=session.session_id)
         case = request.operation.WhichOneof("op_type") or "nothing"
-        await self._recorder.call_decided(
-            f"Config.{case}",
-            _keys(request),
-            statement_id=call.statement_id,
-            principal=principal,
-            client=client,
-            session=session.session_id,
-            decisions=decisions,
-            refusal=refusal,
-        )
+        await self._recorder.call_decided(f"Config.{case}", _keys(request), call, client, decisions, refusal)
         return call
 
     async def artifact_status(
@@ -148,7 +134,7 @@ class Calls:
         names = [name for name in request.names if name not in session.artifacts]
         refusal = judge_names(names, principal.user, lambda resource: decide(resource, "create").allowed)
         if refusal is not None:
-            raise refused(session, "ArtifactStatus", refusal.code, refusal.sqlstate, refusal.message, "")
+            raise refused(session, "ArtifactStatus", refusal, "")
         request.client_observed_server_side_session_id = session.server_session
         return await self._forward(session, "ArtifactStatus", request, self._endings.plain)
 
@@ -159,7 +145,7 @@ class Calls:
         if request.HasField("operation_id"):
             request.operation_id = operation_id_of(request.operation_id)
         if len(request.operation_tag) > self._limits.tag_chars:
-            raise Malformed(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
+            raise MalformedRequest(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
         self._observe(session, request)
         # First those that Spark does not have yet: it would get them after it was asked to stop them.
         preparing = _interrupted_by(request, session.preparing) if session is not None else []
@@ -180,8 +166,8 @@ class Calls:
         operation.interrupted = True
         if operation.may_look_up_names:
             return  # Spark can lose it while it plans: it is read on until Spark says how it ended
-        if operation.kept is None and not operation.attached and operation.reattachable:
-            await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
+        if operation.buffer is None and not operation.attached and operation.reattachable:
+            await self._endings.conclude(operation, Event.CANCEL, reason="interrupted by the client")
 
     async def release_execute(
         self, session: ConnectSession | None, request: pb.ReleaseExecuteRequest
@@ -192,7 +178,7 @@ class Calls:
         until = request.release_until.response_id if request.HasField("release_until") else None
         self._streams.windows.taken(key, until)
         operation = session.operations.get(request.operation_id) if session is not None else None
-        if session is None or operation is None or operation.kept is None:
+        if session is None or operation is None or operation.buffer is None:
             if session is not None and operation is not None and _is_small(operation, request):
                 return _released(operation)
             if operation is not None and operation.may_look_up_names and request.HasField("release_all"):
@@ -210,15 +196,15 @@ class Calls:
             case "release_all":
                 await self._streams.release(operation, RELEASED)
             case "release_until":
-                operation.kept.release(request.release_until.response_id)
+                operation.buffer.release(request.release_until.response_id)
             case _:
-                raise Malformed("the request releases nothing")
+                raise MalformedRequest("the request releases nothing")
         return _released(operation)
 
     async def get_status(self, session: ConnectSession | None, request: pb.GetStatusRequest) -> bytes:
         """Say how operations stand."""
         if request.extensions or request.operation_status.extensions:
-            raise NotGovernable("extensions of a request cannot be judged")
+            raise UngovernableRequest("extensions of a request cannot be judged")
         for operation_id in request.operation_status.operation_ids:
             operation_id_of(operation_id)
         self._observe(session, request)
@@ -236,12 +222,12 @@ class Calls:
     ) -> bytes:
         """Tell more of an error that this session was given; of another one as little as can be."""
         strictest = self._endings.strictest
-        scrubbing = strictest
+        redaction = strictest
         if session is not None:
-            scrubbing = session.errors.get(request.error_id, strictest)
+            redaction = session.errors.get(request.error_id, strictest)
         self._observe(session, request)
         data = await self._forward(session, "FetchErrorDetails", request, strictest)
-        return scrub_details(parse(pb.FetchErrorDetailsResponse, data), scrubbing)
+        return redact_details(parse(pb.FetchErrorDetailsResponse, data), redaction)
 
     def _observe(
         self,
@@ -253,13 +239,13 @@ class Calls:
             request.client_observed_server_side_session_id = session.server_session
 
     async def _forward(
-        self, session: ConnectSession | None, method: str, request: Message, scrubbing: Scrubbing
+        self, session: ConnectSession | None, method: str, request: Message, redaction: Redaction
     ) -> bytes:
         try:
             return await self._backend.call(method, serialize(request))
         except RpcError as fault:
-            scrubbed = self._endings.scrubbed(session, fault, scrubbing)
-            raise await self._endings.lost_with(session, fault, scrubbed) from None
+            redacted = self._endings.redacted(session, fault, redaction)
+            raise await self._endings.aborted_with(session, fault, redacted) from None
 
 
 def _interrupted_by(request: pb.InterruptRequest, preparing: Iterable[Preparing]) -> list[Preparing]:

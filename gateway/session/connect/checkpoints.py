@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.model.statement import Checkpoint, Cleared, Refused, Statement, Verdict
-from gateway.wire.connect import parse, pb
+from gateway.wire import connect_calls
 
 
 def asking_for(statement: Statement, checkpoint: Checkpoint) -> Statement:
@@ -15,7 +15,7 @@ def asking_for(statement: Statement, checkpoint: Checkpoint) -> Statement:
 
 def listed_in(answer: bytes) -> frozenset[str]:
     """Return the names of the checkpoints that Spark's answer to that question has."""
-    files = parse(pb.AnalyzePlanResponse, answer).input_files.files
+    files = connect_calls.listed_files(answer)
     return frozenset(file.rsplit("/", 2)[-2] for file in files if file.count("/") > 1)
 
 

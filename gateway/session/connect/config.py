@@ -17,6 +17,7 @@ from gateway.model.reading_settings import (
     may_hold_secret,
     pinned_value,
 )
+from gateway.session.failures import CallRefusal
 from gateway.wire.connect import pb, serialize
 
 KeyRight = Callable[[str], bool]
@@ -50,16 +51,6 @@ def not_set(key: str, response: pb.ConfigResponse) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigRefusal:
-    """Why a call is refused; every key that stands in its way is named."""
-
-    code: str
-    """`ACCESS_DENIED`, `NOT_GOVERNABLE`, `MALFORMED`, `LIMIT_EXCEEDED`."""
-    sqlstate: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigQuestion:
     """What of a call goes to Spark, and what its answer becomes."""
 
@@ -77,7 +68,7 @@ class ConfigQuestion:
 
 def judge_config(
     request: pb.ConfigRequest, user: str, may_set: KeyRight, may_read: KeyRight
-) -> ConfigQuestion | ConfigRefusal:
+) -> ConfigQuestion | CallRefusal:
     """Say what of a `ConfigRequest` may go to Spark.
 
     `may_set` is asked for a `set` grant, `may_read` whether the setting is visible; neither is asked about
@@ -101,7 +92,7 @@ def judge_config(
         case "get_all":
             return _get_all(request.operation.get_all)
         case _:
-            return ConfigRefusal(
+            return CallRefusal(
                 code="MALFORMED", sqlstate="22023", message="a call for settings that asks for nothing"
             )
 
@@ -142,13 +133,13 @@ class _Rights:
     def reads(self, key: str) -> bool:
         return _may_be_read(key, self.may_read)
 
-    def against_setting(self, key: str) -> ConfigRefusal | None:
+    def against_setting(self, key: str) -> CallRefusal | None:
         """Say why a key may not be set, in the words of SQL's SET."""
         if is_client_only(key):
             return None
         plain = key.strip()
         if not may_be_set(plain) or is_servers_own(plain):
-            return ConfigRefusal(
+            return CallRefusal(
                 code="NOT_GOVERNABLE",
                 sqlstate="0A000",
                 message=f"the setting `{key}` shapes how statements are read and is pinned by Sluice",
@@ -157,8 +148,8 @@ class _Rights:
             return self.denied([key])
         return None
 
-    def denied(self, keys: Sequence[str]) -> ConfigRefusal:
-        return ConfigRefusal(
+    def denied(self, keys: Sequence[str]) -> CallRefusal:
+        return CallRefusal(
             code="ACCESS_DENIED",
             sqlstate="42501",
             message=f"user {self.user} needs {_listed(f'set on setting {key.strip()}' for key in keys)}",
@@ -171,14 +162,14 @@ def _may_be_read(key: str, may_read: KeyRight) -> bool:
     return is_read_by_clients(key) or may_read(key.strip())
 
 
-def _set(asked: pb.ConfigRequest.Set, rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _set(asked: pb.ConfigRequest.Set, rights: _Rights) -> ConfigQuestion | CallRefusal:
     if (refusal := _too_many(len(asked.pairs))) is not None:
         return refusal
     operation = pb.ConfigRequest.Operation()
     operation.set.SetInParent()
     if asked.HasField("silent"):
         operation.set.silent = asked.silent
-    refused: list[tuple[str, ConfigRefusal]] = []
+    refused: list[tuple[str, CallRefusal]] = []
     warnings: list[str] = []
     for pair in asked.pairs:
         pinned = pinned_value(pair.key)
@@ -197,7 +188,7 @@ def _set(asked: pb.ConfigRequest.Set, rights: _Rights) -> ConfigQuestion | Confi
     return ConfigQuestion(operation=operation, warnings=tuple(warnings))
 
 
-def _unset(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _unset(keys: list[str], rights: _Rights) -> ConfigQuestion | CallRefusal:
     if (refusal := _too_many(len(keys))) is not None:
         return refusal
     refused = [(key, why) for key in keys if (why := rights.against_setting(key)) is not None]
@@ -209,7 +200,7 @@ def _unset(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
     return ConfigQuestion(operation=operation)
 
 
-def _together(refused: Sequence[tuple[str, ConfigRefusal]], rights: _Rights) -> ConfigRefusal:
+def _together(refused: Sequence[tuple[str, CallRefusal]], rights: _Rights) -> CallRefusal:
     """Return one refusal that names every key; one that is pinned stands before those that lack a grant."""
     pinned = [key for key, why in refused if why.code == "NOT_GOVERNABLE"]
     denied = rights.denied([key for key, why in refused if why.code == "ACCESS_DENIED"])
@@ -221,10 +212,10 @@ def _together(refused: Sequence[tuple[str, ConfigRefusal]], rights: _Rights) -> 
     message = f"the {are} {names} {shapes} how statements are read and {is_} pinned by Sluice"
     if len(pinned) < len(refused):
         message += f"; {denied.message}"
-    return ConfigRefusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=message)
+    return CallRefusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=message)
 
 
-def _get(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _get(keys: list[str], rights: _Rights) -> ConfigQuestion | CallRefusal:
     """A key that may not be read refuses the call, as one that does not exist fails it in Spark."""
     if (refusal := _too_many(len(keys))) is not None:
         return refusal
@@ -234,7 +225,7 @@ def _get(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
         message = f"the value of {_listed(f'`{key}`' for key in secret)} may be a secret and is not shown"
         if len(secret) < len(hidden):
             message += f"; {rights.denied([key for key in hidden if key not in secret]).message}"
-        return ConfigRefusal(code="ACCESS_DENIED", sqlstate="42501", message=message)
+        return CallRefusal(code="ACCESS_DENIED", sqlstate="42501", message=message)
     if hidden:
         return rights.denied(hidden)
     operation = pb.ConfigRequest.Operation()
@@ -245,7 +236,7 @@ def _get(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
 
 def _get_with_default(
     asked: pb.ConfigRequest.GetWithDefault, rights: _Rights
-) -> ConfigQuestion | ConfigRefusal:
+) -> ConfigQuestion | CallRefusal:
     """A key that may not be read has its default, as one that is not set."""
     if (refusal := _too_many(len(asked.pairs))) is not None:
         return refusal
@@ -262,7 +253,7 @@ def _get_with_default(
     return ConfigQuestion(operation=operation, answers=tuple(answers))
 
 
-def _get_option(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _get_option(keys: list[str], rights: _Rights) -> ConfigQuestion | CallRefusal:
     """A key that may not be read has no value, as one that is not set."""
     if (refusal := _too_many(len(keys))) is not None:
         return refusal
@@ -273,7 +264,7 @@ def _get_option(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefu
     return ConfigQuestion(operation=operation, answers=answers)
 
 
-def _is_modifiable(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _is_modifiable(keys: list[str], rights: _Rights) -> ConfigQuestion | CallRefusal:
     """A key that may not be set cannot be modified; about the others Spark is asked."""
     if (refusal := _too_many(len(keys))) is not None:
         return refusal
@@ -294,11 +285,11 @@ def _get_all(asked: pb.ConfigRequest.GetAll) -> ConfigQuestion:
     return ConfigQuestion(operation=operation, listed=True, prefix=asked.prefix)
 
 
-def _too_many(keys: int) -> ConfigRefusal | None:
+def _too_many(keys: int) -> CallRefusal | None:
     if keys <= MAX_KEYS:
         return None
     message = f"a call for settings names at most {MAX_KEYS} of them"
-    return ConfigRefusal(code="LIMIT_EXCEEDED", sqlstate="54000", message=message)
+    return CallRefusal(code="LIMIT_EXCEEDED", sqlstate="54000", message=message)
 
 
 def _without_secrets(pair: pb.KeyValue, secrets: Sequence[str]) -> pb.KeyValue:

@@ -11,18 +11,17 @@ import structlog
 
 from gateway.errors import BackendUnavailable, SluiceError
 from gateway.session import barriers
-from gateway.session.audit_records import Outcome
-from gateway.session.connect import faults
-from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
+from gateway.session.connect import spark_errors
+from gateway.session.connect.asking import has_ended
+from gateway.session.connect.errors import Redaction, error_id, redact_error
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.states import has_ended
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.limits import SessionLimits
-from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.states import Event
+from gateway.wire import connect_calls
+from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
@@ -30,7 +29,7 @@ _PAUSES_S = (0.01, 0.05, 0.2, 0.5)
 """Seconds between the attempts to stop an operation in Spark; the last one again and again."""
 
 
-class Lose(Protocol):
+class Abort(Protocol):
     async def __call__(
         self, session: ConnectSession, reason: str, *, release: bool = True, ending: Exception | None = None
     ) -> None:
@@ -38,21 +37,15 @@ class Lose(Protocol):
 
 
 class Endings:
-    """Ends operations. `lose` closes a session whose state in Spark is no longer known."""
+    """Ends operations. `abort` closes a session whose state in Spark is no longer known."""
 
     def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        recorder: Recorder,
-        limits: SessionLimits,
-        lose: Lose,
-        secrets: Sequence[str],
+        self, dependencies: Dependencies, backend: PlanBackend, *, abort: Abort, secrets: Sequence[str]
     ) -> None:
-        self.lose = lose
+        self.abort = abort
         self._backend = backend
-        self._recorder = recorder
-        self._limits = limits
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._secrets = secrets
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -61,7 +54,7 @@ class Endings:
     async def conclude(
         self,
         operation: ConnectOperation,
-        outcome: Outcome,
+        event: Event,
         error: SluiceError | None = None,
         *,
         reason: str = "",
@@ -71,17 +64,18 @@ class Endings:
 
         `known`: whether Spark has said how it ended; by default, when it finished.
         """
-        if operation.ended.is_set():
+        if operation.life.ended:
             return
+        operation.life.on(event)
         operation.ended.set()
         operation.resolved.set()
         operation.end_farewell()
-        operation.outcome, operation.error = outcome, error
+        operation.error = error
         session = operation.session
         if session.pending is operation:
             session.pending = None
-        finished = outcome == "finished"
-        stopped = outcome != "not_forwarded" and not (finished if known is None else known)
+        finished = event is Event.FINISH
+        stopped = event is not Event.DROP and not (finished if known is None else known)
         certain = barriers.settle(
             session,
             operation.cleared,
@@ -91,55 +85,59 @@ class Endings:
             statement_id=operation.statement_id,
         )
         operation.hold.end(self._limits.unsettled_s if stopped else 0)
-        await self.surely(self._recorder.completed(operation, outcome, reason))
+        await self.surely(self._recorder.completed(operation, operation.life.outcome, reason))
         if not certain:
-            await self.lose(session, "a statement that changes names was stopped half-way")
+            await self.abort(session, "a statement that changes names was stopped half-way")
 
     async def failed(self, operation: ConnectOperation, fault: RpcError) -> RpcError | StatementFailed:
         """Note what an error of Spark means for an operation; return what the client may read of it."""
         session = operation.session
-        if operation.overtaken and not faults.ends_stream_only(fault) and not faults.ends_session(fault):
+        if (
+            operation.overtaken
+            and not spark_errors.ends_stream_only(fault)
+            and not spark_errors.ends_session(fault)
+        ):
             changed = barriers.overtaken(operation.statement_id)
-            await self.conclude(operation, "failed", changed, known=True)
+            await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
-        scrubbed = self.scrubbed(session, fault, self.scrubbing(operation))
-        if faults.ends_stream_only(fault):
-            return scrubbed
-        canceled = operation.interrupted or faults.is_canceled(fault)
+        redacted = self.redacted(session, fault, self.redaction(operation))
+        if spark_errors.ends_stream_only(fault):
+            return redacted
+        canceled = operation.interrupted or spark_errors.is_canceled(fault)
         # Without an error class or details it is not Spark's word on the statement but the connection's.
-        told = bool(faults.class_of(fault) or error_id(fault))
-        known = told and not canceled and not faults.ends_operation(fault)
+        told = bool(spark_errors.class_of(fault) or error_id(fault))
+        known = told and not canceled and not spark_errors.ends_operation(fault)
         if not (known or canceled):
             self.give_up(operation)
-        error = StatementFailed(scrubbed.message, "HY000", scrubbed.code, operation.statement_id)
-        await self.conclude(operation, "canceled" if canceled else "failed", error, known=known)
-        if faults.ends_operation(fault):
-            self.forget(operation)
-        return await self.lost_with(session, fault, scrubbed)
+        error = StatementFailed(redacted.message, "HY000", redacted.code, operation.statement_id)
+        await self.conclude(operation, Event.CANCEL if canceled else Event.FAIL, error, known=known)
+        if spark_errors.ends_operation(fault):
+            self.deregister(operation)
+        return await self.aborted_with(session, fault, redacted)
 
-    async def lost_with(
-        self, session: ConnectSession | None, fault: RpcError, scrubbed: RpcError
+    async def aborted_with(
+        self, session: ConnectSession | None, fault: RpcError, redacted: RpcError
     ) -> RpcError:
         """End the session when that is what an error of Spark says; return what the client is told."""
-        if session is not None and faults.ends_session(fault):
-            await self.lose(session, "Spark ended the session", release=False, ending=scrubbed)
-        return scrubbed
+        if session is not None and spark_errors.ends_session(fault):
+            await self.abort(session, "Spark ended the session", release=False, ending=redacted)
+        return redacted
 
     @property
-    def plain(self) -> Scrubbing:
+    def plain(self) -> Redaction:
         """For calls that carry no plan: their errors show nothing of one."""
-        return Scrubbing(obliged=False, plain=True, secrets=self._secrets)
+        return Redaction(has_obligations=False, plain=True, secrets=self._secrets)
 
     @property
-    def strictest(self) -> Scrubbing:
+    def strictest(self) -> Redaction:
         """For what is of unknown origin: nothing of Spark's text that could be a value is shown."""
-        return Scrubbing(obliged=True, secrets=self._secrets)
+        return Redaction(has_obligations=True, secrets=self._secrets)
 
-    def scrubbing(self, operation: ConnectOperation) -> Scrubbing:
+    def redaction(self, operation: ConnectOperation) -> Redaction:
         """Return what is known of an operation, to tell its errors in the user's words."""
         cleared = operation.cleared
-        return Scrubbing(
-            obliged=operation.obliged,
+        return Redaction(
+            has_obligations=operation.has_obligations,
             plain=operation.plain,
             hides_columns=cleared.hides_columns,
             hides_target=cleared.hides_target,
@@ -150,20 +148,20 @@ class Endings:
             secrets=self._secrets,
         )
 
-    def scrubbed(self, session: ConnectSession | None, fault: RpcError, scrubbing: Scrubbing) -> RpcError:
+    def redacted(self, session: ConnectSession | None, fault: RpcError, redaction: Redaction) -> RpcError:
         """Return what the client may read of an error, and remember that it may ask for its details."""
         if session is not None:
-            session.remember_error(error_id(fault), scrubbing, self._limits.error_ids)
-        return scrub_error(fault, scrubbing)
+            session.remember_error(error_id(fault), redaction, self._limits.error_ids)
+        return redact_error(fault, redaction)
 
     async def stop(self, operation: ConnectOperation, reason: str) -> None:
         """End an operation that nobody waits for any more, here and in Spark."""
         if operation.ended.is_set():
             return
         self.begin_stopping(operation)
-        await self.conclude(operation, "canceled", reason=reason)
-        if operation.kept is not None:
-            operation.kept.finish(faults.spark_error("OPERATION_CANCELED"))
+        await self.conclude(operation, Event.CANCEL, reason=reason)
+        if operation.buffer is not None:
+            operation.buffer.finish(spark_errors.spark_error("OPERATION_CANCELED"))
 
     async def end_with_session(
         self, operation: ConnectOperation, reason: str, ending: Exception | None
@@ -173,9 +171,9 @@ class Endings:
             # Whoever works it off says how it ended.
             return
         self._cancel_task(operation)
-        await self.conclude(operation, "canceled", reason=reason)
-        if operation.kept is not None:
-            operation.kept.finish(ending)
+        await self.conclude(operation, Event.CANCEL, reason=reason)
+        if operation.buffer is not None:
+            operation.buffer.finish(ending)
 
     def _cancel_task(self, operation: ConnectOperation) -> None:
         if operation.task is not None and operation.task is not asyncio.current_task():
@@ -205,17 +203,7 @@ class Endings:
         """
         session = operation.session
         let_go = False
-        interrupt = pb.InterruptRequest(
-            session_id=session.session_id,
-            interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
-            operation_id=operation.operation_id,
-            client_observed_server_side_session_id=session.server_session,
-        )
-        release = pb.ReleaseExecuteRequest(session_id=session.session_id, operation_id=operation.operation_id)
-        release.release_all.SetInParent()
-        for request in (interrupt, release):
-            own(request, session.principal.user)
-        asked = serialize(interrupt)
+        asked = connect_calls.interrupt(session.key, operation.operation_id, session.server_session)
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
@@ -224,8 +212,8 @@ class Endings:
                         break
                     # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
-                if operation.kept is None and operation.reattachable:
-                    await self._release(serialize(release))
+                if operation.buffer is None and operation.reattachable:
+                    await self._release(connect_calls.release_execute(session.key, operation.operation_id))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
@@ -237,15 +225,14 @@ class Endings:
 
     async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        answer = parse(pb.InterruptResponse, await self._backend.call("Interrupt", interrupt))
+        told = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
-        user, session_id = operation.session.key
         try:
-            return await has_ended(self._backend, user, session_id, operation.operation_id)
+            return await has_ended(self._backend, operation.session.key, operation.operation_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in answer.interrupted_ids
+            return operation.operation_id in told
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""
@@ -253,14 +240,14 @@ class Endings:
             try:
                 await self._backend.call("ReleaseExecute", release)
             except RpcError as fault:
-                _log.debug("operation_not_released_upstream", reason=faults.class_of(fault))
+                _log.debug("operation_not_released_upstream", reason=spark_errors.class_of(fault))
                 await asyncio.sleep(pause)
             else:
                 return
 
-    def forget(self, operation: ConnectOperation) -> None:
+    def deregister(self, operation: ConnectOperation) -> None:
         """Take it out of the session; what it has left to do it does unnamed."""
-        operation.session.forget(operation, self._limits.handles)
+        operation.session.deregister(operation, self._limits.handles)
 
     # -- tasks -------------------------------------------------------------------------------------------
 

@@ -22,9 +22,9 @@ from gateway.model.statement import RewrittenText
 from gateway.session.connect.config import REDACTED
 from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.ports import RpcError
-from gateway.session.scrub import UNKNOWN, WITHHELD, ErrorKind, in_users_words, scrub, without_paths
+from gateway.session.redact import UNKNOWN, WITHHELD, ErrorKind, in_users_words, redact, without_paths
 from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
-from gateway.wire.connect import descriptor_of, pb, serialize
+from gateway.wire.connect import descriptor_of, parse, pb, serialize
 
 MAX_MESSAGE_CHARS = 2048
 """Spark cuts the message of a status here too: gRPC takes 8 KB for a status and everything beside it."""
@@ -60,12 +60,12 @@ _FALLBACK_CLASS = "java.lang.Exception"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scrubbing:
+class Redaction:
     """What is known of the execution that failed."""
 
-    obliged: bool
+    has_obligations: bool
     """Whether it reads guarded relations: row filters, masks, columns that the principal may not see, or
-    temporary views made of such. What is not known counts as obliged."""
+    temporary views made of such. What is not known counts as having some."""
     plain: bool = False
     """Whether nothing of it is guarded: then all is told."""
     missing: Missing = ()
@@ -108,7 +108,7 @@ def _tells_names(kind: ErrorKind) -> bool:
     return kind.error_class == NOT_FOUND and kind.exception in _UNRESOLVED
 
 
-def scrub_error(error: RpcError, scrubbing: Scrubbing) -> RpcError:
+def redact_error(error: RpcError, redaction: Redaction) -> RpcError:
     """Return a failed call's status as the client may see it."""
     status = _status(error)
     info = next((info for detail in status.details if (info := _error_info(detail)) is not None), None)
@@ -117,15 +117,15 @@ def scrub_error(error: RpcError, scrubbing: Scrubbing) -> RpcError:
     kind = _kind(told.get("errorClass", ""), classes, info is not None)
     sqlstate = _matching(_SQLSTATE, told.get("sqlState", ""))
     # Without details it is gRPC's own, or one whose kind cannot be known.
-    told_by_spark = info is not None or not scrubbing.obliged
-    message = _message(error.message if told_by_spark else "", sqlstate, kind, scrubbing)[:MAX_MESSAGE_CHARS]
+    told_by_spark = info is not None or not redaction.has_obligations
+    message = _message(error.message if told_by_spark else "", sqlstate, kind, redaction)[:MAX_MESSAGE_CHARS]
     # A client takes the details only when code and message are the status's own.
     shown = Status(code=error.code, message=message)
     for detail in status.details:
         if detail.Is(descriptor_of(RetryInfo)):
             shown.details.append(detail)
     if info is not None:
-        shown.details.add().Pack(_scrubbed_info(info, classes, kind, sqlstate, scrubbing))
+        shown.details.add().Pack(_redacted_info(info, classes, kind, sqlstate, redaction))
     return RpcError(error.code, message, serialize(shown) if shown.details else b"")
 
 
@@ -137,44 +137,43 @@ def error_id(error: RpcError) -> str:
     return ""
 
 
-def scrub_details(response: pb.FetchErrorDetailsResponse, scrubbing: Scrubbing) -> bytes:
+def redact_details(response: pb.FetchErrorDetailsResponse, redaction: Redaction) -> bytes:
     """Return a `FetchErrorDetailsResponse` as the client may see it, serialized."""
     shown = pb.FetchErrorDetailsResponse(
         session_id=response.session_id, server_side_session_id=response.server_side_session_id
     )
-    shown.errors.extend(_scrubbed_errors(response.errors, scrubbing))
+    shown.errors.extend(_redacted_errors(response.errors, redaction))
     if response.HasField("root_error_idx") and 0 <= response.root_error_idx < len(shown.errors):
         shown.root_error_idx = response.root_error_idx
     return serialize(shown)
 
 
-def scrub_response(response: pb.ExecutePlanResponse, scrubbing: Scrubbing) -> bytes:
-    """Return an `ExecutePlanResponse` other than rows as the client may see it, serialized.
+def redact_response(response: bytes, redaction: Redaction) -> bytes:
+    """Return an `ExecutePlanResponse` other than rows as the client may see it. Raises ProtobufError.
 
-    Errors of observations and of streaming queries are scrubbed like all others. With obligations the
+    Errors of observations and of streaming queries are redacted like all others. With obligations the
     counts go that Spark makes per node of the plan: they tell how many rows there were before the filter.
     """
-    shown = type(response)()
-    shown.CopyFrom(response)
+    shown = parse(pb.ExecutePlanResponse, response)
     for observed in shown.observed_metrics:
-        errors = _scrubbed_errors(observed.errors, scrubbing)
+        errors = _redacted_errors(observed.errors, redaction)
         observed.ClearField("errors")
         observed.errors.extend(errors)
-    if scrubbing.shows_guards:
+    if redaction.shows_guards:
         shown.ClearField("metrics")
         if shown.HasField("execution_progress"):
             for stage in shown.execution_progress.stages:
                 stage.ClearField("input_bytes_read")
     match shown.WhichOneof("response_type"):
         case "streaming_query_command_result":
-            _scrub_streaming(shown.streaming_query_command_result, scrubbing)
+            _redact_streaming(shown.streaming_query_command_result, redaction)
         case "write_stream_operation_start_result":
             started = shown.write_stream_operation_start_result
             if started.HasField("query_started_event_json"):
-                started.query_started_event_json = scrubbing.text(started.query_started_event_json)
+                started.query_started_event_json = redaction.text(started.query_started_event_json)
         case "streaming_query_listener_events_result":
             for event in shown.streaming_query_listener_events_result.events:
-                event.event_json = _event(event.event_json, scrubbing)
+                event.event_json = _event(event.event_json, redaction)
         case _:
             pass
     return serialize(shown)
@@ -231,24 +230,24 @@ def _json(text: str) -> object:
         return None
 
 
-def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing) -> str:
+def _message(message: str, sqlstate: str, kind: ErrorKind, redaction: Redaction) -> str:
     if not message.strip():
         return UNKNOWN
-    if not scrubbing.tells_all(kind):
-        message = scrub(
+    if not redaction.tells_all(kind):
+        message = redact(
             message,
             sqlstate,
-            written_by_us=scrubbing.words,
-            obliged=scrubbing.obliged,
-            hides_columns=scrubbing.hides_columns,
-            hides_target=scrubbing.hides_target,
+            written_by_us=redaction.words,
+            has_obligations=redaction.has_obligations,
+            hides_columns=redaction.hides_columns,
+            hides_target=redaction.hides_target,
             kind=kind,
         )
-    return scrubbing.text(message, kind)
+    return redaction.text(message, kind)
 
 
-def _scrubbed_info(
-    info: ErrorInfo, classes: Sequence[str], kind: ErrorKind, sqlstate: str, scrubbing: Scrubbing
+def _redacted_info(
+    info: ErrorInfo, classes: Sequence[str], kind: ErrorKind, sqlstate: str, redaction: Redaction
 ) -> ErrorInfo:
     """Return the `ErrorInfo` with what pyspark raises its exception from."""
     shown = ErrorInfo(reason=next(iter(_java_names([info.reason])), ""), domain="org.apache.spark")
@@ -261,28 +260,28 @@ def _scrubbed_info(
     parameters = _json(info.metadata.get("messageParameters", ""))
     if isinstance(parameters, dict):
         named = {str(key): str(value) for key, value in parameters.items()}
-        kept["messageParameters"] = json.dumps(_parameters(named, kind, scrubbing))
-    if "stackTrace" in info.metadata and scrubbing.tells_all(kind):
-        kept["stackTrace"] = scrubbing.text(info.metadata["stackTrace"])
+        kept["messageParameters"] = json.dumps(_parameters(named, kind, redaction))
+    if "stackTrace" in info.metadata and redaction.tells_all(kind):
+        kept["stackTrace"] = redaction.text(info.metadata["stackTrace"])
     for key, value in kept.items():
         if value and (key in _NEEDED or shown.ByteSize() + len(value) < MAX_DETAILS_BYTES):
             shown.metadata[key] = value
     return shown
 
 
-def _parameters(parameters: Mapping[str, str], kind: ErrorKind, scrubbing: Scrubbing) -> dict[str, str]:
+def _parameters(parameters: Mapping[str, str], kind: ErrorKind, redaction: Redaction) -> dict[str, str]:
     """Return the parameters of a message: names of things, but values of rows and pieces of plans too."""
     shown: dict[str, str] = {}
     for key, value in parameters.items():
         if not _PARAMETER.fullmatch(key):
             continue
-        if scrubbing.hides_target:
+        if redaction.hides_target:
             shown[key] = WITHHELD_PARAMETER
-        elif not scrubbing.obliged:
-            withheld = not scrubbing.tells_all(kind) and _shows_plan(value)
-            shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value, kind)
+        elif not redaction.has_obligations:
+            withheld = not redaction.tells_all(kind) and _shows_plan(value)
+            shown[key] = WITHHELD_PARAMETER if withheld else redaction.text(value, kind)
         elif kind.analysis and not _shows_plan(value):
-            shown[key] = without_paths(scrubbing.text(value))
+            shown[key] = without_paths(redaction.text(value))
         elif key in ("sourceType", "targetType") and _TYPE.fullmatch(value):
             shown[key] = value
         else:
@@ -294,58 +293,58 @@ def _shows_plan(value: str) -> bool:
     return "\n" in value or _EXPRESSION_ID.search(value) is not None
 
 
-def _scrubbed_errors(
-    errors: Sequence[pb.FetchErrorDetailsResponse.Error], scrubbing: Scrubbing
+def _redacted_errors(
+    errors: Sequence[pb.FetchErrorDetailsResponse.Error], redaction: Redaction
 ) -> list[pb.FetchErrorDetailsResponse.Error]:
-    return [_scrubbed(error, index, len(errors), scrubbing) for index, error in enumerate(errors)]
+    return [_redacted(error, index, len(errors), redaction) for index, error in enumerate(errors)]
 
 
-def _scrubbed(
-    error: pb.FetchErrorDetailsResponse.Error, index: int, count: int, scrubbing: Scrubbing
+def _redacted(
+    error: pb.FetchErrorDetailsResponse.Error, index: int, count: int, redaction: Redaction
 ) -> pb.FetchErrorDetailsResponse.Error:
     throwable = error.spark_throwable
     classes = _java_names(error.error_type_hierarchy) or (_FALLBACK_CLASS,)
     kind = _kind(throwable.error_class, classes, spark=True)
     sqlstate = _matching(_SQLSTATE, throwable.sql_state)
     shown = pb.FetchErrorDetailsResponse.Error(
-        error_type_hierarchy=classes, message=_message(error.message, sqlstate, kind, scrubbing)
+        error_type_hierarchy=classes, message=_message(error.message, sqlstate, kind, redaction)
     )
-    if scrubbing.tells_all(kind):
+    if redaction.tells_all(kind):
         shown.stack_trace.extend(error.stack_trace)
     if error.HasField("cause_idx") and index < error.cause_idx < count:
         # Causes follow one another; clients follow them without looking where they have been.
         shown.cause_idx = error.cause_idx
     if error.HasField("spark_throwable"):
-        _scrub_throwable(throwable, shown.spark_throwable, kind, scrubbing)
+        _redact_throwable(throwable, shown.spark_throwable, kind, redaction)
         if sqlstate:
             shown.spark_throwable.sql_state = sqlstate
     return shown
 
 
-def _scrub_throwable(
+def _redact_throwable(
     throwable: pb.FetchErrorDetailsResponse.SparkThrowable,
     shown: pb.FetchErrorDetailsResponse.SparkThrowable,
     kind: ErrorKind,
-    scrubbing: Scrubbing,
+    redaction: Redaction,
 ) -> None:
     shown.SetInParent()
     if kind.error_class:
         shown.error_class = kind.error_class
-    for key, value in _parameters(dict(throwable.message_parameters), kind, scrubbing).items():
+    for key, value in _parameters(dict(throwable.message_parameters), kind, redaction).items():
         shown.message_parameters[key] = value
-    contexts = (_context(context, kind, scrubbing) for context in throwable.query_contexts)
+    contexts = (_context(context, kind, redaction) for context in throwable.query_contexts)
     shown.query_contexts.extend(context for context in contexts if context is not None)
     if throwable.HasField("breaking_change_info"):
         # Spark's own advice on what another version did, the same words for everybody.
         info = shown.breaking_change_info
         info.CopyFrom(throwable.breaking_change_info)
-        messages = [scrubbing.text(message) for message in info.migration_message]
+        messages = [redaction.text(message) for message in info.migration_message]
         info.ClearField("migration_message")
         info.migration_message.extend(messages)
 
 
 def _context(
-    context: pb.FetchErrorDetailsResponse.QueryContext, kind: ErrorKind, scrubbing: Scrubbing
+    context: pb.FetchErrorDetailsResponse.QueryContext, kind: ErrorKind, redaction: Redaction
 ) -> pb.FetchErrorDetailsResponse.QueryContext | None:
     """Return the place of an error in the user's text; None when it is a place in ours.
 
@@ -353,8 +352,8 @@ def _context(
     of the text that Spark was sent.
     """
     kinds = pb.FetchErrorDetailsResponse.QueryContext
-    if scrubbing.tells_all(kind):
-        return _in_users_text(context, scrubbing)
+    if redaction.tells_all(kind):
+        return _in_users_text(context, redaction)
     if context.context_type == kinds.DATAFRAME:
         # Where the client's program called a function, by its own account.
         return kinds(
@@ -365,8 +364,8 @@ def _context(
         )
     if context.context_type != kinds.SQL:
         return None
-    fragment = in_users_words(context.fragment, scrubbing.words)
-    text = next((text for text in scrubbing.texts if fragment and fragment in text), None)
+    fragment = in_users_words(context.fragment, redaction.words)
+    text = next((text for text in redaction.texts if fragment and fragment in text), None)
     if text is None:
         return None
     start = text.index(fragment)
@@ -380,7 +379,7 @@ def _context(
 
 
 def _in_users_text(
-    context: pb.FetchErrorDetailsResponse.QueryContext, scrubbing: Scrubbing
+    context: pb.FetchErrorDetailsResponse.QueryContext, redaction: Redaction
 ) -> pb.FetchErrorDetailsResponse.QueryContext:
     """Return the place of an error in the text that the user wrote, as Spark would tell it."""
     shown = type(context)()
@@ -388,7 +387,7 @@ def _in_users_text(
     start, stop = context.start_index, context.stop_index
     if context.context_type != pb.FetchErrorDetailsResponse.QueryContext.SQL or context.object_name:
         return shown
-    for text in scrubbing.rewritten:
+    for text in redaction.rewritten:
         if fragment_of(text.forwarded, start, stop) == context.fragment:
             shown.start_index, shown.stop_index = original_range(text, start, stop)
             shown.fragment = fragment_of(text.original, shown.start_index, shown.stop_index)
@@ -397,45 +396,45 @@ def _in_users_text(
     return shown
 
 
-def _scrub_streaming(result: pb.StreamingQueryCommandResult, scrubbing: Scrubbing) -> None:
-    """Scrub what a streaming query tells of itself, in place."""
+def _redact_streaming(result: pb.StreamingQueryCommandResult, redaction: Redaction) -> None:
+    """Redact what a streaming query tells of itself, in place."""
     match result.WhichOneof("result_type"):
         case "exception":
             failure = result.exception
             if failure.HasField("exception_message"):
-                failure.exception_message = _streaming_message(failure, scrubbing)
-            if scrubbing.shows_guards:
+                failure.exception_message = _streaming_message(failure, redaction)
+            if redaction.shows_guards:
                 failure.ClearField("stack_trace")
             elif failure.HasField("stack_trace"):
-                failure.stack_trace = scrubbing.text(failure.stack_trace)
+                failure.stack_trace = redaction.text(failure.stack_trace)
         case "explain":
-            if scrubbing.shows_guards:
+            if redaction.shows_guards:
                 result.explain.result = "the plan is not shown because row filters or masks apply"
             else:
-                result.explain.result = scrubbing.text(result.explain.result)
+                result.explain.result = redaction.text(result.explain.result)
         case "status":
-            if scrubbing.shows_guards:
+            if redaction.shows_guards:
                 # It goes on with what failed, or with the path of what is read.
                 known = _STREAM_STATUS.match(result.status.status_message)
                 result.status.status_message = known.group() if known is not None else WITHHELD
             else:
-                result.status.status_message = scrubbing.text(result.status.status_message)
+                result.status.status_message = redaction.text(result.status.status_message)
         case "recent_progress":
-            told = [_event(event, scrubbing) for event in result.recent_progress.recent_progress_json]
+            told = [_event(event, redaction) for event in result.recent_progress.recent_progress_json]
             result.recent_progress.ClearField("recent_progress_json")
             result.recent_progress.recent_progress_json.extend(told)
         case _:
             pass
 
 
-def _streaming_message(failure: pb.StreamingQueryCommandResult.ExceptionResult, scrubbing: Scrubbing) -> str:
+def _streaming_message(failure: pb.StreamingQueryCommandResult.ExceptionResult, redaction: Redaction) -> str:
     """Return `class: message`, which pyspark cuts at the colon."""
-    if not scrubbing.obliged:
-        return _message(failure.exception_message, "", _kind("", (), spark=False), scrubbing)
+    if not redaction.has_obligations:
+        return _message(failure.exception_message, "", _kind("", (), spark=False), redaction)
     kind = ErrorKind(error_class=_matching(_ERROR_CLASS, failure.error_class), analysis=False)
     name = failure.exception_message.partition(":")[0]
     name = next(iter(_java_names([name])), "org.apache.spark.sql.streaming.StreamingQueryException")
-    return f"{name}: {scrub('', '', obliged=True, kind=kind)}"
+    return f"{name}: {redact('', '', has_obligations=True, kind=kind)}"
 
 
 _TOLD_OF_STREAMS = frozenset(
@@ -449,13 +448,13 @@ _SILENT_PROGRESS: Mapping[str, object] = {
 """What clients expect of the progress of a stream, with nothing in it."""
 
 
-def _event(event: str, scrubbing: Scrubbing) -> str:
+def _event(event: str, redaction: Redaction) -> str:
     """Return what a streaming query says of its start, progress or end, a JSON object.
 
     With obligations what it read, how many rows of it, and why it failed go.
     """
-    if not scrubbing.shows_guards:
-        return scrubbing.text(event)
+    if not redaction.shows_guards:
+        return redaction.text(event)
     told = _json(event)
     if not isinstance(told, dict):
         return "{}"

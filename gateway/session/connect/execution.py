@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -26,22 +25,20 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session import barriers
-from gateway.session.connect import checkpoints, faults
-from gateway.session.connect.config import settings_changed
+from gateway.session.connect import checkpoints, spark_errors
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import ConnectOperation, KeptAnswer
-from gateway.session.connect.requests import ExecuteRequest
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
+from gateway.session.connect.requests import Wanted
 from gateway.session.connect.session import ConnectSession, Preparing
+from gateway.session.connect.streams import Streams
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.identifiers import new_event_id, new_uuid
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
+from gateway.session.identifiers import new_event_id
 from gateway.session.operation import changes_names
-from gateway.session.ports import ConnectBackend, Envelope, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
-from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
-from gateway.wire.connect import pb, serialize
+from gateway.session.ports import Envelope, PlanBackend, RpcError
+from gateway.session.states import Event, State
+from gateway.session.view_rules import quoted, refused
+from gateway.wire import connect_calls
 
 _log = structlog.get_logger(__name__)
 
@@ -49,85 +46,48 @@ ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """How an operation's responses are wanted, and by whom it is known."""
-
-    operation_id: str
-    client_type: str = ""
-    digest: bytes = b""
-    tags: tuple[str, ...] = ()
-    reattachable: bool = False
-    chunked: bool = False
-    chunk_bytes: int | None = None
-    internal: bool = False
-    """Whether the gateway reads the answer itself."""
-
-
 class ConnectExecution:
-    """Judges plans and hands them over.
-
-    `drive` works off those whose answer the gateway holds, `watch` reads one that its client has left until
-    Spark has looked up its names.
-    """
+    """Judges plans and hands them over."""
 
     def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        endings: Endings,
-        locks: CatalogLocks,
-        limits: SessionLimits,
-        clock: Callable[[], float],
-        drive: Callable[[ConnectOperation, Envelope], Coroutine[object, object, None]],
-        watch: Callable[[ConnectOperation], Awaitable[None]],
+        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
     ) -> None:
         self._backend = backend
-        self._verdicts = verdicts
-        self._recorder = recorder
+        self._dependencies = dependencies
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
         self._endings = endings
-        self._locks = locks
-        self._limits = limits
-        self._clock = clock
-        self._drive = drive
-        self._watch = watch
+        self._limits = dependencies.limits
+        self._clock = dependencies.clock
+        self._streams = streams
 
     # -- executing ---------------------------------------------------------------------------------------
 
     async def start(
-        self, session: ConnectSession, request: ExecuteRequest, client: Client
+        self, session: ConnectSession, plan: PlanRequest, wanted: Wanted, client: Client
     ) -> tuple[ConnectOperation, Envelope | None]:
         """Judge, record and register an execution. Without an envelope it is one that was there before.
 
         Raises StatementRefused, LedgerUnavailable, LimitExceeded, RpcError.
         """
-        wanted = Wanted(
-            operation_id=request.operation_id or new_uuid(),
-            client_type=request.client_type,
-            digest=request.digest,
-            tags=request.tags,
-            reattachable=request.reattachable,
-            chunked=request.chunked,
-            chunk_bytes=request.chunk_bytes,
-        )
         preparing = Preparing(wanted.operation_id, wanted.tags)
         session.preparing.add(preparing)
         try:
-            async with session.turn:
+            async with session.lock:
                 session.require_open()
-                known = session.operations.get(request.operation_id)
+                known = session.operations.get(wanted.operation_id)
                 if known is not None:
                     # A client that was cut off before the first response asks again, as it would ask Spark.
-                    if known.reattachable and known.digest == request.digest and not known.released:
+                    if known.reattachable and known.digest == wanted.digest and not known.released:
                         return known, None
-                    raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
-                session.require_shown(request.operation_id)
-                return await self._prepared(session, request.plan, client, wanted)
+                    raise spark_errors.spark_error(
+                        "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", wanted.operation_id
+                    )
+                session.require_shown(wanted.operation_id)
+                return await self._prepared(session, plan, client, wanted)
         except asyncio.CancelledError:
             if preparing.was_interrupted():
-                raise faults.spark_error("OPERATION_CANCELED") from None
+                raise spark_errors.spark_error("OPERATION_CANCELED") from None
             raise
         finally:
             session.preparing.discard(preparing)
@@ -135,10 +95,10 @@ class ConnectExecution:
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
     ) -> bytes:
-        """Judge, record and make an analysis. Raises as `start` does, and scrubbed RpcErrors of Spark."""
-        async with session.turn:
+        """Judge, record and make an analysis. Raises as `start` does, and redacted RpcErrors of Spark."""
+        async with session.lock:
             session.require_open()
-            wanted = Wanted(operation_id=new_uuid(), client_type=client_type)
+            wanted = Wanted(client_type=client_type)
             operation, envelope = await self._prepared(session, plan, client, wanted)
         return await self._analysis(operation, envelope)
 
@@ -147,23 +107,25 @@ class ConnectExecution:
             answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
             operation.looked_up()
             operation.relayed_bytes = len(answer)
-            await self._endings.conclude(operation, "finished")
+            await self._endings.conclude(operation, Event.FINISH)
             return answer
         except RpcError as fault:
             raise await self._endings.failed(operation, fault) from None
         except (BackendUnavailable, StatementFailed) as fault:
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
-            self._endings.forget(operation)
-            await self._endings.conclude(operation, "canceled", reason="the client went away")
+            self._endings.deregister(operation)
+            await self._endings.conclude(operation, Event.CANCEL, reason="the client went away")
 
-    async def run_inside(self, session: ConnectSession, statement: Statement, client: Client) -> KeptAnswer:
-        """Run a statement of the gateway's own within the session's turn: judged and recorded like any.
+    async def run_inside(
+        self, session: ConnectSession, statement: Statement, client: Client
+    ) -> BufferedAnswer:
+        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
 
         Raises StatementRefused and StatementFailed.
         """
-        wanted = Wanted(operation_id=new_uuid(), internal=True)
+        wanted = Wanted(internal=True)
         try:
             operation, _ = await self._begin(session, statement, client, wanted)
         except barriers.ViewsMoved:
@@ -173,17 +135,17 @@ class ConnectExecution:
         finally:
             operation.released = True
             if operation.ended.is_set():
-                self._endings.forget(operation)
-        if operation.outcome != "finished" or operation.kept is None:
+                self._endings.deregister(operation)
+        if operation.life.state is not State.FINISHED or operation.buffer is None:
             text = operation.error.text if operation.error is not None else "the statement did not finish"
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
-        return operation.kept
+        return operation.buffer
 
     async def _refresh(self, session: ConnectSession, statement: Statement, client: Client) -> None:
         await self.run_inside(session, statement, client)
 
     async def prepare(self, session: ConnectSession, client: Client) -> None:
-        """Bring the session to where the next plan can be judged. The turn is held."""
+        """Bring the session to where the next plan can be judged. The session is locked."""
         await self._settle_pending(session)
         version = self._verdicts.policies_version
 
@@ -211,25 +173,17 @@ class ConnectExecution:
 
     def sql(self, session: ConnectSession, text: str) -> Statement:
         """Write a statement of the gateway's own as the plan that a client would send for it."""
-        plan = pb.Plan()
-        plan.command.sql_command.input.sql.query = text
-        return self.statement(session, PlanRequest(kind="execute", message=serialize(plan)))
-
-    def _until(self) -> float:
-        return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
+        return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
     async def _prepared(
         self, session: ConnectSession, plan: PlanRequest, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
-        """Begin a client's plan in a session that is ready for it. The turn is held."""
-        moved_until: float | None = None
-        while True:
-            await self.prepare(session, client)
-            with suppress(barriers.ViewsMoved):
-                statement = self.statement(session, plan)
-                return await self._begin(session, statement, client, wanted)
-            moved_until = moved_until or self._until()
-            barriers.require_time(moved_until)
+        """Begin a client's plan in a session that is ready for it. The session is locked."""
+        return await barriers.while_views_stay(
+            lambda: self.prepare(session, client),
+            lambda: self._begin(session, self.statement(session, plan), client, wanted),
+            wait_s=self._limits.catalog_wait_s,
+        )
 
     async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
         verdict = await barriers.look_again(
@@ -238,42 +192,45 @@ class ConnectExecution:
             judge=lambda one: self._verdicts.judge(one, client),
             run=lambda one: self._refresh(session, one, client),
         )
-        verdict = without_dangling_views(session, without_ended_views(session, verdict))
         verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
         return await self._without_changed_checkpoint(session, verdict, client)
 
     async def _begin(
-        self,
-        session: ConnectSession,
-        statement: Statement,
-        client: Client,
-        wanted: Wanted,
+        self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
-        """Judge, record, register; of what the gateway works off itself, begin it. The turn is held.
+        """Decide, register and hand over; of what the gateway works off itself, begin it.
 
-        Raises ViewsMoved too.
+        The session is locked. Raises ViewsMoved too.
         """
         if len(session.operations) >= self._limits.operations_per_session:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; let some of them end first"
             )
+        # INVARIANT (audit first): only what was decided may reach Spark.
+        operation = await self._decided(session, statement, client, wanted)
+        session.operations[operation.operation_id] = operation
+        if session.closed:
+            self._endings.deregister(operation)
+            await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
+            session.require_open()
+        await self._tend(operation)
+        session.require_open()
+        return operation, self._forwarding(operation, wanted)
+
+    async def _decided(
+        self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
+    ) -> ConnectOperation:
+        """Judge and record; return what has begun with it. Raises StatementRefused, and ViewsMoved too."""
         statement_id = new_event_id()
         begun = time.perf_counter()
         version = self._verdicts.policies_version
-        verdict = await self._judge(session, statement, client)
-        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
-            await self._let_others_end(session)
-            # It may have waited for long: what policies say counts now.
-            verdict = await self._judge(session, statement, client)
-        verdict, hold = await barriers.bind(
+        verdict, hold = await barriers.judge_and_bind(
             session,
-            verdict,
-            self._locks,
+            self._dependencies,
             judge=lambda: self._judge(session, statement, client),
-            version=lambda: self._verdicts.catalog_version,
-            wait_s=self._limits.catalog_wait_s,
+            let_others_end=lambda: self._let_others_end(session),
         )
-        decided = False
+        operation: ConnectOperation | None = None
         try:
             await barriers.record_definer(statement, verdict, lambda one: self._refresh(session, one, client))
             await barriers.reset_settings(
@@ -291,33 +248,36 @@ class ConnectExecution:
             )
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
-            decided = True
+            operation = ConnectOperation(
+                session,
+                wanted,
+                statement_id,
+                verdict,
+                hold,
+                started=time.monotonic(),
+                policies_version=version,
+                buffer=BufferedAnswer() if _executes(statement) and _is_buffered(verdict, wanted) else None,
+            )
         finally:
-            if not decided:
+            if operation is None:
                 hold.end()
-        # INVARIANT (audit first): only below this line may the plan reach Spark.
-        # What has no plan of a client's is a statement of the gateway's own.
-        executes = statement.checkpoint is None and (
-            statement.plan is None or statement.plan.kind == "execute"
-        )
-        kept = KeptAnswer() if executes and (wanted.internal or _is_held(verdict)) else None
-        operation = ConnectOperation(
-            session,
-            wanted.operation_id,
-            statement_id,
-            verdict,
-            started=time.monotonic(),
-            policies_version=version,
-            digest=wanted.digest,
-            tags=wanted.tags,
-            reattachable=wanted.reattachable,
-            kept=kept,
-            hold=hold,
-        )
         operation.used_at = self._clock()
         if self._limits.end_results_on_policy_change:
             operation.basis = session.basis_of(verdict)
-        session.operations[operation.operation_id] = operation
+        return operation
+
+    def _forwarding(self, operation: ConnectOperation, wanted: Wanted) -> Envelope:
+        """Note what may change as soon as Spark has an operation, and return what to send it in."""
+        session, cleared, hold = operation.session, operation.cleared, operation.hold
+        operation.life.on(Event.FORWARD)
+        session.forwarding(cleared)
+        hold.forwarding()
+        if hold.request.read_only:
+            hold.follow(lambda: self._see_looked_up(operation))
+        if "RemoveCachedRemoteRelation" in cleared.plan_class:
+            for handle in cleared.handles & session.relations.keys():
+                session.drop_handle(handle)
+        relayed = operation.buffer is None
         envelope = Envelope(
             session_id=session.session_id,
             user=session.principal.user,
@@ -326,29 +286,16 @@ class ConnectExecution:
             tags=wanted.tags,
             # INVARIANT (no unchanged answer): what the gateway must change cannot be fetched from Spark by
             # anybody who comes later, not even through a gateway that was started anew.
-            reattachable=wanted.reattachable and kept is None,
-            chunked=wanted.chunked and kept is None,
-            chunk_bytes=wanted.chunk_bytes if kept is None else None,
+            reattachable=wanted.reattachable and relayed,
+            chunked=wanted.chunked and relayed,
+            chunk_bytes=wanted.chunk_bytes if relayed else None,
             server_session=session.server_session,
         )
-        if session.closed:
-            self._endings.forget(operation)
-            await self._endings.conclude(operation, "not_forwarded", reason="the session was closed")
-            session.require_open()
-        await self._tend(operation)
-        session.forwarding(verdict)
-        hold.forwarding()
-        if hold.request.read_only:
-            hold.follow(lambda: self._see_looked_up(operation))
-        if "RemoveCachedRemoteRelation" in verdict.plan_class:
-            for handle in list(session.relations):
-                if handle.partition(":")[2].encode() in verdict.forwarded_plan:
-                    session.drop_handle(handle)
-        if kept is not None:
+        if not relayed:
             if operation.changes_names:
                 session.pending = operation
-            operation.task = self._endings.spawn(self._drive(operation, envelope))
-        return operation, envelope
+            operation.task = self._endings.spawn(self._streams.drive(operation, envelope))
+        return envelope
 
     async def _tend(self, operation: ConnectOperation) -> None:
         """Do what the statement wants of datasets; it ends here when that cannot be done."""
@@ -356,18 +303,18 @@ class ConnectExecution:
             await self._verdicts.tend(operation.cleared)
         except BaseException as fault:
             told = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
-            self._endings.forget(operation)
-            await self._endings.conclude(operation, "failed", told, known=True)
+            self._endings.deregister(operation)
+            await self._endings.conclude(operation, Event.FAIL, told, known=True)
             raise
 
     @contextlib.asynccontextmanager
-    async def configuring(self, session: ConnectSession, request: pb.ConfigRequest) -> AsyncIterator[None]:
-        """Surround a `Config` call: while settings change that expressions depend on, nothing of the session
-        is judged, or still analysed in Spark."""
-        if not any(may_change_meaning(key) for key in settings_changed(request.operation, {})):
+    async def configuring(self, session: ConnectSession, keys: Iterable[str]) -> AsyncIterator[None]:
+        """Surround a `Config` call that changes these settings: while some change that expressions depend on,
+        nothing of the session is judged, or still analysed in Spark."""
+        if not any(may_change_meaning(key) for key in keys):
             yield
             return
-        async with session.turn:
+        async with session.lock:
             session.require_open()
             await self._settle_pending(session)
             await self._let_others_end(session)
@@ -379,7 +326,7 @@ class ConnectExecution:
         others = itertools.chain(running, stopping)
         await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
         if session.unstopped:
-            await self._endings.lose(session, "Spark did not say that a statement was stopped")
+            await self._endings.abort(session, "Spark did not say that a statement was stopped")
         session.require_open()
 
     def _see_looked_up(self, operation: ConnectOperation) -> None:
@@ -388,7 +335,7 @@ class ConnectExecution:
 
     async def _resolved(self, operation: ConnectOperation) -> None:
         if not operation.resolved.is_set():
-            await self._watch(operation)
+            await self._streams.watch(operation)
         await operation.resolved.wait()
 
     def _within_bounds(self, session: ConnectSession, verdict: Verdict) -> Verdict:
@@ -404,7 +351,7 @@ class ConnectExecution:
             return verdict
         plan = verdict.statement.plan
         size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
-        if session.kept_bytes + size <= self._limits.kept_plan_bytes:
+        if session.cached_plan_bytes + size <= self._limits.kept_plan_bytes:
             return verdict
         return refused(
             verdict,
@@ -417,16 +364,15 @@ class ConnectExecution:
     async def _without_changed_checkpoint(
         self, session: ConnectSession, verdict: Verdict, client: Client
     ) -> Verdict:
-        """Refuse a stream whose location has a checkpoint that began with other things. The turn is held."""
+        """Refuse a stream whose location has a checkpoint that began with other things."""
         if isinstance(verdict, Refused) or verdict.checkpoint is None:
             return verdict
         question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
-        wanted = Wanted(operation_id=new_uuid())
-        operation, envelope = await self._begin(session, question, client, wanted)
+        operation, envelope = await self._begin(session, question, client, Wanted())
         try:
             known = checkpoints.listed_in(await self._analysis(operation, envelope))
         except RpcError as fault:
-            if faults.class_of(fault) != "PATH_NOT_FOUND":
+            if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
         return checkpoints.with_those(verdict, verdict.checkpoint, known)
@@ -438,16 +384,22 @@ class ConnectExecution:
         await barriers.settle_pending(
             _ended(pending),
             timeout_s=self._limits.settle_timeout_s,
-            lose=lambda reason: self._endings.lose(session, reason),
+            abort=lambda reason: self._endings.abort(session, reason),
         )
         session.require_open()
         session.pending = None
 
 
-def _is_held(cleared: Cleared) -> bool:
-    """Whether the gateway must see the whole answer: to change it, or to learn its end whatever happens."""
+def _executes(statement: Statement) -> bool:
+    """Whether Spark is to execute it. What has no plan of a client's is a statement of the gateway's own."""
+    return statement.checkpoint is None and (statement.plan is None or statement.plan.kind == "execute")
+
+
+def _is_buffered(cleared: Cleared, wanted: Wanted) -> bool:
+    """Whether the gateway must see the whole answer: to read or change it, or to learn its end whatever
+    happens."""
     filtered = cleared.answer.filter is not AnswerFilter.RELAY
-    return bool(cleared.echo) or filtered or changes_names(cleared.effects)
+    return wanted.internal or bool(cleared.echo) or filtered or changes_names(cleared.effects)
 
 
 async def _done(task: asyncio.Task[None]) -> None:
@@ -460,8 +412,7 @@ async def _ended(operation: ConnectOperation) -> None:
 
 def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdict:
     """Tell why a plan names a cached relation that is no more."""
-    plan = verdict.statement.plan
-    if isinstance(verdict, Cleared) or plan is None or session.ended_relation_in(plan.message) is None:
+    if isinstance(verdict, Cleared) or verdict.handles.isdisjoint(session.ended_relations):
         return verdict
     return replace(
         verdict,

@@ -10,13 +10,12 @@ import structlog
 from gateway.errors import SluiceError
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.requests import own
-from gateway.session.connect.responses import closing, look_at, names_are_known
 from gateway.session.connect.window import AHEAD_BYTES
-from gateway.session.limits import SessionLimits
-from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.dependencies import Dependencies
+from gateway.session.ports import PlanBackend, RpcError, closing
+from gateway.session.states import Event
+from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
-from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_peek import ResponsePeek
 
 _log = structlog.get_logger(__name__)
@@ -29,11 +28,11 @@ class Farewells:
     """Reads executions that nobody reads. Spark gives the stream to whoever asked for it last."""
 
     def __init__(
-        self, *, endings: Endings, backend: ConnectBackend, limits: SessionLimits, learn: Learn
+        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, *, learn: Learn
     ) -> None:
         self._endings = endings
         self._backend = backend
-        self._limits = limits
+        self._limits = dependencies.limits
         self._learn = learn
 
     async def watch(self, operation: ConnectOperation) -> None:
@@ -41,7 +40,7 @@ class Farewells:
 
         Spark keeps what is read here for the client, and gives the stream to the client when it comes back.
         """
-        if operation.kept is not None or operation.attached or not operation.reattachable:
+        if operation.buffer is not None or operation.attached or not operation.reattachable:
             return
         operation.end_farewell()
         await self._read_on(operation, to_names=True)
@@ -67,26 +66,24 @@ class Farewells:
     async def _read_on(self, operation: ConnectOperation, *, to_names: bool) -> bool:
         """Read an execution after the last response that was relayed; whether there may be more to read."""
         session = operation.session
-        request = pb.ReattachExecuteRequest(
-            session_id=session.session_id,
-            operation_id=operation.operation_id,
-            client_observed_server_side_session_id=session.server_session,
+        request = connect_calls.reattach(
+            session.key,
+            operation.operation_id,
+            operation.last_response_id,
+            observed=session.server_session,
         )
-        if operation.last_response_id:
-            request.last_response_id = operation.last_response_id
-        own(request, session.principal.user)
         # Within this Spark still has everything that a client who comes back may ask for.
         left = AHEAD_BYTES - operation.relayed_bytes
         try:
-            async with closing(self._backend.reattach(serialize(request))) as source:
+            async with closing(self._backend.reattach(request)) as source:
                 async for data in source:
-                    seen = look_at(data)
-                    known = names_are_known(seen)
+                    seen = connect_calls.look_at(data)
+                    known = seen.analysed
                     if known:
                         operation.looked_up()
                         self._learn(operation, seen, data)
                         if seen.case == peeked.RESULT_COMPLETE:
-                            await self._endings.conclude(operation, "finished")
+                            await self._endings.conclude(operation, Event.FINISH)
                     left -= len(data)
                     if (known and to_names) or operation.ended.is_set() or seen.rows or left < 0:
                         return False

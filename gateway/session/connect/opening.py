@@ -19,55 +19,55 @@ from gateway.model.meaning_settings import changed
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
+from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.faults import ends_session, spark_error
-from gateway.session.connect.operation import KeptAnswer
-from gateway.session.connect.requests import own
-from gateway.session.connect.session import ConnectSession, SessionKey
-from gateway.session.ports import ConnectBackend, RpcError
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.session.connect.operation import BufferedAnswer
+from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.spark_errors import spark_error
+from gateway.session.ports import PlanBackend, RpcError
+from gateway.wire import connect_calls
+from gateway.wire.protobuf import ProtobufError
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
 _ABANDON_S = 10.0
 """How long Spark is waited for when it is told to forget a session that never came to be."""
 
 
-async def adopt(
+async def attach(
     session: ConnectSession,
     observed: str,
     client: Client,
     *,
-    backend: ConnectBackend,
+    backend: PlanBackend,
     execution: ConnectExecution,
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
 ) -> None:
-    """Make a session ready for plans. The turn is held. Raises RpcError, BackendUnavailable, SluiceErrors.
+    """Make a session, which is locked, ready for plans. Raises RpcError, BackendUnavailable, SluiceErrors.
 
     `observed` is the server-side session that the client knows: Spark refuses when it is another one by now.
     `told_catalogs` are the catalogs that come and go, as Spark is told of them at this moment. What a first
     contact that fails has made in Spark, it takes away again.
     """
     try:
-        await _adopt(session, observed, client, backend, execution, told_catalogs)
+        await _attach(session, observed, client, backend, execution, told_catalogs)
     finally:
-        if not session.adopted and not observed:
+        if not session.attached and not observed:
             await _abandon(session, backend)
 
 
-async def _abandon(session: ConnectSession, backend: ConnectBackend) -> None:
+async def _abandon(session: ConnectSession, backend: PlanBackend) -> None:
     """Release a session in Spark; its client may come again with the same id."""
-    request = pb.ReleaseSessionRequest(session_id=session.session_id, allow_reconnect=True)
-    own(request, session.principal.user)
+    request = connect_calls.release_session(session.key, allow_reconnect=True)
     with suppress(RpcError, BackendUnavailable, TimeoutError):
         async with asyncio.timeout(_ABANDON_S):
-            await backend.call("ReleaseSession", serialize(request))
+            await backend.call("ReleaseSession", request)
 
 
-async def _adopt(
+async def _attach(
     session: ConnectSession,
     observed: str,
     client: Client,
-    backend: ConnectBackend,
+    backend: PlanBackend,
     execution: ConnectExecution,
     told_catalogs: Callable[[], Mapping[str, int]],
 ) -> None:
@@ -92,34 +92,19 @@ async def _adopt(
     kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
     catalog, namespace = _current(kept)
     session.context = replace(session.context, catalog=catalog, namespace=namespace)
-    session.adopted = True
+    session.attached = True
 
 
-async def is_in_spark(backend: ConnectBackend, key: SessionKey) -> bool:
-    """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
-
-    Of a Spark that cannot say it is taken for granted.
-    """
-    user, session_id = key
-    request = pb.GetStatusRequest(session_id=session_id)
-    own(request, user)
-    try:
-        await backend.call("GetStatus", serialize(request))
-    except RpcError as fault:
-        return not ends_session(fault)
-    return True
-
-
-def _current(kept: KeptAnswer) -> tuple[str, tuple[str, ...]]:
+def _current(kept: BufferedAnswer) -> tuple[str, tuple[str, ...]]:
     """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be."""
     position = kept.position("")
     while (data := kept.at(position)) is not None:
         position += 1
         try:
-            relation = parse(pb.ExecutePlanResponse, data).sql_command_result.relation
-            if relation.WhichOneof("rel_type") != "local_relation":
+            arrow = connect_calls.rows_of_command(data)
+            if arrow is None:
                 continue
-            with pa.ipc.open_stream(relation.local_relation.data) as reader:
+            with pa.ipc.open_stream(arrow) as reader:
                 rows = [tuple(row.values()) for batch in reader for row in batch.to_pylist()]
         except (ProtobufError, pa.ArrowException, OSError, ValueError) as error:
             raise BackendUnavailable("Spark's current catalog and database could not be read") from error

@@ -6,32 +6,36 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.errors import SluiceError
+from gateway.model.principal import Principal
 from gateway.model.statement import Cleared
-from gateway.session.audit_records import Outcome
 from gateway.session.barriers import overtaken
-from gateway.session.connect.faults import spark_error
-from gateway.session.locks import NO_HOLD, Hold
+from gateway.session.connect.spark_errors import spark_error
+from gateway.session.locks import HeldLocks
 from gateway.session.operation import changes_names
-from gateway.wire.connect import parse, pb
+from gateway.session.states import Event, Life
 
 if TYPE_CHECKING:
+    from gateway.session.connect.requests import Wanted
     from gateway.session.connect.session import ConnectSession
     from gateway.session.session import Basis
+
+
+_UNKNOWN = frozenset({""})
+"""The handle of no query."""
 
 
 def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
     """Return the handles of the streaming queries that a plan asks about, by id and run; None: about any."""
     match cleared.plan_class:
         case "StreamingQueryCommand":
-            query = parse(pb.Plan, cleared.forwarded_plan).command.streaming_query_command.query_id
-            return frozenset({f"query:{query.id}", f"query:{query.run_id}"})
+            return cleared.handles or _UNKNOWN
         case "StreamingQueryManagerCommand" | "StreamingQueryListenerBusCommand":
             return None
         case _:
             return frozenset()
 
 
-class KeptAnswer:
+class BufferedAnswer:
     """Responses that the gateway holds until the client has released them.
 
     A bounded list: whoever fills it keeps its size. Readers wait for more; the last response, or `fault`,
@@ -109,20 +113,17 @@ class ConnectOperation:
     def __init__(
         self,
         session: ConnectSession,
-        operation_id: str,
+        wanted: Wanted,
         statement_id: str,
         cleared: Cleared,
+        hold: HeldLocks,
         *,
         started: float,
         policies_version: int,
-        digest: bytes = b"",
-        tags: tuple[str, ...] = (),
-        reattachable: bool = False,
-        kept: KeptAnswer | None = None,
-        hold: Hold = NO_HOLD,
+        buffer: BufferedAnswer | None = None,
     ) -> None:
         self.session = session
-        self.operation_id = operation_id
+        self.operation_id = wanted.operation_id
         self.statement_id = statement_id
         self.cleared = cleared
         self.basis: Basis = ()
@@ -130,13 +131,12 @@ class ConnectOperation:
         self.started = started
         self.used_at = started
         self.policies_version = policies_version
-        self.digest = digest
-        self.tags = tags
-        self.reattachable = reattachable
+        self.digest = wanted.digest
+        self.reattachable = wanted.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked for it unless `kept`."""
         self.queries = queries_told_of(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
-        self.kept = kept
+        self.buffer = buffer
         self.hold = hold
         """The names of the catalog that it needs as they are, or changes."""
         self.task: asyncio.Task[None] | None = None
@@ -145,9 +145,8 @@ class ConnectOperation:
         """Reads on after its client has left, to learn how it ends."""
         self.last_response_id = ""
         """Of those that were relayed."""
-        self.outcome: Outcome | None = None
+        self.life = Life()
         self.error: SluiceError | None = None
-        self.decided = True
         self.completed = False
         self.relayed_rows = 0
         self.relayed_bytes = 0
@@ -155,8 +154,6 @@ class ConnectOperation:
         """Of `relayed_bytes`, what there was when Spark was last told that the client has responses."""
         self.resolved = asyncio.Event()
         """Spark has looked up its names: nothing that changes them can reach it any more."""
-        self.names_seen = False
-        """Whether it was a response that said so."""
         self.ended = asyncio.Event()
         self.interrupted = False
         self.released = False
@@ -168,19 +165,20 @@ class ConnectOperation:
     def looked_up(self) -> None:
         """Note that Spark has looked up its names. Raises when it had ended here before, or was overtaken by
         a change: what names meant by then is not known, and nothing of it may be shown."""
-        if self.ended.is_set() and not self.names_seen:
+        if self.life.ended and not self.names_seen:
             raise spark_error("OPERATION_CANCELED")
         if self.overtaken:
             raise overtaken(self.statement_id)
-        self.names_seen = True
+        if not self.life.ended:
+            self.life.on(Event.ANALYSE)
         self.resolved.set()
         if self.hold.request.read_only:
             self.hold.end()
 
     @property
-    def eager(self) -> bool:
-        """Whether a checkpoint that it makes is computed by the time that it has ended."""
-        return parse(pb.Plan, self.cleared.forwarded_plan).command.checkpoint_command.eager
+    def names_seen(self) -> bool:
+        """Whether a response said that Spark has looked up its names."""
+        return self.life.analysed
 
     @property
     def overtaken(self) -> bool:
@@ -208,23 +206,23 @@ class ConnectOperation:
         return changes_names(self.cleared.effects)
 
     @property
-    def obliged(self) -> bool:
+    def has_obligations(self) -> bool:
         """Whether what Spark runs carries row filters or masks, directly, through a temporary view, or in a
         streaming query that it tells of."""
         return (
             bool(self.cleared.obligations)
-            or self.session.views_obliged
+            or self.session.views_have_obligations
             or self.session.reads_guarded(self.queries)
         )
 
     @property
     def plain(self) -> bool:
         """Whether all that Spark says of it may be told, with plans, stacks and counts."""
-        return self.cleared.plain and not (self.obliged or self.session.views_guarded)
+        return self.cleared.plain and not (self.has_obligations or self.session.views_guarded)
 
     @property
-    def user(self) -> str:
-        return self.session.principal.user
+    def principal(self) -> Principal:
+        return self.session.principal
 
     @property
     def session_id(self) -> str:

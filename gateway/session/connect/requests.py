@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gateway.model.principal import Principal
 from gateway.model.statement import PlanRequest
-from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
+from gateway.session.connect.spark_errors import MalformedRequest, UngovernableRequest, spark_error
+from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize, unknown_field
 
@@ -43,21 +44,20 @@ _ANALYSES = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecuteRequest:
-    """A plan to run, and how its responses are wanted."""
+class Wanted:
+    """By what an operation is known, and how its responses are wanted."""
 
-    session_id: str
-    observed: str
-    operation_id: str
-    """Lower case, as Spark answers it; empty when the client leaves it to the server."""
-    client_type: str
-    plan: PlanRequest
-    digest: bytes
+    operation_id: str = field(default_factory=new_uuid)
+    """Lower case, as Spark answers it."""
+    client_type: str = ""
+    digest: bytes = b""
     """Of the plan: a client that asks again with the same id asks for the same."""
     tags: tuple[str, ...] = ()
     reattachable: bool = False
     chunked: bool = False
     chunk_bytes: int | None = None
+    internal: bool = False
+    """Whether the gateway reads the answer itself."""
 
 
 def read(kind: type[_R], data: bytes, principal: Principal, limits: SessionLimits) -> _R:
@@ -65,17 +65,17 @@ def read(kind: type[_R], data: bytes, principal: Principal, limits: SessionLimit
     try:
         message = parse(kind, data)
     except ProtobufError as error:
-        raise Malformed(error.why) from None
+        raise MalformedRequest(error.why) from None
     # The walk asks about plans; every field of the rest is asked about here.
     if (unknown := unknown_field(message, plans=False)) is not None:
-        raise NotGovernable(
+        raise UngovernableRequest(
             f"the request has a field `{unknown}` that this gateway does not know; "
             f"use a client of the version that the gateway has, or an older one"
         )
     check_session_id(message.session_id)
     own(message, principal.user)
     if len(message.client_type) > limits.client_type_chars:
-        raise Malformed(f"the client's name has more than {limits.client_type_chars} characters")
+        raise MalformedRequest(f"the client's name has more than {limits.client_type_chars} characters")
     return message
 
 
@@ -86,13 +86,13 @@ def own(message: Request, user: str) -> None:
 
 
 def check_session_id(session_id: str) -> None:
-    """Raise Malformed, in Spark's words, unless the id is a UUID."""
+    """Raise MalformedRequest, in Spark's words, unless the id is a UUID."""
     if not _UUID.fullmatch(session_id):
         raise _no_handle(session_id)
 
 
 def operation_id_of(text: str) -> str:
-    """Return an operation's id in the spelling that Spark keeps it by. Raises Malformed for another."""
+    """Return an operation's id in the spelling that Spark keeps it by. Raises MalformedRequest."""
     if not _UUID.fullmatch(text):
         raise _no_handle(text)
     return text.lower()
@@ -102,8 +102,8 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def _no_handle(text: str) -> Malformed:
-    return Malformed(spark_error("INVALID_HANDLE.FORMAT", text[:64]).message)
+def _no_handle(text: str) -> MalformedRequest:
+    return MalformedRequest(spark_error("INVALID_HANDLE.FORMAT", text[:64]).message)
 
 
 def observed_of(message: ObservingRequest) -> str:
@@ -111,18 +111,16 @@ def observed_of(message: ObservingRequest) -> str:
     return str(message.client_observed_server_side_session_id)
 
 
-def execute_request(message: pb.ExecutePlanRequest, limits: SessionLimits) -> ExecuteRequest:
-    """Take an `ExecutePlanRequest` apart. Raises InvalidRequest."""
+def execute_request(message: pb.ExecutePlanRequest, limits: SessionLimits) -> tuple[PlanRequest, Wanted]:
+    """Return the plan of an `ExecutePlanRequest`, and how its answer is wanted. Raises InvalidRequest."""
     if not message.HasField("plan"):
-        raise Malformed("the request has no plan")
+        raise MalformedRequest("the request has no plan")
     plan = _serialized(message.plan)
     reattachable, chunked, chunk_bytes = _options(message)
-    return ExecuteRequest(
-        session_id=message.session_id,
-        observed=observed_of(message),
-        operation_id=operation_id_of(message.operation_id) if message.HasField("operation_id") else "",
+    chosen = operation_id_of(message.operation_id) if message.HasField("operation_id") else new_uuid()
+    return PlanRequest(kind="execute", message=plan), Wanted(
+        operation_id=chosen,
         client_type=message.client_type,
-        plan=PlanRequest(kind="execute", message=plan),
         digest=hashlib.sha256(plan).digest(),
         tags=_tags(message, limits),
         reattachable=reattachable,
@@ -134,12 +132,12 @@ def execute_request(message: pb.ExecutePlanRequest, limits: SessionLimits) -> Ex
 def analysis(message: pb.AnalyzePlanRequest) -> PlanRequest:
     """Return what an `AnalyzePlanRequest` asks for, without its envelope. Raises InvalidRequest."""
     if message.WhichOneof("analyze") is None:
-        raise Malformed("the request asks for no analysis")
+        raise MalformedRequest("the request asks for no analysis")
     bare: Message = pb.AnalyzePlanRequest()
     bare.CopyFrom(message)
-    for field, _ in message.ListFields():
-        if field.name not in _ANALYSES:
-            bare.ClearField(field.name)
+    for known, _ in message.ListFields():
+        if known.name not in _ANALYSES:
+            bare.ClearField(known.name)
     return PlanRequest(kind="analyze", message=_serialized(bare))
 
 
@@ -147,7 +145,7 @@ def _serialized(message: Message) -> bytes:
     try:
         return serialize(message)
     except ProtobufError as error:
-        raise Malformed(error.why) from None
+        raise MalformedRequest(error.why) from None
 
 
 def _options(message: pb.ExecutePlanRequest) -> tuple[bool, bool, int | None]:
@@ -163,16 +161,18 @@ def _options(message: pb.ExecutePlanRequest) -> tuple[bool, bool, int | None]:
                 if chunking.HasField("preferred_arrow_chunk_size"):
                     chunk_bytes = chunking.preferred_arrow_chunk_size
             case other:
-                raise NotGovernable(f"the request option `{other or 'none'}` is not one that can be judged")
+                raise UngovernableRequest(
+                    f"the request option `{other or 'none'}` is not one that can be judged"
+                )
     return reattachable, chunked, chunk_bytes
 
 
 def _tags(message: pb.ExecutePlanRequest, limits: SessionLimits) -> tuple[str, ...]:
     tags = tuple(message.tags)
     if len(tags) > limits.tags:
-        raise Malformed(f"an operation has at most {limits.tags} tags")
+        raise MalformedRequest(f"an operation has at most {limits.tags} tags")
     for tag in tags:
         # The first two are Spark's own rule.
         if not tag or "," in tag or len(tag) > limits.tag_chars:
-            raise Malformed(f"a tag has 1 to {limits.tag_chars} characters and no comma")
+            raise MalformedRequest(f"a tag has 1 to {limits.tag_chars} characters and no comma")
     return tags

@@ -7,38 +7,36 @@ Errors are SluiceErrors and RpcErrors whose texts a client may read.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
-from gateway.model.policy import PolicySet
+from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.pipeline.pace import in_turn
 from gateway.session.connect import requests
+from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.calls import Calls
+from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.faults import ends_session, spark_error
-from gateway.session.connect.opening import adopt, is_in_spark
+from gateway.session.connect.opening import attach
 from gateway.session.connect.requests import ObservingRequest, Request
-from gateway.session.connect.responses import closing
-from gateway.session.connect.session import ConnectSession, SessionKey
+from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.spark_errors import ends_session, spark_error
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
+from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
-from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
-from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, Promotion, RpcError
-from gateway.session.recorder import LineageInput, Recorder, no_lineage
-from gateway.session.verdicts import Verdicts
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.session.ports import PlanBackend, RpcError, closing
+from gateway.session.registry import Registry
+from gateway.wire import connect_calls
+from gateway.wire.connect import ProtobufError, pb, serialize
+from gateway.wire.connect_calls import SessionKey
 
 _log = structlog.get_logger(__name__)
 
@@ -52,100 +50,32 @@ class ConnectSessions:
     """All Spark Connect sessions of one gateway process."""
 
     def __init__(
-        self,
-        *,
-        judge: Judge,
-        policies: Callable[[], PolicySet],
-        authority: Callable[[PolicySet], Authority],
-        catalog: Catalog,
-        locks: CatalogLocks,
-        backend: ConnectBackend,
-        ledger: Ledger,
-        gateway: str,
-        metrics: Metrics | None = None,
-        limits: SessionLimits | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        stale: Callable[[], str | None] = lambda: None,
-        principals: Callable[[], Mapping[str, Principal]] = dict,
-        lineage_input: LineageInput = no_lineage,
-        promotion: Promotion | None = None,
-        secrets: Sequence[str] = (),
-        told_catalogs: Callable[[], Mapping[str, int]] = dict,
+        self, dependencies: Dependencies, backend: PlanBackend, *, secrets: Sequence[str] = ()
     ) -> None:
-        """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
-        old to be relied on, if they are; `principals` are those who may log in now; `secrets` is what no
-        client may read in what Spark says, as its token; `told_catalogs` are the catalogs that come and
-        go, as a session that is opened now is told of them."""
-        self._told_catalogs = told_catalogs
-        self.metrics = metrics or Metrics()
-        self.limits = limits or SessionLimits()
-        self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
+        """`secrets` is what no client may read in what Spark says, as its token."""
+        self._dependencies = dependencies
+        self.metrics = dependencies.metrics
+        self.limits = dependencies.limits
+        self.recorder = dependencies.recorder
         self._backend = backend
-        self._clock = clock
-        self._verdicts = Verdicts(
-            judge=judge,
-            policies=policies,
-            authority=authority,
-            catalog=catalog,
-            limits=self.limits,
-            metrics=self.metrics,
-            clock=clock,
-            stale=stale,
-            principals=principals,
-            promotion=promotion,
-        )
-        self._endings = Endings(
-            backend=backend, recorder=self.recorder, limits=self.limits, lose=self._close, secrets=secrets
-        )
-        self._streams = Streams(
-            endings=self._endings,
-            backend=backend,
-            verdicts=self._verdicts,
-            recorder=self.recorder,
-            limits=self.limits,
-            metrics=self.metrics,
-            clock=clock,
-        )
-        self._execution = ConnectExecution(
-            backend=backend,
-            verdicts=self._verdicts,
-            recorder=self.recorder,
-            endings=self._endings,
-            locks=locks,
-            limits=self.limits,
-            clock=clock,
-            drive=self._streams.drive,
-            watch=self._streams.watch,
-        )
-        self._calls = Calls(
-            backend=backend,
-            endings=self._endings,
-            streams=self._streams,
-            verdicts=self._verdicts,
-            recorder=self.recorder,
-            limits=self.limits,
-            secrets=secrets,
-        )
-        self._uploads = Uploads(
-            backend=backend,
-            endings=self._endings,
-            verdicts=self._verdicts,
-            recorder=self.recorder,
-            limits=self.limits,
-        )
-        self._sessions: dict[SessionKey, ConnectSession] = {}
-        self._per_user: Counter[str] = Counter()
+        self._clock = dependencies.clock
+        self._verdicts = dependencies.verdicts
+        self._endings = Endings(dependencies, backend, abort=self._close, secrets=secrets)
+        self._streams = Streams(dependencies, backend, self._endings)
+        self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
+        self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
+        self._uploads = Uploads(dependencies, backend, self._endings)
+        self._registry = Registry[SessionKey, ConnectSession](dependencies, closing="stop")
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
-        self._closing = False
-        self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._sessions))
+        self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
         self.metrics.watch(
-            self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._sessions.values())
+            self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
         )
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self._registry)
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -158,17 +88,14 @@ class ConnectSessions:
         RpcError.
         """
         message = await in_turn(lambda: self._read(pb.ExecutePlanRequest, request, principal))
-        asked = await in_turn(lambda: requests.execute_request(message, self.limits))
+        plan, wanted = await in_turn(lambda: requests.execute_request(message, self.limits))
         client = _known_as(client, message)
         session = await self._session(principal, client, message)
-        operation, envelope = await self._execution.start(session, asked, client)
+        operation, envelope = await self._execution.start(session, plan, wanted, client)
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
-            again = pb.ReattachExecuteRequest(session_id=session.session_id)
-            again.operation_id = operation.operation_id
-            requests.own(again, principal.user)
-            stream = self._streams.again(operation, again)
+            stream = self._streams.again(operation)
         async with closing(stream):
             async for data in stream:
                 yield data
@@ -183,13 +110,24 @@ class ConnectSessions:
         session = self._known(principal, client, message)
         operation = session.operations.get(message.operation_id) if session is not None else None
         if operation is not None and not operation.released:
-            stream = self._streams.again(operation, message)
+            stream = self._streams.again(operation, message.last_response_id, message.client_type)
         else:
             if session is not None:
                 session.require_shown(message.operation_id)
             else:
                 await self._release_leftover((principal.user, message.session_id))
-            stream = self._streams.foreign(principal, client, session, message)
+            key = (principal.user, message.session_id)
+            observed = message.client_observed_server_side_session_id
+            if session is not None and session.attached:
+                observed = session.server_session
+            request = connect_calls.reattach(
+                key,
+                message.operation_id,
+                message.last_response_id,
+                observed=observed,
+                client_type=message.client_type,
+            )
+            stream = self._streams.foreign(principal, client, session, key, message.operation_id, request)
         async with closing(stream):
             async for data in stream:
                 yield data
@@ -228,7 +166,7 @@ class ConnectSessions:
         match message:
             case pb.ConfigRequest():
                 session = await self._session(principal, client, message)
-                async with self._execution.configuring(session, message):
+                async with self._execution.configuring(session, settings_changed(message.operation, {})):
                     return await self._calls.config(session, principal, client, message)
             case pb.ArtifactStatusesRequest():
                 session = await self._session(principal, client, message)
@@ -239,7 +177,7 @@ class ConnectSessions:
                 return await self._release(principal, message)
             case pb.ReleaseExecuteRequest():
                 # It comes once for each response, and Spark itself does not look at the session here.
-                return await self._calls.release_execute(self._sessions.get(key), message)
+                return await self._calls.release_execute(self._registry.get(key), message)
         known = self._known(principal, client, message)
         if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
@@ -256,7 +194,7 @@ class ConnectSessions:
         key = (principal.user, message.session_id)
         self._releasing[key] += 1
         try:
-            if (session := self._sessions.get(key)) is not None:
+            if (session := self._registry.get(key)) is not None:
                 await self._close(session, "the session was released by the client", release=False)
             answer = await self._backend.call("ReleaseSession", serialize(message))
             self._unreleased.pop(key, None)
@@ -264,7 +202,7 @@ class ConnectSessions:
         except (RpcError, BackendUnavailable) as fault:
             self._not_released(key, fault)
             if isinstance(fault, RpcError):
-                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+                raise self._endings.redacted(None, fault, self._endings.plain) from None
             raise
         finally:
             self._releasing[key] -= 1
@@ -279,28 +217,28 @@ class ConnectSessions:
         error = "INVALID_CLONE_SESSION_REQUEST.TARGET_SESSION_ID_"
         if not requests.is_uuid(key[1]):
             raise spark_error(f"{error}FORMAT", key[1][:64])
-        if key in self._sessions:
+        if self._registry.get(key) is not None:
             raise spark_error(f"{error}ALREADY_EXISTS", key[1])
         clone = self._open(key[1], source.principal, client)
         try:
             # Nobody judges in the clone before it is known what names mean there.
-            async with clone.turn, source.turn:
+            async with clone.lock, source.lock:
                 source.require_open()
                 await self._execution.prepare(source, client)
                 message.client_observed_server_side_session_id = source.server_session
                 answer = await self._backend.call("CloneSession", serialize(message))
-                clone.server_session = parse(pb.CloneSessionResponse, answer).new_server_side_session_id
+                clone.server_session = connect_calls.cloned_session(answer)
                 clone.copy_names(source)
-                clone.adopted = bool(clone.server_session)
+                clone.attached = bool(clone.server_session)
                 return answer
         except RpcError as fault:
-            scrubbed = self._endings.scrubbed(source, fault, self._endings.plain)
-            raise await self._endings.lost_with(source, fault, scrubbed) from None
+            redacted = self._endings.redacted(source, fault, self._endings.plain)
+            raise await self._endings.aborted_with(source, fault, redacted) from None
         except ProtobufError:
             raise BackendUnavailable("Spark answered with bytes that are no response") from None
         finally:
-            if not clone.adopted:
-                self._drop(clone)
+            if not clone.attached:
+                self._registry.close(clone.key, clone)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -311,8 +249,8 @@ class ConnectSessions:
         self, principal: Principal, client: Client, message: ObservingRequest
     ) -> ConnectSession | None:
         """Return a session that has plans already, without making one."""
-        session = self._sessions.get((principal.user, message.session_id))
-        if session is None or not session.adopted:
+        session = self._registry.get((principal.user, message.session_id))
+        if session is None or not session.attached:
             return None
         session.check_observed(requests.observed_of(message))
         session.client, session.used_at = client, self._clock()
@@ -325,12 +263,12 @@ class ConnectSessions:
         key = (principal.user, message.session_id)
         observed = requests.observed_of(message)
         while True:
-            session = self._sessions.get(key)
+            session = self._registry.get(key)
             if session is None:
                 await self._release_leftover(key)
-                session = self._sessions.get(key) or self._open(message.session_id, principal, client)
-            if not session.adopted:
-                await self._adopt(session, observed, client)
+                session = self._registry.get(key) or self._open(message.session_id, principal, client)
+            if not session.attached:
+                await self._attach(session, observed, client)
             if not session.closed:
                 session.check_observed(observed)
                 session.client, session.used_at = client, self._clock()
@@ -339,73 +277,47 @@ class ConnectSessions:
                 raise session.ending
 
     def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
-        if self._closing:
-            raise BackendUnavailable("the gateway is shutting down")
-        if len(self._sessions) >= self.limits.sessions:
-            raise LimitExceeded("the gateway has no room for another session; try again later")
-        if self._per_user[principal.user] >= self.limits.sessions_per_user:
-            raise LimitExceeded(
-                f"user {principal.user} has {self.limits.sessions_per_user} open sessions; stop some of them"
-            )
+        self._registry.reserve(principal.user)
         session = ConnectSession(
             session_id=session_id, principal=principal, client=client, opened=self._clock()
         )
-        self._sessions[session.key] = session
-        self._per_user[principal.user] += 1
+        self._registry.add(session.key, session)
         return session
 
-    async def _adopt(self, session: ConnectSession, observed: str, client: Client) -> None:
-        async with session.turn:
-            if session.adopted or session.closed:
+    async def _attach(self, session: ConnectSession, observed: str, client: Client) -> None:
+        async with session.lock:
+            if session.attached or session.closed:
                 return
             try:
-                await adopt(
+                await attach(
                     session,
                     observed,
                     client,
                     backend=self._backend,
                     execution=self._execution,
-                    told_catalogs=self._told_catalogs,
+                    told_catalogs=self._dependencies.told_catalogs,
                 )
             except RpcError as fault:
-                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+                raise self._endings.redacted(None, fault, self._endings.plain) from None
             finally:
-                if not session.adopted:
-                    # Who waits for the turn begins anew.
-                    self._drop(session)
-
-    def _drop(self, session: ConnectSession) -> None:
-        """Forget a session that never came to be."""
-        if not session.closed:
-            session.closed = True
-            self._take_out(session)
-
-    def _take_out(self, session: ConnectSession) -> None:
-        self._sessions.pop(session.key, None)
-        user = session.principal.user
-        self._per_user[user] -= 1
-        if not self._per_user[user]:
-            del self._per_user[user]
+                if not session.attached:
+                    # Who waits for the lock begins anew.
+                    self._registry.close(session.key, session)
 
     async def expire(self) -> None:
         """End sessions and operations that nobody has used for too long; the owner calls it now and then."""
         now = self._clock()
-        for session in list(self._sessions.values()):
+        for session in self._registry.all():
             for operation in list(session.operations.values()):
                 idle = operation.reattachable and not operation.attached and not operation.released
                 if idle and now - operation.used_at > self.limits.detached_s:
                     await self._streams.release(operation, "its client did not come back")
-        idle_sessions = [
-            s for s in self._sessions.values() if not s.busy and now - s.used_at > self.limits.session_idle_s
-        ]
+        idle_sessions = self._registry.idle()
         await self._close_all(idle_sessions, "the session was idle for too long", release=True)
 
     async def run(self) -> None:
         """Expire what is idle, until cancelled."""
-        pause = max(1.0, min(self.limits.session_idle_s, self.limits.detached_s, 600.0) / 10)
-        while True:
-            await asyncio.sleep(pause)
-            await self.expire()
+        await self._registry.expire_forever(self.expire, self.limits.detached_s)
 
     async def close(self) -> None:
         """Record the end of all that runs; new sessions are refused from here on.
@@ -413,8 +325,8 @@ class ConnectSessions:
         Spark keeps its sessions, and what runs in them: clients come back to the next gateway, as they do
         to one that was killed.
         """
-        self._closing = True
-        await self._close_all(list(self._sessions.values()), "the gateway is shutting down", release=False)
+        self._registry.shut = True
+        await self._close_all(self._registry.all(), "the gateway is shutting down", release=False)
         await self._endings.close()
 
     async def _close_all(self, sessions: Sequence[ConnectSession], reason: str, *, release: bool) -> None:
@@ -430,11 +342,9 @@ class ConnectSessions:
         ending: Exception | None = None,
     ) -> None:
         """Close a session here, and with `release` in Spark; `ending` is what its clients are told."""
-        if session.closed:
+        if not self._registry.close(session.key, session):
             return
-        session.closed = True
         session.ending = ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", session.session_id)
-        self._take_out(session)
         # To its end, also when the call that noticed goes away.
         await self._endings.surely(self._end_all(session, reason, release=release))
 
@@ -455,11 +365,9 @@ class ConnectSessions:
                 raise BackendUnavailable("Spark cannot be reached")
 
     async def _release_in_spark(self, key: SessionKey) -> None:
-        request = pb.ReleaseSessionRequest(session_id=key[1])
-        requests.own(request, key[0])
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
-                await self._backend.call("ReleaseSession", serialize(request))
+                await self._backend.call("ReleaseSession", connect_calls.release_session(key))
         except (RpcError, BackendUnavailable, TimeoutError) as fault:
             self._not_released(key, fault)
             return

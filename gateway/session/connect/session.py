@@ -8,13 +8,11 @@ from collections import OrderedDict
 from gateway.errors import SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
-from gateway.session.connect.errors import Scrubbing
-from gateway.session.connect.faults import spark_error
+from gateway.session.connect.errors import Redaction
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.session import NamesInForce
-
-SessionKey = tuple[str, str]
-"""User and session id, as Spark keys its own."""
+from gateway.session.connect.spark_errors import spark_error
+from gateway.session.session import NameResolution
+from gateway.wire.connect_calls import SessionKey
 
 
 class Preparing:
@@ -38,8 +36,8 @@ class Preparing:
         return self.interrupted and self._task is not None and not self._task.uncancel()
 
 
-class ConnectSession(NamesInForce):
-    """Only the service changes it. `turn` is held while it is adopted, and while a plan is judged and handed
+class ConnectSession(NameResolution):
+    """Only the service changes it. `lock` is held while it is attached, and while a plan is judged and handed
     to Spark; while `pending` is set, nothing is judged."""
 
     def __init__(self, *, session_id: str, principal: Principal, client: Client, opened: float) -> None:
@@ -48,7 +46,7 @@ class ConnectSession(NamesInForce):
         self.server_session = ""
         """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a
         new one whose names and settings are not known here."""
-        self.adopted = False
+        self.attached = False
         self.preparing: set[Preparing] = set()
         self.operations: dict[str, ConnectOperation] = {}
         self.withheld: OrderedDict[str, None] = OrderedDict()
@@ -63,7 +61,7 @@ class ConnectSession(NamesInForce):
         """Cached relations that ended because the policies changed; the latest last."""
         self.free_queries: set[str] = set()
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
-        self.errors: OrderedDict[str, Scrubbing] = OrderedDict()
+        self.errors: OrderedDict[str, Redaction] = OrderedDict()
         """Errors whose details the client may ask for, by their id."""
         self.artifacts: set[str] = set()
         """Names of files that this session has uploaded."""
@@ -79,7 +77,7 @@ class ConnectSession(NamesInForce):
     @property
     def busy(self) -> bool:
         """Whether a plan is being judged, may still be running, or is being read."""
-        return self.turn.locked() or any(not o.ended.is_set() or o.attached for o in self.operations.values())
+        return self.lock.locked() or any(not o.ended.is_set() or o.attached for o in self.operations.values())
 
     def add_query(self, handle: str, *, free: bool) -> None:
         """Let plans ask about a streaming query; `free`: it is known to read nothing guarded."""
@@ -95,12 +93,12 @@ class ConnectSession(NamesInForce):
             return not queries or not queries <= self.free_queries
         return not queries <= self.free_queries
 
-    def forget(self, operation: ConnectOperation, most: int) -> None:
+    def deregister(self, operation: ConnectOperation, most: int) -> None:
         """Take an operation out; of `most` it stays known that nothing of them may be shown."""
         if self.operations.get(operation.operation_id) is not operation:
             return
         del self.operations[operation.operation_id]
-        if operation.kept is None and not operation.names_seen:
+        if operation.buffer is None and not operation.names_seen:
             self.withheld[operation.operation_id] = None
             while len(self.withheld) > most:
                 self.withheld.popitem(last=False)
@@ -113,9 +111,9 @@ class ConnectSession(NamesInForce):
         if operation_id in self.withheld:
             raise spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
 
-    def held_bytes(self, but: ConnectOperation) -> int:
+    def buffered_bytes(self, but: ConnectOperation) -> int:
         """Bytes of answers that are held for this session, other than one operation's."""
-        kept = (o.kept for o in self.operations.values() if o is not but)
+        kept = (o.buffer for o in self.operations.values() if o is not but)
         return sum(answer.size for answer in kept if answer is not None)
 
     def require_open(self) -> None:
@@ -135,17 +133,10 @@ class ConnectSession(NamesInForce):
         while len(self.ended_relations) > most:
             self.ended_relations.popitem(last=False)
 
-    def ended_relation_in(self, plan: bytes) -> str | None:
-        """Return the ended relation that a plan names, as far as its bytes are not compressed."""
-        for handle in self.ended_relations:
-            if handle.partition(":")[2].encode() in plan:
-                return handle
-        return None
-
-    def remember_error(self, error_id: str, scrubbing: Scrubbing, most: int) -> None:
+    def remember_error(self, error_id: str, redaction: Redaction, most: int) -> None:
         """Remember in whose words the details of an error are to be told."""
         if not error_id:
             return
-        self.errors[error_id] = scrubbing
+        self.errors[error_id] = redaction
         while len(self.errors) > most:
             self.errors.popitem(last=False)

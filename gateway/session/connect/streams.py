@@ -10,28 +10,33 @@ import structlog
 from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
+from gateway.session import audit_records
 from gateway.session.answers import UnknownShape
-from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_sql_result
+from gateway.session.connect.answers import (
+    filter_responses,
+    patch_sql_result,
+    read_response,
+    tables_in_sql_result,
+)
+from gateway.session.connect.asking import has_run
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Scrubbing, scrub_response
+from gateway.session.connect.errors import Redaction, redact_response
 from gateway.session.connect.farewells import Farewells
-from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
-from gateway.session.connect.operation import ConnectOperation, KeptAnswer
-from gateway.session.connect.responses import closing, handles_in, look_at, names_are_known
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.states import has_run
+from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.window import Windows
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import ConnectBackend, Envelope, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
+from gateway.session.ports import Envelope, PlanBackend, RpcError, closing
+from gateway.session.states import Event
+from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
@@ -48,72 +53,67 @@ WENT_AWAY = "the client went away"
 class Streams:
     """Every stream of responses, one upstream message at a time."""
 
-    def __init__(
-        self,
-        *,
-        endings: Endings,
-        backend: ConnectBackend,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
-        metrics: Metrics,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
         self._endings = endings
         self._backend = backend
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
-        self._metrics = metrics
-        self._clock = clock
-        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
+        self._metrics = dependencies.metrics
+        self._clock = dependencies.clock
+        self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
         self.windows = Windows()
-        self._farewells = Farewells(endings=endings, backend=backend, limits=limits, learn=self._learn)
+        self._farewells = Farewells(dependencies, backend, endings, learn=self._learn)
         self.watch = self._farewells.watch
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
         """Return the responses of a new execution."""
-        if operation.kept is not None:
-            return self._serve(operation, operation.kept, "")
+        if operation.buffer is not None:
+            return self._serve(operation, operation.buffer, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
-    def again(self, operation: ConnectOperation, request: pb.ReattachExecuteRequest) -> AsyncIterator[bytes]:
-        """Return the responses after the last one that the client has, of a known execution.
-
-        `request` is a `ReattachExecuteRequest` whose user and operation id were put right.
-        """
+    def again(
+        self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
+    ) -> AsyncIterator[bytes]:
+        """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
-        if operation.kept is not None:
-            return self._serve(operation, operation.kept, request.last_response_id)
+        if operation.buffer is not None:
+            return self._serve(operation, operation.buffer, last_response_id)
         session = operation.session
-        request.client_observed_server_side_session_id = session.server_session
-        return self._relay(operation, self._backend.reattach(serialize(request)))
+        request = connect_calls.reattach(
+            session.key,
+            operation.operation_id,
+            last_response_id,
+            observed=session.server_session,
+            client_type=client_type,
+        )
+        return self._relay(operation, self._backend.reattach(request))
 
     # -- relaying ----------------------------------------------------------------------------------------
 
     async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Pass responses on as they are, reading the next one when this one was taken."""
-        reading = _Reading(operation, self._clock)
-        scrubbing = self._endings.scrubbing(operation)
+        reading = _Reader(operation, self._clock)
+        redaction = self._endings.redaction(operation)
         try:
-            key = operation.user, operation.session_id, operation.operation_id
+            key = *operation.session.key, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
-                    seen = look_at(data)
+                    seen = connect_calls.look_at(data)
                     await self._open.require(operation, operation.session.client)
                     await self._note(operation, seen, data)
                     operation.last_response_id = seen.response_id
                     window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, scrubbing)
+                    yield _shown(seen, data, redaction)
                     if operation.reattachable:
                         await window.room()
                     reading.check()
             if not operation.reattachable:
-                await self._endings.conclude(operation, "finished")
+                await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
             if ends_stream_only(fault) or not reading.current:
-                raise self._endings.scrubbed(operation.session, fault, scrubbing) from None
+                raise self._endings.redacted(operation.session, fault, redaction) from None
             raise await self._endings.failed(operation, fault) from None
         except SluiceError as fault:
             if not isinstance(fault, BackendUnavailable):
@@ -123,18 +123,18 @@ class Streams:
                 raise
             else:
                 self._endings.give_up(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
             if operation.reattachable:
                 self._farewells.begin(operation)
             else:
-                self._endings.forget(operation)
+                self._endings.deregister(operation)
                 await self._endings.stop(operation, WENT_AWAY)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
-        if seen.case == peeked.SQL_COMMAND_RESULT and operation.kept is None:
+        if seen.case == peeked.SQL_COMMAND_RESULT and operation.buffer is None:
             # Spark's echo of a plan goes nowhere that it was not expected.
             raise StatementFailed(
                 "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
@@ -145,12 +145,12 @@ class Streams:
         session = operation.session
         if seen.server_session and seen.server_session != session.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-        if names_are_known(seen):
+        if seen.analysed:
             operation.looked_up()
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
         if seen.case == peeked.RESULT_COMPLETE:
-            await self._endings.conclude(operation, "finished")
+            await self._endings.conclude(operation, Event.FINISH)
 
     def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
         rows = seen.rows if seen.first_chunk else 0
@@ -162,21 +162,21 @@ class Streams:
     def _learn(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Remember what Spark's session keeps from now on under an id."""
         session = operation.session
-        for handle in handles_in(seen, data):
+        for handle in connect_calls.handles_in(seen, data):
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.startswith("relation:"):
-                session.keep_relation(
+                session.cache_relation(
                     handle,
                     operation.cleared,
                     operation.policies_version,
                     operation.statement_id,
                     most=self._limits.origins,
                 )
-                if not operation.eager:
+                if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
-                if session.kept_bytes > self._limits.kept_plan_bytes:
-                    session.forget_origin(handle)
+                if session.cached_plan_bytes > self._limits.kept_plan_bytes:
+                    session.drop_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
                 session.add_query(handle, free=started and operation.plain)
@@ -185,7 +185,7 @@ class Streams:
 
     async def drive(self, operation: ConnectOperation, envelope: Envelope) -> None:
         """Work off an operation whose answer is held: to its end, whether or not a client waits for it."""
-        kept = operation.kept or KeptAnswer()
+        kept = operation.buffer or BufferedAnswer()
         fault: Exception | None = None
         try:
             await self._fill(operation, kept, envelope)
@@ -194,11 +194,11 @@ class Streams:
         except BackendUnavailable as error:
             fault = error
             self._endings.give_up(operation)
-            await self._endings.conclude(operation, "failed", error)
+            await self._endings.conclude(operation, Event.FAIL, error)
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
             await self._endings.stop_in_spark(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
         except asyncio.CancelledError:
             fault = operation.session.ending or spark_error(
                 "INVALID_HANDLE.OPERATION_ABANDONED", operation.operation_id
@@ -207,66 +207,74 @@ class Streams:
         finally:
             kept.finish(fault)
             if operation.released:
-                self._endings.forget(operation)
+                self._endings.deregister(operation)
 
-    async def _fill(self, operation: ConnectOperation, kept: KeptAnswer, envelope: Envelope) -> None:
-        cleared, session = operation.cleared, operation.session
-        visible = self._verdicts.visible_to(session.principal, session.client)
-        whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
-        scrubbing = self._endings.scrubbing(operation)
-        held: list[pb.ExecutePlanResponse] = []
-        size = 0
-        async with closing(self._backend.execute(cleared, envelope)) as source:
-            async for data in source:
-                seen = look_at(data)
-                if names_are_known(seen):
-                    operation.looked_up()
-                size += len(data)
-                if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
-                    raise LimitExceeded("the answer is too large for the gateway to hold it")
-                if whole:
-                    held.append(parse(pb.ExecutePlanResponse, data))
-                    continue
-                await self._note(operation, seen, data)
-                if cleared.echo:
-                    response = parse(pb.ExecutePlanResponse, data)
-                    most = self._limits.answer_rows
-                    listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
-                    told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
-                    data = patch_sql_result(
-                        cleared.answer, cleared.echo, response, visible, told, max_rows=most
-                    )
-                kept.add(seen.response_id, _shown(seen, data, scrubbing))
-        if whole:
-            rows = self._limits.answer_rows
-            for data in filter_responses(cleared.answer, held, visible, max_rows=rows):
-                seen = look_at(data)
-                await self._note(operation, seen, data)
-                kept.add(seen.response_id, _shown(seen, data, scrubbing))
-        await self._endings.conclude(operation, "finished")
+    async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
+        redaction = self._endings.redaction(operation)
+        async with closing(self._backend.execute(operation.cleared, envelope)) as source:
+            async for seen, data in self._changed(operation, self._bounded(operation, source)):
+                buffer.add(seen.response_id, _shown(seen, data, redaction))
+        await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
-            kept.add(*self._result_complete(operation))
+            buffer.add(*self._result_complete(operation))
+
+    async def _bounded(
+        self, operation: ConnectOperation, source: AsyncIterator[bytes]
+    ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
+        """Yield what comes, as long as it may be buffered."""
+        size = 0
+        async for data in source:
+            seen = connect_calls.look_at(data)
+            if seen.analysed:
+                operation.looked_up()
+            size += len(data)
+            if size + operation.session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
+                raise LimitExceeded("the answer is too large for the gateway to hold it")
+            yield seen, data
+
+    async def _changed(
+        self, operation: ConnectOperation, source: AsyncIterator[tuple[ResponsePeek, bytes]]
+    ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
+        """Yield responses as the client may see them: a list when all of it has come, all else one by one."""
+        cleared, session, most = operation.cleared, operation.session, self._limits.answer_rows
+        visible = self._verdicts.visible_to(session.principal, session.client)
+        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
+            whole = [read_response(data) async for _, data in source]
+            for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
+                seen = connect_calls.look_at(data)
+                await self._note(operation, seen, data)
+                yield seen, data
+            return
+        async for seen, data in source:
+            await self._note(operation, seen, data)
+            if not cleared.echo:
+                yield seen, data
+                continue
+            response = read_response(data)
+            listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
+            told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
+            yield (
+                seen,
+                patch_sql_result(cleared.answer, cleared.echo, response, visible, told, max_rows=most),
+            )
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
-        response = pb.ExecutePlanResponse(
-            session_id=operation.session.session_id,
-            server_side_session_id=operation.session.server_session,
-            operation_id=operation.operation_id,
-            response_id=new_uuid(),
+        session, response_id = operation.session, new_uuid()
+        response = connect_calls.result_complete(
+            session.session_id, session.server_session, operation.operation_id, response_id
         )
-        response.result_complete.SetInParent()
-        return response.response_id, serialize(response)
+        return response_id, response
 
     def _unreadable(self, operation: ConnectOperation, error: Exception) -> StatementFailed:
         message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {error}"
         return StatementFailed(message, "0A000", 0, operation.statement_id)
 
     async def _serve(
-        self, operation: ConnectOperation, kept: KeptAnswer, last_response_id: str
+        self, operation: ConnectOperation, kept: BufferedAnswer, last_response_id: str
     ) -> AsyncIterator[bytes]:
         """Give out what is held, as it comes."""
-        reading = _Reading(operation, self._clock)
+        reading = _Reader(operation, self._clock)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.stream_s if operation.reattachable else None
         try:
@@ -293,14 +301,14 @@ class Streams:
             if not operation.reattachable:
                 await self._let_go(operation)
 
-    async def _require_current(self, operation: ConnectOperation, kept: KeptAnswer) -> None:
+    async def _require_current(self, operation: ConnectOperation, kept: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
         try:
             await self._open.require(operation, operation.session.client, filtered=filtered)
         except StatementFailed as fault:
             kept.finish(fault)
             self._endings.begin_stopping(operation)
-            await self._endings.conclude(operation, "failed", fault)
+            await self._endings.conclude(operation, Event.FAIL, fault)
             raise
 
     async def _let_go(self, operation: ConnectOperation) -> None:
@@ -311,7 +319,7 @@ class Streams:
         operation.released = True
         if operation.changes_names and not operation.ended.is_set():
             return
-        self._endings.forget(operation)
+        self._endings.deregister(operation)
         await self._endings.stop(operation, reason)
 
     # -- of another run ----------------------------------------------------------------------------------
@@ -321,51 +329,50 @@ class Streams:
         principal: Principal,
         client: Client,
         session: ConnectSession | None,
-        request: pb.ReattachExecuteRequest,
+        key: SessionKey,
+        operation_id: str,
+        request: bytes,
     ) -> AsyncIterator[bytes]:
         """Relay an execution that this run of the gateway does not know.
 
-        Spark finds it by (user, session), so it can only be the principal's own, and by what was sent it can
-        be taken up again only when its answer needed no change.
+        `request` is the `ReattachExecuteRequest` to send. Spark finds it by (user, session), so it can only
+        be the principal's own, and by what was sent it can be taken up again only when its answer needed no
+        change.
         """
         if self._open.end:
             # By which policies it was judged nobody knows any more.
-            raise ended(request.operation_id)
+            raise ended(operation_id)
         rows = size = 0
         complete = False
-        scrubbing = self._endings.strictest
-        if session is not None and session.adopted:
-            request.client_observed_server_side_session_id = session.server_session
-        source = self._backend.reattach(serialize(request))
+        redaction = self._endings.strictest
+        source = self._backend.reattach(request)
         try:
-            key = principal.user, request.session_id, request.operation_id
-            async with closing(source), self.windows.over(key) as window:
+            async with closing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
-                    seen = look_at(data)
+                    seen = connect_calls.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
                         raise InvalidRequest("the gateway was restarted while it ran; run it again")
                     rows += seen.rows if seen.first_chunk else 0
                     size += len(data)
                     complete = complete or seen.case == peeked.RESULT_COMPLETE
                     window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, scrubbing)
+                    yield _shown(seen, data, redaction)
                     await window.room()
         except RpcError as fault:
-            if ends_operation(fault) and await has_run(
-                self._backend, principal.user, request.session_id, request.operation_id
-            ):
+            if ends_operation(fault) and await has_run(self._backend, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
-                fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", request.operation_id)
-            raise self._endings.scrubbed(session, fault, scrubbing) from None
+                fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
+            raise self._endings.redacted(session, fault, redaction) from None
         finally:
             if size:
                 await self._endings.surely(
-                    self._recorder.reattached(
+                    self._recorder.record(
+                        audit_records.reattached,
                         principal,
                         client,
-                        session=request.session_id,
-                        operation=request.operation_id,
+                        session=key[1],
+                        operation=operation_id,
                         rows=rows,
                         relayed_bytes=size,
                         complete=complete,
@@ -373,7 +380,7 @@ class Streams:
                 )
 
 
-class _Reading:
+class _Reader:
     """One client's reading of an operation, from its first response to its going."""
 
     def __init__(self, operation: ConnectOperation, clock: Callable[[], float]) -> None:
@@ -408,8 +415,8 @@ class _Reading:
             self._operation.session.require_open()
 
 
-def _shown(seen: ResponsePeek, data: bytes, scrubbing: Scrubbing) -> bytes:
+def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _TELLING or (scrubbing.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return scrub_response(parse(pb.ExecutePlanResponse, data), scrubbing)
+    if seen.case in _TELLING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+        return redact_response(data, redaction)
     return data

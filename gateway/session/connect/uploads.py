@@ -16,12 +16,10 @@ from gateway.session.connect.artifacts import ArtifactStream
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.requests import observed_of, read
 from gateway.session.connect.session import ConnectSession
-from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.dependencies import Dependencies
+from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
-from gateway.session.limits import SessionLimits
-from gateway.session.ports import ConnectBackend, RpcError
-from gateway.session.recorder import Recorder
-from gateway.session.verdicts import Verdicts
+from gateway.session.ports import PlanBackend, RpcError
 from gateway.wire.connect import pb, serialize
 
 CACHE = "cache/"
@@ -29,13 +27,12 @@ CACHE = "cache/"
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class SessionCall:
     """A call without a statement that changes a session, for its closing event."""
 
     statement_id: str = field(default_factory=new_event_id)
-    user: str
+    principal: Principal
     session_id: str
-    decided: bool = True
     completed: bool = False
     started: float = field(default_factory=time.monotonic)
     relayed_rows: int = 0
@@ -44,32 +41,24 @@ class Call:
     backend_id: str = ""
 
 
-def refused(
-    session: ConnectSession, text: str, code: str, sqlstate: str, message: str, statement_id: str
-) -> StatementRefused:
+def refused(session: ConnectSession, text: str, refusal: CallRefusal, statement_id: str) -> StatementRefused:
     """Return the error that tells of a refused call."""
     statement = Statement(text=text, principal=session.principal, context=session.context)
-    refusal = Refused(statement=statement, code=code, sqlstate=sqlstate, message=message)
-    return StatementRefused(refusal, statement_id)
+    code, sqlstate, message = refusal.code, refusal.sqlstate, refusal.message
+    return StatementRefused(
+        Refused(statement=statement, code=code, sqlstate=sqlstate, message=message), statement_id
+    )
 
 
 class Uploads:
     """AddArtifacts, from its first message to its end."""
 
-    def __init__(
-        self,
-        *,
-        backend: ConnectBackend,
-        endings: Endings,
-        verdicts: Verdicts,
-        recorder: Recorder,
-        limits: SessionLimits,
-    ) -> None:
+    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
         self._backend = backend
         self._endings = endings
-        self._verdicts = verdicts
-        self._recorder = recorder
-        self._limits = limits
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
 
     async def add(
         self,
@@ -90,9 +79,9 @@ class Uploads:
             outcome = "finished"
             return answer
         except RpcError as fault:
-            scrubbed = self._endings.scrubbed(session, fault, self._endings.plain)
-            outcome, error = "failed", StatementFailed(scrubbed.message, "HY000", scrubbed.code, "")
-            raise await self._endings.lost_with(session, fault, scrubbed) from None
+            redacted = self._endings.redacted(session, fault, self._endings.plain)
+            outcome, error = "failed", StatementFailed(redacted.message, "HY000", redacted.code, "")
+            raise await self._endings.aborted_with(session, fault, redacted) from None
         except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
             outcome, error = "failed", fault
             raise
@@ -112,7 +101,7 @@ class _Upload:
         self._client = client
         self._decisions: list[Decision] = []
         self._stream = ArtifactStream(principal.user, self._may_create)
-        self.calls: list[Call] = []
+        self.calls: list[SessionCall] = []
         self.named: list[str] = []
 
     def _may_create(self, resource: Resource) -> bool:
@@ -145,12 +134,11 @@ class _Upload:
         names = [name for name in self._stream.names[before:] if not name.startswith(CACHE)]
         if refusal is not None:
             names = names or _names_of(message)
-            call = Call(user=session.principal.user, session_id=session.session_id)
-            told = (refusal.code, refusal.sqlstate, refusal.message)
-            await self._record(names, call, told)
-            raise refused(session, "AddArtifacts", *told, call.statement_id)
+            call = SessionCall(principal=session.principal, session_id=session.session_id)
+            await self._record(names, call, refusal)
+            raise refused(session, "AddArtifacts", refusal, call.statement_id)
         if names:
-            call = Call(user=session.principal.user, session_id=session.session_id)
+            call = SessionCall(principal=session.principal, session_id=session.session_id)
             await self._record(names, call, None)
             # INVARIANT (audit first): only below this line may the message reach Spark.
             self.calls.append(call)
@@ -158,16 +146,9 @@ class _Upload:
         message.client_observed_server_side_session_id = session.server_session
         return serialize(message)
 
-    async def _record(self, names: list[str], call: Call, refusal: tuple[str, str, str] | None) -> None:
+    async def _record(self, names: list[str], call: SessionCall, refusal: CallRefusal | None) -> None:
         await self._uploads._recorder.call_decided(
-            "AddArtifacts",
-            names,
-            statement_id=call.statement_id,
-            principal=self._principal,
-            client=self._client,
-            session=self._session.session_id,
-            decisions=list(self._decisions),
-            refusal=refusal,
+            "AddArtifacts", names, call, self._client, list(self._decisions), refusal
         )
 
 

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -23,6 +23,7 @@ from gateway.model.statement import (
     AnswerRule,
     Cleared,
     Client,
+    CreateTempView,
     NeedsCatalog,
     PlanRequest,
     Refused,
@@ -31,8 +32,9 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.session.connect.faults import spark_error
 from gateway.session.connect.service import ConnectSessions
+from gateway.session.connect.spark_errors import spark_error
+from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Envelope, OpenedSession, RpcError
@@ -124,6 +126,42 @@ def words_of(statement: Statement) -> str:
         inner = getattr(request, case)
         return f"{case} {words(inner.plan)}" if hasattr(inner, "plan") else case
     return words(pb.Plan.FromString(statement.plan.message))
+
+
+def messages_in(message: Any) -> Iterator[Any]:
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            for one in value if field.is_repeated else [value]:
+                yield from messages_in(one)
+
+
+def read_plan(plan: PlanRequest) -> Any:
+    return (pb.Plan if plan.kind == "execute" else pb.AnalyzePlanRequest).FromString(plan.message)
+
+
+def handles_of(plan: PlanRequest) -> frozenset[str]:
+    found = set[str]()
+    for message in messages_in(read_plan(plan)):
+        if isinstance(message, pb.CachedRemoteRelation):
+            found.add(f"relation:{message.relation_id}")
+        if isinstance(message, pb.StreamingQueryInstanceId):
+            found |= {f"query:{message.id}", f"query:{message.run_id}"}
+    return frozenset(found)
+
+
+def command_of(plan: PlanRequest) -> str:
+    return (read_plan(plan).command.WhichOneof("command_type") or "") if plan.kind == "execute" else ""
+
+
+def eager(plan: PlanRequest) -> bool:
+    return bool(read_plan(plan).command.checkpoint_command.eager)
+
+
+_VIEWS: dict[str, Literal["text", "frame", "stream"]] = {
+    "create_dataframe_view": "frame",
+    "write_stream_operation_start": "stream",
+}
 
 
 def execute_request(
@@ -606,7 +644,11 @@ class PlanJudge:
             found := re.search("CACHED (.*)", text)
         ) and f"relation:{found[1]}" not in statement.context.handles:
             return Refused(
-                statement=shown, code="NOT_GOVERNABLE", sqlstate="0A000", message="unknown relation"
+                statement=shown,
+                code="NOT_GOVERNABLE",
+                sqlstate="0A000",
+                message="unknown relation",
+                handles=handles_of(statement.plan),
             )
         mark = self.mark if re.search(self.marked, text) else ""
         fields: dict[str, Any] = {}
@@ -614,6 +656,8 @@ class PlanJudge:
             if re.search(pattern, text):
                 fields |= changed
         effects = next((e for pattern, e in self.effects if re.search(pattern, text)), ())
+        of: Literal["text", "frame", "stream"] = _VIEWS.get(command_of(statement.plan), "text")
+        effects = tuple(CreateTempView(e.name, of) if isinstance(e, CreateTempView) else e for e in effects)
         read = frozenset(re.findall(r"\b(?:TABLE|OF|FROM) (\w+)", text)) & statement.context.temp_views
         cleared = Cleared(
             statement=shown,
@@ -631,6 +675,8 @@ class PlanJudge:
             forwarded_plan=statement.plan.message + mark.encode(),
             temp_views_read=read,
             echo=self._echo(statement),
+            handles=handles_of(statement.plan),
+            lazy=command_of(statement.plan) == "checkpoint_command" and not eager(statement.plan),
         )
         return replace(cleared, **fields)
 
@@ -671,22 +717,24 @@ class World:
         limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.service = ConnectSessions(
-            judge=self.judge,
-            policies=lambda: self.policies,
-            authority=lambda _: FakeAuthority(self.hidden),
-            catalog=self.catalog,
-            locks=self.locks,
-            backend=self.spark,
-            ledger=self.ledger,
-            gateway="gw-1",
-            limits=limits,
-            clock=lambda: self.now,
-            lineage_input=lambda cleared, views, relations: {
-                "temp_views": dict(views),
-                "relations": dict(relations),
-            },
-            told_catalogs=lambda: self.told,
-            promotion=self.promotion if promotes else None,
+            Dependencies(
+                judge=self.judge,
+                policies=lambda: self.policies,
+                authority=lambda _: FakeAuthority(self.hidden),
+                catalog=self.catalog,
+                locks=self.locks,
+                ledger=self.ledger,
+                gateway="gw-1",
+                limits=limits,
+                clock=lambda: self.now,
+                lineage_input=lambda cleared, views, relations: {
+                    "temp_views": dict(views),
+                    "relations": dict(relations),
+                },
+                told_catalogs=lambda: self.told,
+                promotion=self.promotion if promotes else None,
+            ),
+            self.spark,
         )
 
     def new_policies(self, mark: str | None = None) -> None:
@@ -732,7 +780,7 @@ class World:
         return pb.ReleaseExecuteResponse.FromString(data)
 
     def session(self, session: str = SESSION, user: str = "bob") -> Any:
-        return self.service._sessions[(user, session)]
+        return self.service._registry.sessions[(user, session)]
 
     def statements(self) -> list[str]:
         """What users' statements Spark received, without those of the gateway's own at adoption."""

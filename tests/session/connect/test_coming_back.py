@@ -553,7 +553,7 @@ async def test_after_a_kill_a_relation_that_a_gateway_wrote_is_not_shown() -> No
         await after.reattach(operation)
 
 
-async def test_after_a_kill_errors_are_scrubbed_as_if_values_stood_in_them() -> None:
+async def test_after_a_kill_errors_are_redacted_as_if_values_stood_in_them() -> None:
     before = World()
     before.spark.script("TABLE t", schema(), fault("[CAST_INVALID_INPUT] The value 'secret' of x"))
     operation = uid()

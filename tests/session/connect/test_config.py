@@ -13,10 +13,10 @@ from gateway.session.connect.config import (
     MAX_KEYS,
     REDACTED,
     ConfigQuestion,
-    ConfigRefusal,
     answer_config,
     judge_config,
 )
+from gateway.session.failures import CallRefusal
 from gateway.wire.connect import pb
 
 GRANTED = {"spark.sql.shuffle.partitions", "my.key", "spark.hadoop.x", "spark.a.password"}
@@ -37,7 +37,7 @@ def never(key: str) -> bool:
     return False
 
 
-def ask(rights: Any = may, **operation: Any) -> ConfigQuestion | ConfigRefusal:
+def ask(rights: Any = may, **operation: Any) -> ConfigQuestion | CallRefusal:
     request = KINDS(session_id="s", operation=KINDS.Operation(**operation))
     return judge_config(request, "bob", rights, rights)
 
@@ -48,9 +48,9 @@ def passes(**operation: Any) -> ConfigQuestion:
     return question
 
 
-def refused(**operation: Any) -> ConfigRefusal:
+def refused(**operation: Any) -> CallRefusal:
     refusal = ask(**operation)
-    assert isinstance(refusal, ConfigRefusal), refusal
+    assert isinstance(refusal, CallRefusal), refusal
     return refusal
 
 
@@ -103,11 +103,11 @@ def test_a_pinned_key_is_refused_whatever_policies_say(key: str) -> None:
     other = "x" + READING_SETTINGS[key]
     for spelling in (key, key.upper(), f" {key}", f"{key}\t"):
         refusal = ask(always, set=one(spelling, other))
-        assert isinstance(refusal, ConfigRefusal)
+        assert isinstance(refusal, CallRefusal)
         assert (refusal.code, refusal.sqlstate) == ("NOT_GOVERNABLE", "0A000")
         assert "is pinned by Sluice" in refusal.message
         unset = ask(always, unset=KINDS.Unset(keys=[spelling]))
-        assert isinstance(unset, ConfigRefusal)
+        assert isinstance(unset, CallRefusal)
 
 
 @pytest.mark.parametrize("key", sorted(READING_SETTINGS))
@@ -136,9 +136,9 @@ def test_a_pinned_key_in_another_spelling_is_another_key_and_refused() -> None:
 )
 def test_keys_that_nobody_sets(key: str) -> None:
     refusal = ask(always, set=one(key))
-    assert isinstance(refusal, ConfigRefusal)
+    assert isinstance(refusal, CallRefusal)
     assert refusal.code == "NOT_GOVERNABLE"
-    assert isinstance(ask(always, unset=KINDS.Unset(keys=[key])), ConfigRefusal)
+    assert isinstance(ask(always, unset=KINDS.Unset(keys=[key])), CallRefusal)
 
 
 def test_pins_and_missing_grants_are_told_together() -> None:
@@ -230,7 +230,7 @@ def test_reading_needs_what_set_needs() -> None:
 def test_the_value_of_a_secret_is_refused_whatever_policies_say() -> None:
     for key in (TOKEN, TOKEN.upper(), f" {TOKEN} ", "spark.a.password", "spark.hadoop.fs.s3a.access.key"):
         refusal = ask(always, get=KINDS.Get(keys=[key]))
-        assert isinstance(refusal, ConfigRefusal)
+        assert isinstance(refusal, CallRefusal)
         assert "may be a secret and is not shown" in refusal.message
     refusal = refused(get=KINDS.Get(keys=[TOKEN, "a.b"]))
     assert refusal.message.endswith("; user bob needs set on setting a.b")
@@ -338,4 +338,4 @@ def test_every_kind_of_call_is_judged() -> None:
 def test_a_secret_in_any_spelling_is_one(around: str, word: str) -> None:
     key = f"{around}.{word}.x"
     assert may_hold_secret(key)
-    assert isinstance(ask(always, get=KINDS.Get(keys=[key])), ConfigRefusal)
+    assert isinstance(ask(always, get=KINDS.Get(keys=[key])), CallRefusal)

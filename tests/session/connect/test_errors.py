@@ -23,20 +23,20 @@ from pyspark.sql.streaming.listener import QueryTerminatedEvent, StreamingQueryP
 from gateway.session.connect.config import REDACTED
 from gateway.session.connect.errors import (
     MAX_DETAILS_BYTES,
-    Scrubbing,
+    Redaction,
     error_id,
-    scrub_details,
-    scrub_error,
-    scrub_response,
+    redact_details,
+    redact_error,
+    redact_response,
 )
 from gateway.session.ports import RpcError
-from gateway.session.scrub import UNKNOWN, WITHHELD
-from gateway.wire.connect import descriptor_of, pb
+from gateway.session.redact import UNKNOWN, WITHHELD
+from gateway.wire.connect import descriptor_of, pb, serialize
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
 )
-FREE, OBLIGED = Scrubbing(obliged=False, plain=True), Scrubbing(obliged=True)
+FREE, OBLIGED = Redaction(has_obligations=False, plain=True), Redaction(has_obligations=True)
 GUARD = ("canary", "concat(***", "Filter", "Relation", "SubqueryAlias", "#403", "+-", "right(")
 """What the recorded plans show of the guard."""
 VALUES = ("***x", "The index 6", "could not be parsed")
@@ -78,12 +78,12 @@ def made(
     return RpcError(INTERNAL, message, status.SerializeToString())
 
 
-def raised(name: str, scrubbing: Scrubbing, *, enriched: bool = True) -> Any:
-    """Return the exception that pyspark raises of an error that was scrubbed."""
-    fault = scrub_error(error(name), scrubbing)
+def raised(name: str, redaction: Redaction, *, enriched: bool = True) -> Any:
+    """Return the exception that pyspark raises of an error that was redacted."""
+    fault = redact_error(error(name), redaction)
     response = None
     if enriched:
-        response = pb.FetchErrorDetailsResponse.FromString(scrub_details(fetched(name), scrubbing))
+        response = pb.FetchErrorDetailsResponse.FromString(redact_details(fetched(name), redaction))
     return convert_exception(info_of(fault), fault.message, response)
 
 
@@ -94,19 +94,19 @@ def as_sent(name: str) -> Any:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_without_obligations_an_error_is_what_spark_sent(name: str) -> None:
-    fault = scrub_error(error(name), FREE)
+    fault = redact_error(error(name), FREE)
     assert fault.message == error(name).message
     assert dict(info_of(fault).metadata).keys() == dict(info_of(error(name)).metadata).keys()
     assert str(raised(name, FREE)) == str(as_sent(name))
     assert raised(name, FREE).getStackTrace() == as_sent(name).getStackTrace()
-    response = pb.FetchErrorDetailsResponse.FromString(scrub_details(fetched(name), FREE))
+    response = pb.FetchErrorDetailsResponse.FromString(redact_details(fetched(name), FREE))
     assert response == fetched(name)
 
 
 def test_the_stack_of_a_status_is_told_where_all_is() -> None:
     fault = made("no", errorClass="X", stackTrace="org.X: no\n\tat a.B")
-    assert info_of(scrub_error(fault, FREE)).metadata["stackTrace"] == "org.X: no\n\tat a.B"
-    assert "stackTrace" not in info_of(scrub_error(fault, OBLIGED)).metadata
+    assert info_of(redact_error(fault, FREE)).metadata["stackTrace"] == "org.X: no\n\tat a.B"
+    assert "stackTrace" not in info_of(redact_error(fault, OBLIGED)).metadata
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_stack_of_a_status_is_told_where_all_is() -> None:
 def test_with_a_missing_table_only_its_own_error_is_told_whole(error_class: str) -> None:
     """With any other error the table has appeared, and nobody has judged what its columns are."""
     missing = ((("spark_catalog", "db", "gone"), ("gone",)),)
-    scrubbing = Scrubbing(obliged=True, plain=True, missing=missing)
+    redaction = Redaction(has_obligations=True, plain=True, missing=missing)
     analysis = "org.apache.spark.sql.AnalysisException"
     named = error_class == "TABLE_OR_VIEW_NOT_FOUND"
     fault = made(
@@ -125,7 +125,7 @@ def test_with_a_missing_table_only_its_own_error_is_told_whole(error_class: str)
         classes=json.dumps([analysis]),
         stackTrace="canary",
     )
-    shown = scrub_error(fault, scrubbing)
+    shown = redact_error(fault, redaction)
     assert ("canary" in shown.message) is named
     assert ("stackTrace" in info_of(shown).metadata) is named
 
@@ -142,8 +142,8 @@ def test_with_obligations_pyspark_raises_the_same_exception(name: str, enriched:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_with_obligations_nothing_tells_of_the_guard_or_of_rows(name: str) -> None:
-    fault = scrub_error(error(name), OBLIGED)
-    response = pb.FetchErrorDetailsResponse.FromString(scrub_details(fetched(name), OBLIGED))
+    fault = redact_error(error(name), OBLIGED)
+    response = pb.FetchErrorDetailsResponse.FromString(redact_details(fetched(name), OBLIGED))
     told = f"{fault.message} {info_of(fault)} {response} {raised(name, OBLIGED)}"
     for secret in (*GUARD, *VALUES):
         assert secret not in told.replace("'***'", "")
@@ -153,7 +153,7 @@ def test_with_obligations_nothing_tells_of_the_guard_or_of_rows(name: str) -> No
 
 
 def test_with_obligations_names_of_an_analysis_still_help() -> None:
-    fault = scrub_error(error("unresolved column of a DataFrame"), OBLIGED)
+    fault = redact_error(error("unresolved column of a DataFrame"), OBLIGED)
     assert fault.message == (
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nope` "
         "cannot be resolved. Did you mean one of the following? [`id`, `name`]. SQLSTATE: 42703"
@@ -173,7 +173,7 @@ def test_with_obligations_what_a_table_cannot_do_is_told(exception: str) -> None
         classes=json.dumps([name]),
         sqlState="0A000",
     )
-    told = scrub_error(fault, OBLIGED).message
+    told = redact_error(fault, OBLIGED).message
     assert (words in told) is (exception == "SparkUnsupportedOperationException")
     assert (WITHHELD in told) is (exception != "SparkUnsupportedOperationException")
 
@@ -196,13 +196,13 @@ def test_with_obligations_paths_go() -> None:
     assert "/nope" in str(raised("missing path", FREE))
 
 
-SECRETS = Scrubbing(obliged=False, plain=True, secrets=("nope",))
+SECRETS = Redaction(has_obligations=False, plain=True, secrets=("nope",))
 
 
 def test_the_token_is_shown_to_nobody() -> None:
     name = "unresolved column of a DataFrame"
-    fault = scrub_error(error(name), SECRETS)
-    response = scrub_details(fetched(name), SECRETS)
+    fault = redact_error(error(name), SECRETS)
+    response = redact_details(fetched(name), SECRETS)
     assert "nope" not in fault.message
     assert b"nope" not in fault.details
     assert b"nope" not in response
@@ -213,12 +213,12 @@ def test_the_token_is_shown_to_nobody() -> None:
 def test_what_we_wrote_comes_back_as_what_the_user_wrote() -> None:
     ours = "`spark_catalog`.`hr`.`employee`"
     fault = made(f"cannot read {ours}", messageParameters=json.dumps({"name": ours}))
-    for obliged in (False, True):
-        scrubbing = Scrubbing(obliged=obliged, words=((ours, "employee"),))
-        shown = scrub_error(fault, scrubbing)
+    for has_obligations in (False, True):
+        redaction = Redaction(has_obligations=has_obligations, words=((ours, "employee"),))
+        shown = redact_error(fault, redaction)
         assert "spark_catalog" not in shown.message
         assert b"spark_catalog" not in shown.details
-    assert scrub_error(fault, Scrubbing(obliged=False, words=((ours, "employee"),))).message == (
+    assert redact_error(fault, Redaction(has_obligations=False, words=((ours, "employee"),))).message == (
         "cannot read employee"
     )
 
@@ -226,23 +226,23 @@ def test_what_we_wrote_comes_back_as_what_the_user_wrote() -> None:
 def test_a_guard_without_obligations_keeps_its_plan_to_itself() -> None:
     """Hidden columns are no obligation, but the plan of their guard would name them."""
     words = (("(SELECT `id` FROM `spark_catalog`.`d1`.`t`) AS `t`", "t"),)
-    scrubbing = Scrubbing(obliged=False, words=words)
-    after = raised("unresolved column of a text", scrubbing)
+    redaction = Redaction(has_obligations=False, words=words)
+    after = raised("unresolved column of a text", redaction)
     assert not any(secret in str(after) for secret in GUARD)
     assert str(after).endswith("[`id`, `name`]. SQLSTATE: 42703")
-    assert "***x" in str(raised("cast of a value", scrubbing)), "values of visible columns are no secret"
-    assert "missing" in str(raised("missing table", scrubbing))
+    assert "***x" in str(raised("cast of a value", redaction)), "values of visible columns are no secret"
+    assert "missing" in str(raised("missing table", redaction))
 
 
 def context(**fields: Any) -> Any:
     return pb.FetchErrorDetailsResponse.QueryContext(**fields)
 
 
-def contexts_of(scrubbing: Scrubbing, *contexts: Any) -> list[Any]:
+def contexts_of(redaction: Redaction, *contexts: Any) -> list[Any]:
     failure = pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["x.Y"], message="m")
     failure.spark_throwable.query_contexts.extend(contexts)
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[failure])
-    shown = pb.FetchErrorDetailsResponse.FromString(scrub_details(response, scrubbing))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, redaction))
     return list(shown.errors[0].spark_throwable.query_contexts)
 
 
@@ -256,8 +256,8 @@ def test_the_place_of_an_error_is_shown_in_the_users_text_only() -> None:
         object_name="secret_view",
     )
     ours = context(start_index=0, stop_index=5, fragment="region = 'EU'", summary="region = 'EU'")
-    scrubbing = Scrubbing(obliged=True, texts=("select  cast(name as int) from t",))
-    (place,) = contexts_of(scrubbing, theirs, ours, context(), context(fragment="x", context_type=9))
+    redaction = Redaction(has_obligations=True, texts=("select  cast(name as int) from t",))
+    (place,) = contexts_of(redaction, theirs, ours, context(), context(fragment="x", context_type=9))
     assert (place.start_index, place.stop_index) == (8, 24)
     assert place.fragment == "cast(name as int)"
     assert place.summary == "== SQL ==\ncast(name as int)\n^^^^^^^^^^^^^^^^^\n"
@@ -283,7 +283,7 @@ def test_causes_are_followed_forwards_only() -> None:
 
     causes = [1, 1, 0, 9, -1, None]
     response = pb.FetchErrorDetailsResponse(root_error_idx=17, errors=[failure(cause) for cause in causes])
-    shown = pb.FetchErrorDetailsResponse.FromString(scrub_details(response, FREE))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, FREE))
     assert [e.cause_idx if e.HasField("cause_idx") else None for e in shown.errors] == [1, *[None] * 5]
     assert not shown.HasField("root_error_idx")
 
@@ -296,7 +296,7 @@ def test_a_cause_is_withheld_even_under_an_error_of_the_analysis() -> None:
         error_type_hierarchy=["java.lang.RuntimeException"], message="secret 4711"
     )
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[outer, inner])
-    shown = pb.FetchErrorDetailsResponse.FromString(scrub_details(response, OBLIGED))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, OBLIGED))
     assert [e.message for e in shown.errors] == ["fine", WITHHELD]
 
 
@@ -305,7 +305,7 @@ def test_an_error_without_types_can_still_be_printed() -> None:
     response = pb.FetchErrorDetailsResponse(
         root_error_idx=0, errors=[pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["not a type"])]
     )
-    shown = pb.FetchErrorDetailsResponse.FromString(scrub_details(response, OBLIGED))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, OBLIGED))
     assert list(shown.errors[0].error_type_hierarchy) == ["java.lang.Exception"]
     assert shown.errors[0].message == UNKNOWN
 
@@ -317,7 +317,7 @@ def test_advice_on_breaking_changes_stays() -> None:
     info.mitigation_config.key = "spark.sql.x"
     info.needs_audit = False
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[failure])
-    shown = pb.FetchErrorDetailsResponse.FromString(scrub_details(response, SECRETS))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, SECRETS))
     kept = shown.errors[0].spark_throwable.breaking_change_info
     assert list(kept.migration_message) == [f"set {REDACTED} to keep it"]
     assert kept.mitigation_config.key == "spark.sql.x"
@@ -339,7 +339,7 @@ def test_a_message_does_not_tell_what_kind_of_error_it_is(message: str) -> None:
     fault = made(
         message, errorClass="USER_RAISED_EXCEPTION", classes='["org.apache.spark.SparkRuntimeException"]'
     )
-    shown = scrub_error(fault, OBLIGED)
+    shown = redact_error(fault, OBLIGED)
     assert shown.message == f"[USER_RAISED_EXCEPTION] {WITHHELD}"
     assert b"CANARY" not in shown.details
 
@@ -359,7 +359,7 @@ def test_a_message_does_not_tell_what_kind_of_error_it_is(message: str) -> None:
     ],
 )
 def test_details_of_any_shape_tell_no_values(metadata: dict[str, str]) -> None:
-    shown = scrub_error(made("CANARY", **metadata), OBLIGED)
+    shown = redact_error(made("CANARY", **metadata), OBLIGED)
     assert "CANARY" not in shown.message
     assert b"CANARY" not in shown.details
 
@@ -367,7 +367,7 @@ def test_details_of_any_shape_tell_no_values(metadata: dict[str, str]) -> None:
 def test_a_plan_in_a_parameter_is_withheld() -> None:
     tree = {"treeNode": "Filter exists#12\n+- Relation CANARY", "sqlExpr": '"salary#7"', "name": "`a`"}
     fault = made("m", reason="org.apache.spark.sql.AnalysisException", messageParameters=json.dumps(tree))
-    shown = json.loads(info_of(scrub_error(fault, OBLIGED)).metadata["messageParameters"])
+    shown = json.loads(info_of(redact_error(fault, OBLIGED)).metadata["messageParameters"])
     assert shown == {"treeNode": "***", "sqlExpr": "***", "name": "`a`"}
 
 
@@ -376,10 +376,10 @@ def test_a_plan_in_a_parameter_is_withheld() -> None:
 )
 def test_a_status_without_details_that_can_be_read(details: bytes) -> None:
     fault = RpcError(14, "failed to connect to all addresses", details)
-    assert scrub_error(fault, FREE).message == "failed to connect to all addresses"
-    shown = scrub_error(fault, OBLIGED)
+    assert redact_error(fault, FREE).message == "failed to connect to all addresses"
+    shown = redact_error(fault, OBLIGED)
     assert (shown.code, shown.message, shown.details) == (14, UNKNOWN, b"")
-    assert scrub_error(RpcError(2, "", b""), FREE).message == UNKNOWN
+    assert redact_error(RpcError(2, "", b""), FREE).message == UNKNOWN
 
 
 def test_when_to_try_again_stays_and_other_details_go() -> None:
@@ -387,7 +387,7 @@ def test_when_to_try_again_stays_and_other_details_go() -> None:
     retry.Pack(RetryInfo())
     odd.Pack(pb.KeyValue(key="CANARY"))
     broken.type_url, broken.value = "type.googleapis.com/google.rpc.ErrorInfo", b"\xff\xffCANARY"
-    shown = scrub_error(made(details=[retry, odd, broken]), OBLIGED)
+    shown = redact_error(made(details=[retry, odd, broken]), OBLIGED)
     assert [d.type_url.rpartition("/")[2] for d in Status.FromString(shown.details).details] == [
         "google.rpc.RetryInfo",
         "google.rpc.ErrorInfo",
@@ -402,8 +402,8 @@ def test_what_clients_look_for_in_errors_of_handles_stays() -> None:
         errorClass="INVALID_HANDLE.OPERATION_NOT_FOUND",
         sqlState="HY000",
     )
-    for scrubbing in (FREE, OBLIGED):
-        assert scrub_error(fault, scrubbing).message == fault.message
+    for redaction in (FREE, OBLIGED):
+        assert redact_error(fault, redaction).message == fault.message
 
 
 def test_a_large_status_loses_what_can_be_fetched() -> None:
@@ -415,7 +415,7 @@ def test_a_large_status_loses_what_can_be_fetched() -> None:
         messageParameters=json.dumps({"a": "x" * MAX_DETAILS_BYTES}),
         stackTrace="y" * MAX_DETAILS_BYTES,
     )
-    shown = scrub_error(fault, FREE)
+    shown = redact_error(fault, FREE)
     assert len(shown.details) < 2 * MAX_DETAILS_BYTES
     assert set(info_of(shown).metadata) >= {"errorClass", "errorId", "sqlState"}
     assert len(shown.message) == 2048
@@ -424,14 +424,14 @@ def test_a_large_status_loses_what_can_be_fetched() -> None:
 def test_the_id_by_which_details_are_fetched() -> None:
     name = "division by zero"
     assert error_id(error(name)) == info_of(error(name)).metadata["errorId"]
-    assert error_id(scrub_error(error(name), OBLIGED)) == error_id(error(name))
+    assert error_id(redact_error(error(name), OBLIGED)) == error_id(error(name))
     assert error_id(RpcError(14, "gone", b"")) == ""
 
 
 @given(st.text(max_size=80), st.booleans())
-def test_any_message_and_value_gives_a_status_that_pyspark_takes(text: str, obliged: bool) -> None:
+def test_any_message_and_value_gives_a_status_that_pyspark_takes(text: str, has_obligations: bool) -> None:
     fault = made(text, messageParameters=json.dumps({"a": text}), errorClass=text)
-    shown = scrub_error(fault, Scrubbing(obliged=obliged))
+    shown = redact_error(fault, Redaction(has_obligations=has_obligations))
     assert shown.message
     assert convert_exception(info_of(shown), shown.message, None) is not None
 
@@ -439,7 +439,7 @@ def test_any_message_and_value_gives_a_status_that_pyspark_takes(text: str, obli
 @given(st.text(alphabet="ab'\"`[]{}() 0123.;:\\\n", max_size=60))
 def test_nothing_of_a_value_survives_under_obligations(value: str) -> None:
     shown = [
-        scrub_error(
+        redact_error(
             made(
                 f'[CAST_INVALID_INPUT] The value {v} of the type "STRING" cannot be cast to "INT" because.',
                 errorClass="CAST_INVALID_INPUT",
@@ -457,8 +457,8 @@ def response(**fields: Any) -> Any:
     return pb.ExecutePlanResponse(session_id="s", response_id="r", **fields)
 
 
-def scrubbed(message: Any, scrubbing: Scrubbing) -> Any:
-    return pb.ExecutePlanResponse.FromString(scrub_response(message, scrubbing))
+def redacted(message: Any, redaction: Redaction) -> Any:
+    return pb.ExecutePlanResponse.FromString(redact_response(serialize(message), redaction))
 
 
 def test_counts_of_the_plans_nodes_go_with_obligations() -> None:
@@ -467,33 +467,33 @@ def test_counts_of_the_plans_nodes_go_with_obligations() -> None:
             metrics=[pb.ExecutePlanResponse.Metrics.MetricObject(name="Scan parquet")]
         )
     )
-    assert scrubbed(told, FREE) == told
-    assert not scrubbed(told, OBLIGED).HasField("metrics")
+    assert redacted(told, FREE) == told
+    assert not redacted(told, OBLIGED).HasField("metrics")
     progress = pb.ExecutePlanResponse.ExecutionProgress(
         stages=[pb.ExecutePlanResponse.ExecutionProgress.StageInfo(stage_id=1, input_bytes_read=4711)]
     )
-    after = scrubbed(response(execution_progress=progress), OBLIGED)
+    after = redacted(response(execution_progress=progress), OBLIGED)
     assert after.execution_progress.stages[0].stage_id == 1
     assert after.execution_progress.stages[0].input_bytes_read == 0
 
 
-def test_errors_of_observations_are_scrubbed() -> None:
+def test_errors_of_observations_are_redacted() -> None:
     failure = pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["x.Y"], message="CANARY")
     observed = pb.ExecutePlanResponse.ObservedMetrics(
         name="o", keys=["n"], plan_id=3, root_error_idx=0, errors=[failure]
     )
-    after = scrubbed(response(observed_metrics=[observed]), OBLIGED)
+    after = redacted(response(observed_metrics=[observed]), OBLIGED)
     assert after.observed_metrics[0].errors[0].message == WITHHELD
     assert after.observed_metrics[0].root_error_idx == 0
     assert after.observed_metrics[0].plan_id == 3
-    assert scrubbed(response(observed_metrics=[observed]), FREE).observed_metrics[0] == observed
+    assert redacted(response(observed_metrics=[observed]), FREE).observed_metrics[0] == observed
 
 
 def streaming(**result: Any) -> Any:
     return response(streaming_query_command_result=pb.StreamingQueryCommandResult(**result))
 
 
-def test_failures_of_streaming_queries_are_scrubbed() -> None:
+def test_failures_of_streaming_queries_are_redacted() -> None:
     failed = streaming(
         exception=pb.StreamingQueryCommandResult.ExceptionResult(
             exception_message="org.apache.spark.sql.streaming.StreamingQueryException: CANARY",
@@ -501,15 +501,15 @@ def test_failures_of_streaming_queries_are_scrubbed() -> None:
             stack_trace="CANARY",
         )
     )
-    assert scrubbed(failed, FREE) == failed
-    after = scrubbed(failed, OBLIGED).streaming_query_command_result.exception
+    assert redacted(failed, FREE) == failed
+    after = redacted(failed, OBLIGED).streaming_query_command_result.exception
     assert after.exception_message.split(": ", 1) == [
         "org.apache.spark.sql.streaming.StreamingQueryException",
         f"[STREAM_FAILED] {WITHHELD}",
     ]
     assert not after.HasField("stack_trace")
     none = streaming(exception=pb.StreamingQueryCommandResult.ExceptionResult())
-    assert scrubbed(none, OBLIGED) == none
+    assert redacted(none, OBLIGED) == none
 
 
 @pytest.mark.parametrize(
@@ -524,15 +524,15 @@ def test_failures_of_streaming_queries_are_scrubbed() -> None:
 def test_the_status_of_a_streaming_query_tells_not_what_failed(message: str, shown: str) -> None:
     status = pb.StreamingQueryCommandResult.StatusResult(status_message=message, is_trigger_active=True)
     told = streaming(status=status)
-    assert scrubbed(told, FREE) == told
-    after = scrubbed(told, OBLIGED).streaming_query_command_result.status
+    assert redacted(told, FREE) == told
+    after = redacted(told, OBLIGED).streaming_query_command_result.status
     assert (after.status_message, after.is_trigger_active) == (shown, True)
 
 
 def test_plans_of_streaming_queries_go_with_obligations() -> None:
     plan = streaming(explain=pb.StreamingQueryCommandResult.ExplainResult(result="Filter CANARY"))
-    assert scrubbed(plan, FREE) == plan
-    assert b"CANARY" not in scrub_response(plan, OBLIGED)
+    assert redacted(plan, FREE) == plan
+    assert b"CANARY" not in redact_response(serialize(plan), OBLIGED)
 
 
 PROGRESS = {
@@ -556,8 +556,8 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
             recent_progress_json=[json.dumps(PROGRESS), "CANARY", '["CANARY"]']
         )
     )
-    assert scrubbed(progress, FREE) == progress
-    after = scrub_response(progress, OBLIGED)
+    assert redacted(progress, FREE) == progress
+    after = redact_response(serialize(progress), OBLIGED)
     assert b"CANARY" not in after
     assert b"4711" not in after
     told = pb.ExecutePlanResponse.FromString(after).streaming_query_command_result.recent_progress
@@ -569,8 +569,8 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
             events=[pb.StreamingQueryListenerEvent(event_json=event) for event in events]
         )
     )
-    assert scrubbed(told, FREE) == told
-    shown = [e.event_json for e in scrubbed(told, OBLIGED).streaming_query_listener_events_result.events]
+    assert redacted(told, FREE) == told
+    shown = [e.event_json for e in redacted(told, OBLIGED).streaming_query_listener_events_result.events]
     assert not any("CANARY" in event or "4711" in event for event in shown)
     assert StreamingQueryProgress.fromJson(json.loads(shown[0])["progress"]).batchId == 3
     assert QueryTerminatedEvent.fromJson(json.loads(shown[1])).exception == WITHHELD
@@ -578,7 +578,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
 
 def test_the_start_of_a_streaming_query_tells_no_secret() -> None:
     started = pb.WriteStreamOperationStartResult(name="n", query_started_event_json='{"name": "nope"}')
-    after = scrub_response(response(write_stream_operation_start_result=started), SECRETS)
+    after = redact_response(serialize(response(write_stream_operation_start_result=started)), SECRETS)
     assert b"nope" not in after
 
 
@@ -599,9 +599,9 @@ def test_columns_of_what_is_written_to_are_not_told() -> None:
         )
     )
     fault = RpcError(INTERNAL, message, status.SerializeToString())
-    shown = scrub_error(fault, Scrubbing(obliged=False, hides_target=True))
+    shown = redact_error(fault, Redaction(has_obligations=False, hides_target=True))
     assert shown.message.startswith("[UNRESOLVED_COLUMN.WITH_SUGGESTION] ")
     assert b"CANARY" not in shown.details
     assert "CANARY" not in shown.message
     assert info_of(shown).metadata["sqlState"] == "42703"
-    assert b"CANARY" in scrub_error(fault, FREE).details
+    assert b"CANARY" in redact_error(fault, FREE).details

@@ -188,7 +188,7 @@ async def test_what_this_gateway_does_not_know_is_refused() -> None:
     assert world.order == []
 
 
-async def test_an_error_of_spark_is_scrubbed_and_recorded() -> None:
+async def test_an_error_of_spark_is_redacted_and_recorded() -> None:
     world = World()
     world.judge.scans["TABLE t"] = (GUARDED,)
     world.spark.script("TABLE t", schema(), rows(1), fault("[CAST_INVALID_INPUT] The value 'secret' of x"))

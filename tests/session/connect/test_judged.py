@@ -15,6 +15,7 @@ from gateway.pipeline import judge
 from gateway.policy.engine import engine_for
 from gateway.reader.pool import ReaderPool
 from gateway.session.connect.service import ConnectSessions
+from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementRefused
 from gateway.session.locks import CatalogLocks
 from gateway.wire.connect import pb
@@ -64,15 +65,17 @@ class Judged(World):
 
         self.now = 1000.0
         self.service = ConnectSessions(
-            judge=judged,
-            policies=lambda: self.policies,
-            authority=engine_for,
-            catalog=catalog,
-            locks=CatalogLocks(catalog),
-            backend=self.spark,
-            ledger=self.ledger,
-            gateway="gw-1",
-            clock=lambda: self.now,
+            Dependencies(
+                judge=judged,
+                policies=lambda: self.policies,
+                authority=engine_for,
+                catalog=catalog,
+                locks=CatalogLocks(catalog),
+                ledger=self.ledger,
+                gateway="gw-1",
+                clock=lambda: self.now,
+            ),
+            self.spark,
         )
         self.bob: Principal = self.world.principal("bob")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from gateway.model.statement import (
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import RpcError
-from gateway.wire.connect import pb, serialize
+from gateway.wire.connect import pb
 from tests.session.connect.fakes import (
     BOB,
     CLIENT,
@@ -392,14 +391,6 @@ async def test_streaming_queries_of_the_session_are_known() -> None:
     assert {"query:q2", "query:r2"} <= world.session().context.handles
 
 
-def about(query: str, run: str) -> Any:
-    plan = pb.Plan()
-    asked = plan.command.streaming_query_command
-    asked.query_id.id, asked.query_id.run_id = query, run
-    asked.exception = True
-    return plan
-
-
 async def told_of(world: World, query: str, run: str) -> str:
     failed = pb.ExecutePlanResponse()
     failed.streaming_query_command_result.exception.exception_message = "x.Y: CANARY"
@@ -407,7 +398,7 @@ async def told_of(world: World, query: str, run: str) -> str:
     world.spark.script(asked, failed)
     world.judge.changes[asked] = {
         "plan_class": "StreamingQueryCommand",
-        "forwarded_plan": serialize(about(query, run)),
+        "handles": frozenset({f"query:{query}", f"query:{run}"} if query else ()),
     }
     answer = (await world.run(table(asked)))[0]
     return str(answer.streaming_query_command_result.exception.exception_message)
@@ -421,7 +412,7 @@ GUARDED = ScanRecord(
 )
 
 
-async def test_what_a_streaming_query_tells_is_scrubbed_unless_it_is_known_to_read_nothing_guarded() -> None:
+async def test_what_a_streaming_query_tells_is_redacted_unless_it_is_known_to_read_nothing_guarded() -> None:
     world = world_of_names()
     world.judge.scans["TABLE GUARDED"] = (GUARDED,)
     for query in ("FREE", "GUARDED"):
@@ -431,7 +422,13 @@ async def test_what_a_streaming_query_tells_is_scrubbed_unless_it_is_known_to_re
         world.spark.script(query, schema(), started)
         await world.run(table(query))
     assert await told_of(world, "FREE", "FREE-1") == "x.Y: CANARY"
-    for query, run in (("GUARDED", "GUARDED-1"), ("FREE", "GUARDED-1"), ("other", "run"), ("FREE", "FREE-2")):
+    for query, run in (
+        ("GUARDED", "GUARDED-1"),
+        ("FREE", "GUARDED-1"),
+        ("other", "run"),
+        ("FREE", "FREE-2"),
+        ("", ""),
+    ):
         assert "CANARY" not in await told_of(world, query, run)
 
 

@@ -88,7 +88,7 @@ async def test_a_first_contact_that_fails_is_made_again() -> None:
     with pytest.raises(BackendUnavailable):
         await world.run(table("t"))
     assert len(world.service) == 0
-    assert not world.service._per_user
+    assert not world.service._registry.per_user
     world.spark.faults.clear()
     await world.run(table("t"))
     assert world.statements() == ["TABLE t"]
@@ -106,7 +106,7 @@ async def test_a_first_contact_whose_client_goes_is_made_by_the_next() -> None:
     await second
     assert world.statements() == ["TABLE b"]
     assert len(world.service) == 1
-    assert world.service._per_user == {"bob": 1}
+    assert world.service._registry.per_user == {"bob": 1}
 
 
 async def test_a_client_that_knows_another_server_is_told_so() -> None:
@@ -259,7 +259,7 @@ async def test_an_idle_session_is_released_at_spark() -> None:
     await world.service.expire()
     assert len(world.service) == 0
     assert ("bob", SESSION) in world.spark.closed
-    assert not world.service._per_user
+    assert not world.service._registry.per_user
 
 
 async def test_a_busy_session_is_not_idle() -> None:

@@ -112,7 +112,7 @@ async def test_a_client_that_goes_at_any_moment_leaves_one_end_for_each_decision
         await world.service.expire()
         await world.service.close()
         assert len(world.service) == 0
-        assert not world.service._per_user
+        assert not world.service._registry.per_user
         assert not world.service._endings._tasks
         # A decision of which the client did not wait for the record may have no end; the ledger closes it.
         cleared = [e.statement_id for e in world.ledger.of("decided") if e.body["verdict"] == "cleared"]
@@ -355,4 +355,4 @@ async def rage(storm: Storm) -> None:
     # INVARIANT (names are judged as Spark will resolve them), whenever Spark gets round to it.
     assert storm.spark.strayed == []
     assert len(world.service) == 0
-    assert not world.service._per_user
+    assert not world.service._registry.per_user

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.reader.java_runtime import find_spark_home
-from gateway.session.scrub import (
+from gateway.session.redact import (
     NOT_SELECTABLE,
     UNKNOWN,
     UNNAMED,
@@ -18,7 +18,7 @@ from gateway.session.scrub import (
     WITHHELD,
     ErrorKind,
     constant_messages,
-    scrub,
+    redact,
 )
 
 NOT_FOUND = (
@@ -39,7 +39,7 @@ CAST = (
 
 
 def test_the_class_the_first_paragraph_and_the_state_stay() -> None:
-    assert scrub(NOT_FOUND, "42P01") == (
+    assert redact(NOT_FOUND, "42P01") == (
         "[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` cannot be found. Verify the spelling and "
         "correctness of the schema and catalog. SQLSTATE: 42P01"
     )
@@ -47,7 +47,7 @@ def test_the_class_the_first_paragraph_and_the_state_stay() -> None:
 
 def test_plan_stack_and_statement_text_go() -> None:
     for message in (NOT_FOUND, CAST):
-        shown = scrub(message, None)
+        shown = redact(message, None)
         for word in (
             "Project",
             "UnresolvedRelation",
@@ -63,11 +63,11 @@ def test_plan_stack_and_statement_text_go() -> None:
 
 
 def test_without_obligations_the_value_helps_to_find_the_mistake() -> None:
-    assert "'123-45-6789'" in scrub(CAST, "22018")
+    assert "'123-45-6789'" in redact(CAST, "22018")
 
 
 def test_with_obligations_the_value_is_starred_and_the_types_stay() -> None:
-    shown = scrub(CAST, "22018", obliged=True)
+    shown = redact(CAST, "22018", has_obligations=True)
     assert "123" not in shown
     assert f'the value {VALUE} of the type "STRING" cannot be cast to "INT"' in shown
     assert shown.endswith("SQLSTATE: 22018")
@@ -93,7 +93,7 @@ def test_with_obligations_the_value_is_starred_and_the_types_stay() -> None:
     ],
 )
 def test_a_value_in_any_form_is_withheld_under_obligations(message: str) -> None:
-    shown = scrub(message, None, obliged=True)
+    shown = redact(message, None, has_obligations=True)
     assert "98765" not in shown
     assert "Hara" not in shown
 
@@ -101,22 +101,24 @@ def test_a_value_in_any_form_is_withheld_under_obligations(message: str) -> None
 @pytest.mark.parametrize(
     ("subclass", "told"), [("FILE_NOT_EXIST", "REFRESH TABLE"), ("CANNOT_READ_FILE_FOOTER", "Parquet")]
 )
-@pytest.mark.parametrize("obliged", [False, True])
-def test_a_file_that_cannot_be_read_says_what_helps(subclass: str, told: str, *, obliged: bool) -> None:
+@pytest.mark.parametrize("has_obligations", [False, True])
+def test_a_file_that_cannot_be_read_says_what_helps(
+    subclass: str, told: str, *, has_obligations: bool
+) -> None:
     """Spark's message begins with the path, which nobody is told where anything is guarded."""
     message = (
         f"[FAILED_READ_FILE.{subclass}] Encountered error while reading file file:/wh/98765.parquet. It is "
         "possible the underlying files have been updated: run 'REFRESH TABLE t', or it is no Parquet. "
         "SQLSTATE: KD001"
     )
-    shown = scrub(message, "KD001", obliged=obliged)
+    shown = redact(message, "KD001", has_obligations=has_obligations)
     assert told in shown
     assert "98765" not in shown
     assert shown.endswith("SQLSTATE: KD001")
 
 
 def test_an_unknown_runtime_class_keeps_its_class_only() -> None:
-    shown = scrub("[USER_RAISED_EXCEPTION] 42 SQLSTATE: P0001", "P0001", obliged=True)
+    shown = redact("[USER_RAISED_EXCEPTION] 42 SQLSTATE: P0001", "P0001", has_obligations=True)
     assert shown == f"[USER_RAISED_EXCEPTION] {WITHHELD} SQLSTATE: P0001"
 
 
@@ -126,7 +128,7 @@ def test_analysis_errors_keep_their_names_under_obligations() -> None:
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nam` "
         "cannot be resolved. Did you mean one of these? [`name`, `salary`]. SQLSTATE: 42703; line 1 pos 7"
     )
-    shown = scrub(message, "42703", obliged=True)
+    shown = redact(message, "42703", has_obligations=True)
     assert "`nam`" in shown
     assert "`salary`" in shown
 
@@ -142,7 +144,7 @@ def test_analysis_errors_keep_their_names_under_obligations() -> None:
     ],
 )
 def test_paths_go(path: str) -> None:
-    shown = scrub(
+    shown = redact(
         f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {path}. SQLSTATE: KD001", None
     )
     assert path not in shown
@@ -151,20 +153,20 @@ def test_paths_go(path: str) -> None:
 
 def test_the_users_own_words_come_back() -> None:
     ours = "`spark_catalog`.`hr`.`employee`"
-    shown = scrub(
+    shown = redact(
         f"[X_Y] The table {ours} is bad. SQLSTATE: 42000", "42000", written_by_us=((ours, "employee"),)
     )
     assert shown == "[X_Y] The table employee is bad. SQLSTATE: 42000"
 
 
 def test_an_empty_message_still_says_something() -> None:
-    assert scrub("", None) == UNKNOWN
-    assert scrub("\n\tat x.y(Z.java)", None).strip()
+    assert redact("", None) == UNKNOWN
+    assert redact("\n\tat x.y(Z.java)", None).strip()
 
 
 @given(st.text(max_size=200), st.booleans())
-def test_any_message_gives_one_line(message: str, obliged: bool) -> None:
-    shown = scrub(message, None, obliged=obliged)
+def test_any_message_gives_one_line(message: str, has_obligations: bool) -> None:
+    shown = redact(message, None, has_obligations=has_obligations)
     assert shown
     assert "\n" not in shown
 
@@ -174,7 +176,7 @@ def test_nothing_of_a_value_survives_under_obligations(value: str) -> None:
     template = (
         '[CAST_INVALID_INPUT] The value {} of the type "STRING" cannot be cast to "INT" because. SQLSTATE: '
     )
-    one, other = (scrub(template.format(v) + "22018", "22018", obliged=True) for v in (value, "'x'"))
+    one, other = (redact(template.format(v) + "22018", "22018", has_obligations=True) for v in (value, "'x'"))
     assert one == other
 
 
@@ -185,17 +187,17 @@ def test_a_chosen_sqlstate_does_not_carry_values_out(state: str | None) -> None:
         "org.apache.spark.SparkRuntimeException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `CANARY` "
         "cannot be found: Error running query: org.apache.spark.sql.AnalysisException: x. SQLSTATE: 42P01"
     )
-    assert "CANARY" not in scrub(message, state, obliged=True)
+    assert "CANARY" not in redact(message, state, has_obligations=True)
 
 
 def test_over_connect_the_kind_of_an_error_is_told_beside_its_message() -> None:
     message = "[TABLE_OR_VIEW_NOT_FOUND] The table `CANARY` cannot be found. SQLSTATE: 42P01"
     told = ErrorKind(error_class="USER_RAISED_EXCEPTION", analysis=False)
-    assert scrub(message, "P0001", obliged=True, kind=told) == (
+    assert redact(message, "P0001", has_obligations=True, kind=told) == (
         f"[USER_RAISED_EXCEPTION] {WITHHELD} SQLSTATE: P0001"
     )
     told = ErrorKind(error_class="TABLE_OR_VIEW_NOT_FOUND", analysis=True)
-    assert scrub(message, "42P01", obliged=True, kind=told) == message
+    assert redact(message, "42P01", has_obligations=True, kind=told) == message
 
 
 UNRESOLVED = (
@@ -210,43 +212,43 @@ ASYNCHRONOUS = f"org.apache.hive.service.cli.HiveSQLException: {UNRESOLVED}"
 
 
 def test_who_may_not_select_every_column_is_told_so_whatever_column_was_named() -> None:
-    shown = scrub(UNRESOLVED, "42703", hides_columns=True)
+    shown = redact(UNRESOLVED, "42703", hides_columns=True)
     assert (
         shown
-        == f"{scrub(UNRESOLVED, '42703').removesuffix(' SQLSTATE: 42703')} {NOT_SELECTABLE} SQLSTATE: 42703"
+        == f"{redact(UNRESOLVED, '42703').removesuffix(' SQLSTATE: 42703')} {NOT_SELECTABLE} SQLSTATE: 42703"
     )
-    assert f" {NOT_SELECTABLE} SQLSTATE" in scrub(ASYNCHRONOUS, "42703", hides_columns=True)
-    assert NOT_SELECTABLE not in scrub(NOT_FOUND, "42P01", hides_columns=True)
+    assert f" {NOT_SELECTABLE} SQLSTATE" in redact(ASYNCHRONOUS, "42703", hides_columns=True)
+    assert NOT_SELECTABLE not in redact(NOT_FOUND, "42P01", hides_columns=True)
     at_run_time = "org.apache.spark.SparkRuntimeException: [UNRESOLVED_COLUMN] I wrote this. SQLSTATE: 42703"
-    assert NOT_SELECTABLE not in scrub(at_run_time, "42703", hides_columns=True)
+    assert NOT_SELECTABLE not in redact(at_run_time, "42703", hides_columns=True)
 
 
-@pytest.mark.parametrize("obliged", [False, True])
+@pytest.mark.parametrize("has_obligations", [False, True])
 @pytest.mark.parametrize("message", [UNRESOLVED, ASYNCHRONOUS])
-def test_columns_of_what_is_written_to_are_not_told(message: str, obliged: bool) -> None:
-    shown = scrub(message, "42703", obliged=obliged, hides_target=True)
+def test_columns_of_what_is_written_to_are_not_told(message: str, has_obligations: bool) -> None:
+    shown = redact(message, "42703", has_obligations=has_obligations, hides_target=True)
     assert shown == f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] {UNNAMED} SQLSTATE: 42703"
     at_run_time = (
         "org.apache.spark.SparkRuntimeException: [NOT_NULL_ASSERT_VIOLATION] NULL value appeared in "
         "non-nullable field: CANARY. SQLSTATE: 42000"
     )
-    assert "CANARY" not in scrub(at_run_time, "42000", obliged=obliged, hides_target=True)
+    assert "CANARY" not in redact(at_run_time, "42000", has_obligations=has_obligations, hides_target=True)
 
 
 THREADS = "The background threadpool cannot accept new task for execution, please retry the operation"
 
 
 def test_what_holds_no_value_is_told_under_obligations() -> None:
-    assert scrub(THREADS, None, obliged=True) == THREADS
-    assert WITHHELD in scrub(f"{THREADS}: 98765", None, obliged=True)
+    assert redact(THREADS, None, has_obligations=True) == THREADS
+    assert WITHHELD in redact(f"{THREADS}: 98765", None, has_obligations=True)
     state = "Expected state FINISHED, but found "
-    assert scrub(f"{state}CANCELED", None, obliged=True) == f"{state}CANCELED"
+    assert redact(f"{state}CANCELED", None, has_obligations=True) == f"{state}CANCELED"
     raised = (
         f"[USER_RAISED_EXCEPTION] org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {state}"
     )
-    assert "CANARY" not in scrub(f"{raised}CANARY", "P0001", obliged=True)
+    assert "CANARY" not in redact(f"{raised}CANARY", "P0001", has_obligations=True)
     subquery = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] 98765 SQLSTATE: 21000"
-    assert scrub(subquery, "21000", obliged=True) == (
+    assert redact(subquery, "21000", has_obligations=True) == (
         "[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as an expression. "
         "SQLSTATE: 21000"
     )
@@ -260,19 +262,19 @@ MERGE = (
 
 
 def test_what_a_table_cannot_do_is_told_under_obligations_unless_a_user_raised_it() -> None:
-    assert "MERGE INTO TABLE" in scrub(
-        MERGE.format("SparkUnsupportedOperationException"), "0A000", obliged=True
+    assert "MERGE INTO TABLE" in redact(
+        MERGE.format("SparkUnsupportedOperationException"), "0A000", has_obligations=True
     )
-    assert "MERGE" not in scrub(MERGE.format("SparkRuntimeException"), "0A000", obliged=True)
-    assert "MERGE" not in scrub(
-        f"x: {MERGE.format('SparkUnsupportedOperationException')}", None, obliged=True
+    assert "MERGE" not in redact(MERGE.format("SparkRuntimeException"), "0A000", has_obligations=True)
+    assert "MERGE" not in redact(
+        f"x: {MERGE.format('SparkUnsupportedOperationException')}", None, has_obligations=True
     )
 
 
 def test_spark_s_documentation_is_no_path() -> None:
     link = "https://spark.apache.org/docs/latest/sql-ref.html"
-    assert link in scrub(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
-    assert "example.org" not in scrub(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
+    assert link in redact(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
+    assert "example.org" not in redact(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
 
 
 def test_the_texts_without_parameters_are_those_of_this_spark() -> None:

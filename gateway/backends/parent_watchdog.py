@@ -1,9 +1,9 @@
 """Becomes another program, as an unprivileged user, that the kernel kills when its parent dies.
 
 Run as a script, it is the step between fork and exec of the embedded Spark:
-`python -I -S leash.py PARENT_PID UID GID DIRECTORY PROGRAM ARGUMENT…`; a UID of −1 keeps the user. A script
-of its own because code between fork and exec of a threaded process may deadlock, and because a kill signal
-that was asked for before a change of user is forgotten by the kernel (prctl(2), PR_SET_PDEATHSIG).
+`python -I -S parent_watchdog.py PARENT_PID UID GID DIRECTORY PROGRAM ARGUMENT…`; a UID of −1 keeps the user.
+A script of its own because code between fork and exec of a threaded process may deadlock, and because a kill
+signal that was asked for before a change of user is forgotten by the kernel (prctl(2), PR_SET_PDEATHSIG).
 
 The kernel means the parent's *thread*: start it from one that lives as long as the gateway, the event loop's.
 Only Linux has this; elsewhere a gateway that is killed with SIGKILL leaves its Spark behind.
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        # The parent died before the leash was on: nobody would ever stop this process.
+        # The parent died before the watchdog was there: nobody would ever stop this process.
         sys.exit(EXIT_ORPHANED)
     os.umask(0o077)
     os.chdir(directory)

@@ -102,19 +102,19 @@ WITHHELD = "the statement failed on a value; values are not shown because row fi
 UNKNOWN = "Spark could not run the statement"
 
 
-def scrub(
+def redact(
     message: str,
     sqlstate: str | None,
     *,
     written_by_us: Sequence[tuple[str, str]] = (),
-    obliged: bool = False,
+    has_obligations: bool = False,
     hides_columns: bool = False,
     hides_target: bool = False,
     kind: ErrorKind | None = None,
 ) -> str:
     """Return what of Spark's `message` may be shown.
 
-    `written_by_us` are (ours, the user's) pairs of text, put back into the user's words; `obliged` says that
+    `written_by_us` are (ours, the user's) pairs of text, put back into the user's words. `has_obligations`:
     the statement carries row filters or masks, so that a runtime error is told in our words, without values.
     `hides_columns` and `hides_target` are those of Cleared.
     Without `kind` the message itself tells its class, as Thrift Server writes it.
@@ -126,7 +126,7 @@ def scrub(
     spark = _ANALYSIS.match(message) or _PLANNING.match(message)
     analysis = kind.analysis if kind is not None else spark is not None
     condition = error_class or (spark is not None and spark.group(1)) or ""
-    if hides_target or (obliged and not analysis):
+    if hides_target or (has_obligations and not analysis):
         # INVARIANT (no values under obligations): only the class and the SQLSTATE come from Spark's text.
         state = sqlstate if sqlstate and re.fullmatch("[0-9A-Z]{5}", sqlstate) else ""
         if analysis:

@@ -57,14 +57,14 @@ _WORDS = {
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]")
 
 
-class Malformed(InvalidRequest):
+class MalformedRequest(InvalidRequest):
     """The bytes are no request of the method, or one beyond the limits."""
 
     code = "MALFORMED"
     sqlstate = "22023"
 
 
-class NotGovernable(InvalidRequest):
+class UngovernableRequest(InvalidRequest):
     """The request holds something that nothing here can judge."""
 
     code = "NOT_GOVERNABLE"

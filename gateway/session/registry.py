@@ -1,0 +1,95 @@
+"""Which sessions an endpoint has, how many there may be, and which of them nobody uses any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
+
+from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.model.principal import Principal
+from gateway.session.dependencies import Dependencies
+
+K = TypeVar("K")
+
+
+class Registrable(Protocol):
+    """A session of either endpoint, as far as its registration goes."""
+
+    principal: Principal
+    used_at: float
+    closed: bool
+
+    @property
+    def busy(self) -> bool: ...
+
+
+S = TypeVar("S", bound=Registrable)
+
+
+class Registry(Generic[K, S]):
+    """The open sessions of one endpoint by what clients know them by."""
+
+    def __init__(self, dependencies: Dependencies, *, closing: str) -> None:
+        """`closing`: what the clients of this endpoint call it when they close a session."""
+        self._limits = dependencies.limits
+        self._clock = dependencies.clock
+        self._closing = closing
+        self.sessions: dict[K, S] = {}
+        self.per_user = Counter[str]()
+        """Sessions by user, those that are being opened too."""
+        self.shut = False
+        """No more are opened."""
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def get(self, key: K) -> S | None:
+        return self.sessions.get(key)
+
+    def all(self) -> list[S]:
+        return list(self.sessions.values())
+
+    def reserve(self, user: str) -> None:
+        """Take a place for a session that is about to be opened. Raises LimitExceeded, BackendUnavailable."""
+        if self.shut:
+            raise BackendUnavailable("the gateway is shutting down")
+        if self.per_user.total() >= self._limits.sessions:
+            raise LimitExceeded("the gateway has no room for another session; try again later")
+        most = self._limits.sessions_per_user
+        if self.per_user[user] >= most:
+            raise LimitExceeded(f"user {user} has {most} open sessions; {self._closing} some of them")
+        self.per_user[user] += 1
+
+    def give_back(self, user: str) -> None:
+        """Give the place of a session back, or of one that was not opened."""
+        self.per_user[user] -= 1
+        if not self.per_user[user]:
+            del self.per_user[user]
+
+    def add(self, key: K, session: S) -> None:
+        """Register a session that has its place."""
+        self.sessions[key] = session
+
+    def close(self, key: K, session: S) -> bool:
+        """Take a session out, and have everybody see that it is closed. False when it was closed before."""
+        if session.closed:
+            return False
+        session.closed = True
+        self.sessions.pop(key, None)
+        self.give_back(session.principal.user)
+        return True
+
+    def idle(self) -> list[S]:
+        """Return the sessions that nobody has used for too long."""
+        now = self._clock()
+        most = self._limits.session_idle_s
+        return [s for s in self.sessions.values() if not s.busy and now - s.used_at > most]
+
+    async def expire_forever(self, expire: Callable[[], Awaitable[None]], idle_s: float) -> None:
+        """Call `expire` now and then, until cancelled; `idle_s` is how long anything else may be idle."""
+        pause = max(1.0, min(self._limits.session_idle_s, idle_s, 600.0) / 10)
+        while True:
+            await asyncio.sleep(pause)
+            await expire()
