@@ -141,7 +141,7 @@ async def test_a_parser_that_cannot_prove_now_is_not_the_statement_s_fault(
 async def test_a_name_that_no_pass_has_judged_is_not_forwarded(world: World, reader: ReaderPool) -> None:
     sql = "DROP TABLE spark_catalog.sales.tmp_x"
     assert isinstance(await world.judge(sql, reader, user="bob"), Cleared)
-    with patch("gateway.sql.guard.pin_targets", lambda reading, wants, names: ((), frozenset())):
+    with patch("gateway.sql.guard.pin_targets", lambda reading, required, names: ((), frozenset())):
         verdict = await world.judge(sql, reader, user="bob")
     assert isinstance(verdict, Refused), verdict
     assert "not accounted for" in verdict.message

@@ -13,7 +13,7 @@ from gateway.model.statement import Cleared, Refused, SessionContext, Statement,
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import GENERATED_TEXT, classify
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from tests.judge_world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -32,8 +32,8 @@ from gateway.model.statement import SessionContext, SessionEffect, UseNamespace
 from gateway.session.ports import Catalog
 from gateway.settings.models import Settings
 from gateway.sql.classify import classify
+from gateway.sql.required import Required
 from gateway.sql.scripts import statements_of
-from gateway.sql.wants import Wants
 
 BATCH = 1_000
 """Statements of one transaction."""
@@ -278,8 +278,8 @@ class Importer:
                 self.report.unread.append(Unread(statement.name, statement.number, gathered))
                 return
             if isinstance(gathered, GatheredLineage):
-                wants = classify(gathered.statement.reading, gathered.statement.names)
-                effects = wants.effects if isinstance(wants, Wants) else ()
+                required = classify(gathered.statement.reading, gathered.statement.names)
+                effects = required.effects if isinstance(required, Required) else ()
             lineage = await make(self._workers, recorded, gathered)
         session.follow(recorded, effects, lineage)
         if not counts(lineage, recorded) or recorded.outcome == NOT_FORWARDED:

@@ -19,7 +19,7 @@ from gateway.plan.reading import MalformedPlan, PlanReading, SqlText
 from gateway.plan.walk import read_plan
 from gateway.sql.lineage import LineageCatalog, LineageText
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 
 @dataclass(frozen=True, slots=True)

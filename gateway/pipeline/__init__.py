@@ -105,7 +105,7 @@ async def _judge_text(statement: Statement, judging: Judging) -> Verdict | Needs
         names=outcome.names,
         tables=_known(outcome.names, snapshot),
         read_only=not outcome.reading.commands,
-        effects=outcome.wants.effects,
+        effects=outcome.required.effects,
         answer=outcome.answer,
         readers_agree=outcome.agree,
         provisional=outcome.provisional,

@@ -64,7 +64,7 @@ async def below_text(
     keep the text to read it again.
     """
     reading = prepared.reading
-    if prepared.place.expression or prepared.wants.shares:
+    if prepared.place.expression or prepared.required.shares:
         return Placed()
     scans = {r.span: name for r, name in prepared.scans if r.span is not None}
     if not any(_filtered(name, policies) or name.folded() in obliged for name in scans.values()):

@@ -23,7 +23,7 @@ from gateway.pipeline.policies import Policies
 from gateway.plan.checkpoints import location_option, sources_of
 from gateway.plan.facts import PlanFacts
 from gateway.plan.reading import PlanReading, StreamStart
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 FORM = 1
 """Form of what is digested: another number begins all checkpoints anew."""

@@ -19,7 +19,7 @@ from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.guard import NOTHING, Below
 from gateway.sql.names import TempViewName, dotted
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 KEPT_QUERIES = 4096
 """Guarded queries whose relations are remembered for a reader; a full store is emptied."""

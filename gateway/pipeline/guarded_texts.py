@@ -15,7 +15,7 @@ from gateway.pipeline.seeing import Prepared
 from gateway.sql import guard
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.identity import Meaning, identity_splices
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 
 def guarded_scans(
@@ -36,7 +36,7 @@ def guarded_scans(
         if table is None or view is None:
             guarded.append(guard.guard_missing(prepared.text, relation, name, bare=judging.bare_builtins))
             continue
-        if prepared.wants.shares:
+        if prepared.required.shares:
             within = folded in obliged_views
             guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
             continue
@@ -73,7 +73,7 @@ def identities(
     reading = prepared.reading
     if not reading.identities or not binds(prepared, judging):
         return ()
-    if prepared.wants.shares:
+    if prepared.required.shares:
         return ()  # it asks who reads it, not who made it
     mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
     named: dict[int, Table | None] = {}

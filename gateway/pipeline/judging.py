@@ -30,9 +30,9 @@ from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, Scan
 from gateway.sql.names import namespace_above
+from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import located, table_not_found
-from gateway.sql.wants import Unsupported, Want, Wants
 
 if TYPE_CHECKING:
     from gateway.pipeline.seeing import Prepared
@@ -84,7 +84,7 @@ class Governed:
 
     text: str
     reading: Reading
-    wants: Wants
+    required: Required
     allowed: frozenset[tuple[str, ...]]
     decisions: tuple[Decision, ...]
     scans: tuple[ScanRecord, ...]
@@ -249,28 +249,28 @@ def below_a_table(names: Iterable[TableName], judging: Judging) -> Refusal | Nee
     return None
 
 
-def commanded(wants: Wants) -> tuple[TableName, ...]:
+def commanded(required: Required) -> tuple[TableName, ...]:
     """Return the tables that commands show, change or describe without reading them as rows."""
-    one = (name for name in (wants.described, wants.cached) if name is not None)
-    named = (*(one.table for one in wants.named), *(one.table for one in wants.written))
-    return (*wants.raw, *wants.read, *wants.shown, *named, *one)
+    one = (name for name in (required.described, required.cached) if name is not None)
+    named = (*(one.table for one in required.named), *(one.table for one in required.written))
+    return (*required.raw, *required.read, *required.shown, *named, *one)
 
 
-def wanted_tables(wants: Iterable[Want]) -> Iterator[TableName]:
+def wanted_tables(required: Iterable[Privilege]) -> Iterator[TableName]:
     """Return the tables on which privileges are wanted: what policies say of them can rest on their
     owners."""
-    for want in wants:
-        if want.resource.kind == "table" and want.resource.elements[-1][1] != "*":
-            yield TableName(*(value for _, value in want.resource.elements))
+    for privilege in required:
+        if privilege.resource.kind == "table" and privilege.resource.elements[-1][1] != "*":
+            yield TableName(*(value for _, value in privilege.resource.elements))
 
 
-def to_promote(wants: Wants) -> tuple[TableName, ...]:
+def to_promote(required: Required) -> tuple[TableName, ...]:
     """Return what a statement is there to make a table of."""
-    tending = (effect for effect in wants.effects if isinstance(effect, TendDataset))
+    tending = (effect for effect in required.effects if isinstance(effect, TendDataset))
     return tuple(effect.table for effect in tending if effect.action == "promote")
 
 
-def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Wants]) -> NeedsCatalog:
+def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) -> NeedsCatalog:
     """Return that these are to be looked up. Naming files makes a table of them, but not where the statement
     is about such tables and there to do something else."""
     tending = [e.action for part in parts for e in part.effects if isinstance(e, TendDataset)]

@@ -12,8 +12,8 @@ from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline.judging import Governed
 from gateway.sql.names import Names, TempViewName
+from gateway.sql.required import Required, Unsupported
 from gateway.sql.varying import not_cached, varying, varying_view
-from gateway.sql.wants import Unsupported, Wants
 
 
 def keeps(reading: Reading) -> bool:
@@ -75,11 +75,11 @@ def varying_bodies(bodies: Iterable[Governed]) -> str:
 
 
 def cached_refusal(
-    reading: Reading, wants: Wants, changing: str, bodies: Mapping[TableName, Governed]
+    reading: Reading, required: Required, changing: str, bodies: Mapping[TableName, Governed]
 ) -> Unsupported | None:
     """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
-    if wants.cached is not None:
-        return cached_view_refusal(wants.cached, bodies)
+    if required.cached is not None:
+        return cached_view_refusal(required.cached, bodies)
     if changing and any(command.node == "CacheTableAsSelect" for command in reading.commands):
         return not_cached(changing)
     return None

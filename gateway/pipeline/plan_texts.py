@@ -26,9 +26,9 @@ from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.identity import Meaning
+from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import Unsupported
 
 MAX_STATEMENTS = 1_000
 MAX_EXPRESSIONS = 10_000

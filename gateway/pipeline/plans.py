@@ -79,8 +79,8 @@ from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.guard import Below, pinned_parts
 from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
+from gateway.sql.required import Unsupported
 from gateway.sql.varying import not_cached
-from gateway.sql.wants import Unsupported
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
 
@@ -210,7 +210,7 @@ class _Plan:
     def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Refusal | NeedsCatalog:
         """Put everything that is wanted to the policies; return whether what is asked for may be known."""
         evaluation, judging = self.evaluation, self.judging
-        evaluation.wants(facts.wants)
+        evaluation.require(facts.required)
         evaluation.visibility(one.name for one in facts.reads if one.name is not None)
         for prepared in texts.all:
             ask(prepared, self.accessing)
@@ -220,9 +220,9 @@ class _Plan:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
         tables += [*commanded(facts.commanded), *(name for p in texts.all for name in p.tables)]
-        tables += [name for p in texts.all for name in to_promote(p.wants)]
+        tables += [name for p in texts.all for name in to_promote(p.required)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
-            return unknown_tables(unknown, [p.wants for p in texts.all])
+            return unknown_tables(unknown, [p.required for p in texts.all])
         return all(known)
 
     def _see(self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent) -> tuple[Seen, ...] | Denied:
@@ -272,10 +272,10 @@ class _Plan:
     ) -> GovernedPlan | Refusal | NeedsCatalog:
         judging, evaluation = self.judging, self.evaluation
         read = tuple(one.name for one in facts.reads if one.name is not None)
-        wants = facts.commanded
-        if (absent := evaluation.absent(wants) or self._never_there(facts, texts)) is not None:
+        required = facts.commanded
+        if (absent := evaluation.absent(required) or self._never_there(facts, texts)) is not None:
             return self._not_there(absent, texts)
-        bodies = await view_bodies((*read, *commanded(wants)), seen[0], judging, 0)
+        bodies = await view_bodies((*read, *commanded(required)), seen[0], judging, 0)
         if not isinstance(bodies, dict):
             return bodies
         policies = await policies_of(seen[0], judging)
@@ -302,7 +302,7 @@ class _Plan:
             governed.append(outcome)
         records = scan_records(seen[0], evaluation)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
-        refusal = evaluation.commanded(wants, undisclosed_names(bodies)) or refusal
+        refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         if refusal is not None:
@@ -499,7 +499,7 @@ class _Plan:
             answer=answer,
             effects=(
                 *facts.effects,
-                *(effect for one in governed for effect in one.wants.effects),
+                *(effect for one in governed for effect in one.required.effects),
                 *([PersistFrame()] if reading.analysis == "persist" else []),
             ),
             provisional=any(not self.judging.exists(one.table) for one in guarding)
@@ -536,9 +536,9 @@ class _Plan:
     ) -> AnswerRule:
         """Return what is done with the answer's rows: those of a catalog call, or of a command in SQL."""
         for part in facts.parts:
-            if part.wants.answer is RELAY:
+            if part.required.answer is RELAY:
                 continue
-            rule = self.evaluation.answer(part.wants, undisclosed_names(bodies))
+            rule = self.evaluation.answer(part.required, undisclosed_names(bodies))
             if part.details is not None and not self.evaluation.holds(part.details):
                 rule = replace(rule, details=False)
             return rule
@@ -549,5 +549,5 @@ def _judged_by(facts: PlanFacts, policies: Policies) -> Iterator[TableName]:
     """Return every table that the verdict on a plan rests on, but for what its texts and views read."""
     yield from (one.name for one in facts.reads if one.name is not None)
     yield from commanded(facts.commanded)
-    yield from wanted_tables(facts.wants)
+    yield from wanted_tables(facts.required)
     yield from policies.tables

@@ -23,8 +23,8 @@ from gateway.sql.functions import builtin_name, since
 from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
 from gateway.sql.names import Names, Ungovernable
+from gateway.sql.required import Required, Unsupported
 from gateway.sql.varying import names_session, varying, varying_by_row
-from gateway.sql.wants import Unsupported, Wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +84,13 @@ def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: 
 
 
 def past_guards(
-    reading: Reading, wants: Wants, obliged: Sequence[TableName], judging: Judging
+    reading: Reading, required: Required, obliged: Sequence[TableName], judging: Judging
 ) -> Denied | None:
     """Deny what would tell of guarded relations past their guard: plans, metadata."""
     if not obliged:
         return None
     name, user = obliged[0], judging.principal.user
-    if wants.explains:
+    if required.explains:
         return plan_shown(name, user)
     if any(names_metadata(column.parts) for column in reading.columns):
         return metadata_shown(name, user)

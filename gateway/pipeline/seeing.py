@@ -17,7 +17,7 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
 from gateway.sql.leakproof import Above
 from gateway.sql.names import MetadataTable, Names
-from gateway.sql.wants import Want, Wants
+from gateway.sql.required import Privilege, Required
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +58,8 @@ class Prepared:
     place: Place
     reading: Reading
     names: Names
-    wants: Wants
-    functions: tuple[Want, ...]
+    required: Required
+    functions: tuple[Privilege, ...]
     scans: tuple[Scan, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights
@@ -67,7 +67,7 @@ class Prepared:
     @property
     def tables(self) -> tuple[TableName, ...]:
         """Every table that must be known before the text can be judged."""
-        return (*names_of(self.scans), *commanded(self.wants))
+        return (*names_of(self.scans), *commanded(self.required))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The passes for SQL text: statements, the bodies of views, and the texts and expressions within plans.
 
-`prepare` reads and classifies, `ask` puts its wants to the policies, `see` says which columns it uses and
-what may be seen of them, `finish` guards and proves. `govern` is all of them for a text by itself; a plan
-prepares everything within it first, so that what is missing is told all at once.
+`prepare` reads and classifies, `ask` asks the policies for the privileges that are required, `see` says which
+columns it uses and what may be seen of them, `finish` guards and proves. `govern` is all of them for a text
+by itself; a plan prepares everything within it first, so that what is missing is told all at once.
 """
 
 from __future__ import annotations
@@ -50,15 +50,22 @@ from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, s
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
-from gateway.sql.dataset_statements import DatasetStatement, dataset_statement, dataset_wants
-from gateway.sql.delta_commands import changes_wants
-from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
+from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
+from gateway.sql.delta_commands import changes_privileges
+from gateway.sql.evaluate import (
+    Denied,
+    Evaluation,
+    function_privileges,
+    metadata_of,
+    metadata_privileges,
+    scans_of,
+)
 from gateway.sql.identity import Meaning
 from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
+from gateway.sql.required import Required, Unsupported, join
 from gateway.sql.spark_words import unbound_parameter
-from gateway.sql.wants import Unsupported, Wants, join
 
 MOST_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
@@ -88,9 +95,9 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
     ask(prepared, accessing)
     if (denied := accessing.denied(judging)) is not None:
         return access_denied(denied, evaluation)
-    named = (*prepared.tables, *to_promote(prepared.wants))
+    named = (*prepared.tables, *to_promote(prepared.required))
     if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(named)))):
-        return unknown_tables(unknown, [prepared.wants])
+        return unknown_tables(unknown, [prepared.required])
     usage = usage_of(prepared, evaluation)
     evaluation.context = replace(
         evaluation.context, accessed_together=together(usage, names_of(prepared.scans), judging.snapshot)
@@ -107,7 +114,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
 async def prepare(
     text: str, context: SessionContext, judging: Judging, place: Place = TOP
 ) -> Prepared | Refusal:
-    """Read a text and say what it wants; a Refusal when nothing of it can pass."""
+    """Read a text and say what it requires; a Refusal when nothing of it can pass."""
     own = dataset_statement(text) if place.commands and place.depth == 0 else None
     if own is not None:
         text = own.text
@@ -143,22 +150,22 @@ async def prepare(
 
 
 def _of_dataset(prepared: Prepared, own: DatasetStatement, judging: Judging) -> Prepared | Unsupported:
-    wants = dataset_wants(own, prepared.wants, judging.snapshot.catalog.sources)
-    return wants if isinstance(wants, Unsupported) else replace(prepared, wants=wants)
+    required = dataset_privileges(own, prepared.required, judging.snapshot.catalog.sources)
+    return required if isinstance(required, Unsupported) else replace(prepared, required=required)
 
 
 async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | Refusal | Unsupported:
     """Read the texts that a procedure has Spark parse as conditions: nothing of them but a table's columns,
     values and built-in functions may pass."""
-    for text in prepared.wants.conditions:
+    for text in prepared.required.conditions:
         reading = await judging.reader.read_expression(text)
         if isinstance(reading, NotParsed):
             return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
         if isinstance(reading, NotRead):
             return _unread(reading)
-        wants = classify(reading, prepared.names)
-        functions = function_wants(reading.functions, prepared.names)
-        for refusal in (wants, functions):
+        required = classify(reading, prepared.names)
+        functions = function_privileges(reading.functions, prepared.names)
+        for refusal in (required, functions):
             if isinstance(refusal, Unsupported):
                 return refusal
         if reading.relations or reading.nodes or functions:
@@ -186,25 +193,25 @@ def _classified(
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     known = judging.snapshot.catalog
     names = Names(bound, known.catalogs, known.sources, known.listed)
-    wants = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
-    if isinstance(wants, Unsupported):
-        return wants
+    required = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
+    if isinstance(required, Unsupported):
+        return required
     if reading.commands and not place.commands:
         where = "the text of a view" if place.depth else "SQL within a plan"
         return Unsupported(f"{where} is not a query")
     scans = scans_of(reading, names)
     if isinstance(scans, Unsupported):
         return scans
-    functions = function_wants(reading.functions, names)
+    functions = function_privileges(reading.functions, names)
     if isinstance(functions, Unsupported):
         return functions
     metadata = metadata_of(reading, names)
-    if metadata and (place.depth or place.expression or keeps(reading) or wants.shares):
+    if metadata and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("a view, a kept result or an expression cannot rest on metadata of a table")
-    changes = changes_wants(reading, names)
+    changes = changes_privileges(reading, names)
     if isinstance(changes, Unsupported):
         return changes
-    if changes.read and (place.depth or place.expression or keeps(reading) or wants.shares):
+    if changes.read and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("a view, a kept result or an expression cannot rest on changes of a table")
     if keeps(reading) and _bound_scans(reading, place):
         return Unsupported("a temporary view cannot rest on a DataFrame that one query binds to a name")
@@ -213,7 +220,7 @@ def _classified(
         place=place,
         reading=reading,
         names=names,
-        wants=join((wants, metadata_wants(one for _, one in metadata), changes)),
+        required=join((required, metadata_privileges(one for _, one in metadata), changes)),
         functions=functions,
         scans=scans,
         metadata=metadata,
@@ -231,9 +238,9 @@ def _bound_scans(reading: Reading, place: Place) -> bool:
 
 
 def ask(prepared: Prepared, accessing: Accessing) -> None:
-    """Put the text's wants to the policies, and the question whether its tables may be known at all."""
+    """Ask the policies for the privileges that a text requires, and whether its tables may be known."""
     for evaluation in accessing.accessors():
-        evaluation.wants((*prepared.wants.wants, *prepared.functions))
+        evaluation.require((*prepared.required.privileges, *prepared.functions))
         evaluation.visibility(names_of(prepared.scans))
 
 
@@ -252,15 +259,15 @@ async def finish(
 
     `meaning`: of an expression, what words without brackets mean where it stands.
     """
-    text, reading, wants = prepared.text, prepared.reading, prepared.wants
+    text, reading, required = prepared.text, prepared.reading, prepared.required
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
-    if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
+    if (absent := evaluation.absent(required) or _never_there(prepared, evaluation)) is not None:
         return not_there(absent, prepared.names.context, prepared)
     if (unfounded := _unfounded(prepared, evaluation)) is not None:
         return not_governable(unfounded)
     # The text that a view has had until now need not be open to who gives it another one.
-    named = names_of(prepared.scans) if wants.shares else prepared.tables
+    named = names_of(prepared.scans) if required.shares else prepared.tables
     bodies = await view_bodies(named, seen, judging, prepared.place.depth)
     if not isinstance(bodies, dict):
         return bodies
@@ -281,19 +288,19 @@ async def finish(
     records = scan_records(seen, evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
-        evaluation.commanded(wants, undisclosed_names(bodies))
-        or past_guards(reading, wants, [*obliged, *_unexplained(wants, bodies)], judging)
-        or shown_only(records if keeps(reading) or wants.shares else (), bodies.values(), judging)
+        evaluation.commanded(required, undisclosed_names(bodies))
+        or past_guards(reading, required, [*obliged, *_unexplained(required, bodies)], judging)
+        or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
     )
     if denied is not None:
         return access_denied(denied, evaluation)
-    if wants.shares:
+    if required.shares:
         # What is stored has none of them: they are laid on each who reads it.
         records = tuple(replace(record, obligations=()) for record in records)
 
     written = guard.splices(text, reading, guarded)
     inner = guard.pin_metadata(prepared.metadata)
-    pinned = guard.pin_targets(reading, wants, prepared.names)
+    pinned = guard.pin_targets(reading, required, prepared.names)
     if isinstance(written, Unsupported):
         return not_governable(written)
     if isinstance(pinned, Unsupported):
@@ -303,7 +310,7 @@ async def finish(
         return not_governable(bound)
     unbound = bool(reading.identities) and not bound
     changing = varying_text(text, reading, prepared.names, policies.varying, bodies, unbound=unbound)
-    uncached = cached_refusal(reading, wants, changing, bodies)
+    uncached = cached_refusal(reading, required, changing, bodies)
     if uncached is not None:
         return not_governable(uncached)
     # INVARIANT (conservation): asked of the session, and not inferred from what is left over. A scan that was
@@ -325,11 +332,11 @@ async def finish(
         | {parts for body in bodies.values() for parts in body.allowed}
     )
     splices = (*written[0], *inner, *pinned[0], *bound)
-    if any(isinstance(effect, ResetSettings) for effect in wants.effects):
+    if any(isinstance(effect, ResetSettings) for effect in required.effects):
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
-    if wants.shares and not wants.explains:
-        defined = guard.define_view(text, reading, wants.pins[0].table, splices, judging.principal.user)
+    if required.shares and not required.explains:
+        defined = guard.define_view(text, reading, required.pins[0].table, splices, judging.principal.user)
         if isinstance(defined, Unsupported):
             return not_governable(defined)
         if isinstance(defined, Splice):
@@ -342,7 +349,7 @@ async def finish(
         return unproved
     hiding = any(scan.obliged or scan.query for scan in guarded if judging.exists(scan.table))
     hides_target = (
-        evaluation.hides_target(wants)
+        evaluation.hides_target(required)
         # What a view's text names is as little the reader's to know as the names of a target.
         or hidden_within(bodies.values())
         or (prepared.place.depth > 0 and seen.lends)
@@ -350,7 +357,7 @@ async def finish(
     return Governed(
         text=forwarded,
         reading=reading,
-        wants=wants,
+        required=required,
         allowed=allowed,
         decisions=distinct((*evaluation.decisions, *decisions_of(bodies.values()))),
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
@@ -361,7 +368,7 @@ async def finish(
         agree=agreement(usage) if prepared.scans else None,
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
-        answer=evaluation.answer(wants, undisclosed_names(bodies)),
+        answer=evaluation.answer(required, undisclosed_names(bodies)),
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
@@ -369,7 +376,7 @@ async def finish(
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
         # that the user may not see, and nowhere else.
         plain=not (hiding or hides_target or undisclosed_names(bodies))
-        and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins))),
+        and evaluation.shows_all((*commanded(required), *(pin.table for pin in required.pins))),
         missing=tuple(
             dict.fromkeys(
                 (guard.pinned_parts(scan.table), scan.relation.parts)
@@ -399,9 +406,9 @@ def undisclosed_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableNa
     return obliged_names(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
 
 
-def _unexplained(wants: Wants, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
+def _unexplained(required: Required, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
     """Yield the views whose plan may not be shown: it has the names of all that they read."""
-    if wants.explains:
+    if required.explains:
         yield from sorted(undisclosed_names(bodies), key=str)
 
 
@@ -413,7 +420,7 @@ def hidden_within(bodies: Iterable[Governed]) -> bool:
 def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:
     """Return every table that the verdict on a text rests on, but for what its views read."""
     yield from prepared.tables
-    yield from wanted_tables(prepared.wants.wants)
+    yield from wanted_tables(prepared.required.privileges)
     yield from policies.tables
 
 
@@ -431,7 +438,7 @@ def definers_of(rights: Rights, bodies: Iterable[Governed]) -> frozenset[Princip
 def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:
     """Return a table that a new view would read and that is not there: the view would keep for ever what
     keeps one off that appears meanwhile."""
-    if not (keeps(prepared.reading) or prepared.wants.shares):
+    if not (keeps(prepared.reading) or prepared.required.shares):
         return None
     return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
 
@@ -444,7 +451,7 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> Unsupported | None
         provider = (table.provider or "").lower() if table is not None else ""
         if table is None or provider != one.provider or table.shadowed:
             return Unsupported(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
-    for pin in prepared.wants.pins:
+    for pin in prepared.required.pins:
         table = evaluation.catalog.table(pin.table) if pin.below else None
         if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
             return Unsupported(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")

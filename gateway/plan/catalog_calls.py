@@ -23,18 +23,18 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.plan.reading import CatalogCall
-from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
+from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.data_commands import created_database, dropped_with
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
+from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, table_resource
-from gateway.sql.session_commands import use_below_current, use_wants
-from gateway.sql.wants import Unsupported, Want, Wants
+from gateway.sql.session_commands import use_below_current, use_privileges
 from gateway.wire.connect import Message, pb
 
-Handler = Callable[[Never, PlanScope], PlanWants]
+Handler = Callable[[Never, PlanScope], PlanRequired]
 """Called with the message of its case only; a test compares the two."""
 
 _WithDatabase = pb.GetTable | pb.ListColumns | pb.TableExists | pb.GetFunction | pb.FunctionExists
@@ -43,12 +43,12 @@ DOES_NOT_EXIST = "SELECT false AS value"
 """What stands in for the question whether something exists that the principal may not know of."""
 
 
-def _nothing(call: Message, scope: PlanScope) -> PlanWants:
-    return PlanWants()
+def _nothing(call: Message, scope: PlanScope) -> PlanRequired:
+    return PlanRequired()
 
 
-def _visible(resource: Resource) -> Want:
-    return Want(resource, "show", visible_is_enough=True)
+def _visible(resource: Resource) -> Privilege:
+    return Privilege(resource, "show", visible_is_enough=True)
 
 
 def _named(
@@ -84,73 +84,74 @@ def _pins(call: Message, field: str, text: str) -> tuple[NamePin, ...]:
 def _listing(answer: AnswerFilter) -> Handler:
     """List what lies in a database, filtered to what may be seen."""
 
-    def wants(call: pb.ListTables | pb.ListViews | pb.ListFunctions, scope: PlanScope) -> PlanWants:
+    def required(call: pb.ListTables | pb.ListViews | pb.ListFunctions, scope: PlanScope) -> PlanRequired:
         written = call.db_name if call.HasField("db_name") else ""
         catalog, database = scope.database(written)
         resource = Resource.database(catalog, database)
         shown = () if database.lower() == "default" else (_visible(resource),)
         rule = AnswerRule(filter=answer, catalog=catalog, database=database)
-        return PlanWants(
-            wants=Wants(wants=shown, answer=rule),
+        return PlanRequired(
+            required=Required(privileges=shown, answer=rule),
             names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
-            details=Want(resource, "show") if answer is AnswerFilter.CONNECT_FUNCTIONS else None,
+            details=Privilege(resource, "show") if answer is AnswerFilter.CONNECT_FUNCTIONS else None,
         )
 
-    return wants
+    return required
 
 
-def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanWants:
+def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanRequired:
     catalog = scope.names.context.catalog
     refused = scope.names.refused(catalog)
     if refused is not None:
         raise CannotClassify(refused.refusal(catalog))
-    return PlanWants(
-        wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog)),
-        details=Want(Resource.catalog(catalog), "show"),
+    return PlanRequired(
+        required=Required(answer=AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog)),
+        details=Privilege(Resource.catalog(catalog), "show"),
     )
 
 
-def _list_catalogs(call: pb.ListCatalogs, scope: PlanScope) -> PlanWants:
-    return PlanWants(wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_CATALOGS)))
+def _list_catalogs(call: pb.ListCatalogs, scope: PlanScope) -> PlanRequired:
+    return PlanRequired(required=Required(answer=AnswerRule(filter=AnswerFilter.CONNECT_CATALOGS)))
 
 
 def _described(answer: AnswerFilter) -> Handler:
     """Show one table or its columns, as DESCRIBE does."""
 
-    def wants(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanWants:
+    def required(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanRequired:
         name, pins = _named(call, scope)
         if isinstance(name, TempViewName):
-            return PlanWants(names=pins)
+            return PlanRequired(names=pins)
         rule = AnswerRule(filter=answer, catalog=name.catalog, database=name.database, table=name)
-        return PlanWants(
-            wants=Wants(wants=(_visible(table_resource(name)),), described=name, answer=rule), names=pins
+        return PlanRequired(
+            required=Required(privileges=(_visible(table_resource(name)),), described=name, answer=rule),
+            names=pins,
         )
 
-    return wants
+    return required
 
 
-def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanWants:
+def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanRequired:
     catalog, database = scope.database(call.db_name)
     resource = Resource.database(catalog, database)
     rule = AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog, database=database)
-    return PlanWants(
-        wants=Wants(wants=(_visible(resource),), answer=rule),
+    return PlanRequired(
+        required=Required(privileges=(_visible(resource),), answer=rule),
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
-        details=Want(resource, "show"),
+        details=Privilege(resource, "show"),
     )
 
 
-def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanWants:
+def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanRequired:
     catalog, database = scope.database(call.db_name)
-    return PlanWants(
+    return PlanRequired(
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
         secret=None if database.lower() == "default" else Resource.database(catalog, database),
     )
 
 
-def _table_exists(call: pb.TableExists, scope: PlanScope) -> PlanWants:
+def _table_exists(call: pb.TableExists, scope: PlanScope) -> PlanRequired:
     name, pins = _named(call, scope)
-    return PlanWants(names=pins, secret=None if isinstance(name, TempViewName) else table_resource(name))
+    return PlanRequired(names=pins, secret=None if isinstance(name, TempViewName) else table_resource(name))
 
 
 def _function(
@@ -169,34 +170,36 @@ def _function(
     return resource, _pins(call, "function_name", pinned(target))
 
 
-def _get_function(call: pb.GetFunction, scope: PlanScope) -> PlanWants:
+def _get_function(call: pb.GetFunction, scope: PlanScope) -> PlanRequired:
     resource, pins = _function(call, scope)
     if resource is None:
-        return PlanWants()
+        return PlanRequired()
     rule = AnswerRule(filter=AnswerFilter.CONNECT_FUNCTIONS, catalog=resource.level("catalog"))
-    return PlanWants(
-        wants=Wants(wants=(_visible(resource),), answer=rule), names=pins, details=Want(resource, "show")
+    return PlanRequired(
+        required=Required(privileges=(_visible(resource),), answer=rule),
+        names=pins,
+        details=Privilege(resource, "show"),
     )
 
 
-def _function_exists(call: pb.FunctionExists, scope: PlanScope) -> PlanWants:
+def _function_exists(call: pb.FunctionExists, scope: PlanScope) -> PlanRequired:
     resource, pins = _function(call, scope)
-    return PlanWants(names=pins, secret=resource)
+    return PlanRequired(names=pins, secret=resource)
 
 
-def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScope) -> PlanWants:
+def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScope) -> PlanRequired:
     storage.check_provider(call.source if call.HasField("source") else None)
     paths, options = split_option(call.options.items(), "path")
     storage.check_options(options)
     name = scope.target(call.table_name)
     if call.HasField("path"):
         paths = (*paths, call.path)
-    urls = [want for path in paths for want in on_url(path, "read", "write")]
+    urls = [privilege for path in paths for privilege in on_url(path, "read", "write")]
     resource = table_resource(name)
-    return PlanWants(
-        wants=Wants(
+    return PlanRequired(
+        required=Required(
             # Its rows are those of the table: none at first, but the client keeps the call as a DataFrame.
-            wants=(Want(resource, "create"), Want(resource, "select"), *urls),
+            privileges=(Privilege(resource, "create"), Privilege(resource, "select"), *urls),
             shown=(name,),
             effects=(CatalogChanged((name,)),),
         ),
@@ -204,9 +207,9 @@ def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScop
     )
 
 
-def _drop_temp_view(call: pb.DropTempView, scope: PlanScope) -> PlanWants:
+def _drop_temp_view(call: pb.DropTempView, scope: PlanScope) -> PlanRequired:
     # The name is taken as it is, never parsed.
-    return PlanWants(wants=Wants(effects=(DropTempView(call.view_name),)))
+    return PlanRequired(required=Required(effects=(DropTempView(call.view_name),)))
 
 
 def _on_table(
@@ -221,20 +224,20 @@ def _on_table(
 ) -> Handler:
     """One privilege on a table; `temporary`: it may be a temporary view of the session, which wants none.
 
-    `raw` and `read` are those of Wants.
+    `raw` and `read` are those of Required.
     """
 
-    def wants(call: Message, scope: PlanScope) -> PlanWants:
+    def required(call: Message, scope: PlanScope) -> PlanRequired:
         text: str = getattr(call, field)
         found = scope.table(text) if temporary else scope.target(text)
         pins = _pins(call, field, pinned(found))
         if isinstance(found, TempViewName):
             if caches:
                 check_cached_view(found, scope.names)
-            return PlanWants(names=pins)
-        return PlanWants(
-            wants=Wants(
-                wants=(Want(table_resource(found), access),),
+            return PlanRequired(names=pins)
+        return PlanRequired(
+            required=Required(
+                privileges=(Privilege(table_resource(found), access),),
                 raw=(found,) if raw else (),
                 cached=found if caches else None,
                 read=(found,) if read else (),
@@ -243,65 +246,71 @@ def _on_table(
             names=pins,
         )
 
-    return wants
+    return required
 
 
-def _is_cached(call: pb.IsCached, scope: PlanScope) -> PlanWants:
+def _is_cached(call: pb.IsCached, scope: PlanScope) -> PlanRequired:
     name, pins = _named(call, scope)
     if isinstance(name, TempViewName):
-        return PlanWants(names=pins)
-    return PlanWants(wants=Wants(wants=(_visible(table_resource(name)),)), names=pins)
+        return PlanRequired(names=pins)
+    return PlanRequired(required=Required(privileges=(_visible(table_resource(name)),)), names=pins)
 
 
-def _clear_cache(call: pb.ClearCache, scope: PlanScope) -> PlanWants:
+def _clear_cache(call: pb.ClearCache, scope: PlanScope) -> PlanRequired:
     # It drops the caches of everybody.
-    return PlanWants(wants=Wants(wants=(Want(Resource.catalog(scope.names.context.catalog), "alter"),)))
+    return PlanRequired(
+        required=Required(privileges=(Privilege(Resource.catalog(scope.names.context.catalog), "alter"),))
+    )
 
 
-def _refresh_by_path(call: pb.RefreshByPath, scope: PlanScope) -> PlanWants:
-    return PlanWants(wants=Wants(wants=on_url(call.path, "read")))
+def _refresh_by_path(call: pb.RefreshByPath, scope: PlanScope) -> PlanRequired:
+    return PlanRequired(required=Required(privileges=on_url(call.path, "read")))
 
 
-def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> PlanWants:
+def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> PlanRequired:
     parts = scope.parts(call.db_name)
     if len(parts) == 1 and scope.names.is_catalog(parts[0]):
         raise CannotClassify(f"`{call.db_name}` is a catalog, a database is needed")
-    return PlanWants(
-        wants=use_below_current(scope.names, parts),
+    return PlanRequired(
+        required=use_below_current(scope.names, parts),
         names=(NamePin(message=call, field="db_name", text=dotted(parts)),),
     )
 
 
-def _set_current_catalog(call: pb.SetCurrentCatalog, scope: PlanScope) -> PlanWants:
+def _set_current_catalog(call: pb.SetCurrentCatalog, scope: PlanScope) -> PlanRequired:
     if not scope.names.is_catalog(call.catalog_name):
         raise CannotClassify(no_catalog(call.catalog_name))
-    wants = use_wants(call.catalog_name, None)
-    return PlanWants(wants=Wants(wants=wants.wants, effects=(UseNamespace(call.catalog_name, None),)))
+    required = use_privileges(call.catalog_name, None)
+    return PlanRequired(
+        required=Required(privileges=required.privileges, effects=(UseNamespace(call.catalog_name, None),))
+    )
 
 
-def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanWants:
+def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanRequired:
     catalog, database = scope.database(call.db_name)
     resource = Resource.database(catalog, database)
     locations, others = split_option(call.properties.items(), "location")
     storage.check_properties(key for key in others if key.lower() != "comment")
-    urls = [want for location in locations for want in on_url(location, "read", "write")]
-    return PlanWants(
-        wants=Wants(
-            wants=(Want(resource, "create"), *urls),
+    urls = [privilege for location in locations for privilege in on_url(location, "read", "write")]
+    return PlanRequired(
+        required=Required(
+            privileges=(Privilege(resource, "create"), *urls),
             effects=(created_database(catalog, database),),
         ),
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
     )
 
 
-def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanWants:
+def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
     catalog, database = scope.database(call.db_name)
     resource = Resource.database(catalog, database)
-    wants = [Want(resource, "drop")]
+    required = [Privilege(resource, "drop")]
     if call.cascade:
-        wants += dropped_with(catalog, database)
-    return PlanWants(
-        wants=Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),)),
+        required += dropped_with(catalog, database)
+    return PlanRequired(
+        required=Required(
+            privileges=tuple(required), effects=(CatalogChanged(databases=((catalog, database),)),)
+        ),
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
     )
 
@@ -350,7 +359,7 @@ REFUSED_CALLS: Mapping[str, str] = {
 }
 
 
-def call_wants(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> PlanWants | Unsupported:
+def call_privileges(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> PlanRequired | Unsupported:
     """Say what a call of the Catalog API wants of a Spark of this minor, or why it cannot pass."""
     handler = CALLS.get(call.operation)
     if handler is None:

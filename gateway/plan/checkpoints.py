@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gateway.plan.walk_sources import TABLE_OPTIONS
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb, serialize
 
 _OPTION = "checkpointlocation"

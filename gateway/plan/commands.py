@@ -14,12 +14,12 @@ from typing import Never
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
 from gateway.plan.reading import PlanReading
-from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
+from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, pinned, split_option
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names, quote
+from gateway.sql.required import Privilege, Required, Unsupported, Written
 from gateway.sql.scope import CannotClassify, table_resource
-from gateway.sql.wants import Unsupported, Want, Wants, Written
 from gateway.wire.connect import Message, pb
 
 # Enumerations of commands.proto. A value that is not among them is refused.
@@ -47,20 +47,20 @@ find the old row by its key, and one that knows no keys may replace them all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Handler = Callable[[Never, PlanScope], PlanWants]
+Handler = Callable[[Never, PlanScope], PlanRequired]
 """Called with the message of its case only; a test compares the two."""
 
 
-def _nothing(command: Message, scope: PlanScope) -> PlanWants:
+def _nothing(command: Message, scope: PlanScope) -> PlanRequired:
     """Nothing beyond what the walk found within: inputs, code, handles."""
-    return PlanWants()
+    return PlanRequired()
 
 
-def _checkpoint(command: pb.CheckpointCommand, scope: PlanScope) -> PlanWants:
-    return PlanWants(keeps=True)
+def _checkpoint(command: pb.CheckpointCommand, scope: PlanScope) -> PlanRequired:
+    return PlanRequired(keeps=True)
 
 
-def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanWants:
+def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanRequired:
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
     mode = command.mode or _ERROR_IF_EXISTS
@@ -69,17 +69,17 @@ def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanWants:
     source = command.source if command.HasField("source") else None
     paths, options = split_option(command.options.items(), "path")
     storage.check_options(options)
-    urls = tuple(want for path in paths for want in on_url(path, "read", "write"))
+    urls = tuple(privilege for path in paths for privilege in on_url(path, "read", "write"))
     kind = command.WhichOneof("save_type")
     if kind == "path":
         if source is not None and source.lower() == "hive":
             raise CannotClassify("files of provider `hive` have no path of their own")
         storage.check_provider(source)
-        return PlanWants(wants=Wants(wants=(*on_url(command.path, "write"), *urls)))
+        return PlanRequired(required=Required(privileges=(*on_url(command.path, "write"), *urls)))
     if kind == "table":
         return _write_table(command.table, mode, source, urls, scope)
     if source is not None and source.lower() == "noop" and not urls:
-        return PlanWants()
+        return PlanRequired()
     raise CannotClassify("a write without a table or a path is not known to Sluice")
 
 
@@ -87,9 +87,9 @@ def _write_table(
     table: pb.WriteOperation.SaveTable,
     mode: int,
     source: str | None,
-    urls: tuple[Want, ...],
+    urls: tuple[Privilege, ...],
     scope: PlanScope,
-) -> PlanWants:
+) -> PlanRequired:
     inserts = table.save_method == _INSERT_INTO
     target, written_name = scope.written(table.table_name) if inserts else scope.created(table.table_name)
     resource = table_resource(target)
@@ -97,30 +97,32 @@ def _write_table(
     if inserts:
         if urls:
             raise CannotClassify("an insert takes no path")
-        wants = [Want(resource, "insert")]
+        required = [Privilege(resource, "insert")]
         if mode == _OVERWRITE:
             # Overwriting deletes rows that a filter hides from the principal.
-            wants.append(Want(resource, "delete"))
+            required.append(Privilege(resource, "delete"))
         raw = (target,) if mode == _OVERWRITE else ()
-        inserted = Wants(wants=tuple(wants), raw=raw, written=(Written(table=target),))
-        return PlanWants(wants=inserted, names=names)
+        inserted = Required(privileges=tuple(required), raw=raw, written=(Written(table=target),))
+        return PlanRequired(required=inserted, names=names)
     if table.save_method != _SAVE_AS_TABLE:
         raise CannotClassify(f"the save method {table.save_method} is not known")
     storage.check_provider(source)
-    wants = [Want(resource, "create")]
+    required = [Privilege(resource, "create")]
     written: tuple[Written, ...] = ()
     changed = CatalogChanged((target,))
     if mode == _OVERWRITE:
-        wants.append(Want(resource, "drop"))
+        required.append(Privilege(resource, "drop"))
     elif mode == _APPEND:
         # It creates a table that is not there and adds rows to one that is: whether it is there is not told.
-        wants.append(Want(resource, "insert"))
+        required.append(Privilege(resource, "insert"))
         written = (Written(table=target, by_name=True, creates=True),)
         changed = replace(changed, meaning="where_missing")
-    return PlanWants(wants=Wants(wants=(*wants, *urls), written=written, effects=(changed,)), names=names)
+    return PlanRequired(
+        required=Required(privileges=(*required, *urls), written=written, effects=(changed,)), names=names
+    )
 
 
-def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanWants:
+def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanRequired:
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
     inserts = {
@@ -135,14 +137,14 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanWants:
     names = (NamePin(message=command, field="table_name", text=written_name),)
     if command.mode in inserts:
         accesses = inserts[command.mode]
-        wants = Wants(
-            wants=tuple(Want(resource, access) for access in accesses),
+        required = Required(
+            privileges=tuple(Privilege(resource, access) for access in accesses),
             raw=(target,) if "delete" in accesses else (),
             # Which rows it replaces, a condition on the raw rows says.
             read=(target,) if command.mode == _V2_OVERWRITE else (),
             written=(Written(table=target, by_name=True),),
         )
-        return PlanWants(wants=wants, names=names)
+        return PlanRequired(required=required, names=names)
     creates = {
         _V2_CREATE: ("create",),
         _V2_REPLACE: ("create", "drop"),
@@ -155,16 +157,16 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanWants:
     storage.check_properties(key for key in command.table_properties if key != "location")
     urls = on_url(location, "read", "write") if location is not None else ()
     accesses = creates[command.mode]
-    return PlanWants(
-        wants=Wants(
-            wants=(*(Want(resource, access) for access in accesses), *urls),
+    return PlanRequired(
+        required=Required(
+            privileges=(*(Privilege(resource, access) for access in accesses), *urls),
             effects=(CatalogChanged((target,)),),
         ),
         names=names,
     )
 
 
-def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanWants:
+def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
     """MERGE INTO: its conditions and actions read the target's raw rows, so it may carry no obligation."""
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
@@ -177,7 +179,7 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanWants:
         _UPDATE: "update",
         _UPDATE_STAR: "update",
     }
-    wants = []
+    required = []
     for actions in (
         command.match_actions,
         command.not_matched_actions,
@@ -187,30 +189,30 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanWants:
             kind = action.merge_action.action_type if action.HasField("merge_action") else 0
             if kind not in access:
                 raise CannotClassify("an action of MERGE is not known")
-            wants.append(Want(resource, access[kind]))
-    if not wants:
+            required.append(Privilege(resource, access[kind]))
+    if not required:
         raise CannotClassify("MERGE without an action does nothing")
-    return PlanWants(
-        wants=Wants(wants=tuple(dict.fromkeys(wants)), read=(target,)),
+    return PlanRequired(
+        required=Required(privileges=tuple(dict.fromkeys(required)), read=(target,)),
         names=(NamePin(message=command, field="target_table_name", text=written_name),),
     )
 
 
-def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> PlanWants:
+def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> PlanRequired:
     if command.is_global:
         raise CannotClassify("global temporary views are shared by every session and are not supported")
     name = scope.view_name(command.name)
-    return PlanWants(
-        wants=Wants(effects=(CreateTempView(name, "frame"),)),
+    return PlanRequired(
+        required=Required(effects=(CreateTempView(name, "frame"),)),
         names=(NamePin(message=command, field="name", text=quote(name)),),
         keeps=True,
     )
 
 
-def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> PlanWants:
+def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> PlanRequired:
     urls, options = split_option(command.options.items(), "path", "checkpointlocation")
     storage.check_options(key for key in options if key.lower() not in _SINK_OPTIONS)
-    wants = tuple(want for url in urls for want in on_url(url, "read", "write"))
+    required = tuple(privilege for url in urls for privilege in on_url(url, "read", "write"))
     sink = command.format.lower()
     kind = command.WhichOneof("sink_destination")
     foreach = command.HasField("foreach_writer") or command.HasField("foreach_batch")
@@ -222,32 +224,34 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
             raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
         effects = (CreateTempView(_plain_name(command.query_name), "stream"),)
     if foreach and kind is None:
-        return PlanWants(wants=Wants(wants=wants))
+        return PlanRequired(required=Required(privileges=required))
     if kind is None:
         if sink in _SINKS:
-            return PlanWants(wants=Wants(wants=wants, effects=effects), keeps=sink == "memory")
+            return PlanRequired(
+                required=Required(privileges=required, effects=effects), keeps=sink == "memory"
+            )
         if not any(key.lower() == "path" for key in command.options):
             raise CannotClassify(f"the streaming sink `{command.format}` is not one that Sluice knows")
     if sink:
         storage.check_provider(sink)
     if kind != "table_name":
         paths = on_url(command.path, "read", "write") if kind == "path" else ()
-        return PlanWants(wants=Wants(wants=(*wants, *paths)))
+        return PlanRequired(required=Required(privileges=(*required, *paths)))
     target = scope.target(command.table_name)
     resource = table_resource(target)
     output = command.output_mode.lower() or _APPEND_MODE
     if output not in _OUTPUT_MODES:
         raise CannotClassify(f"the output mode `{command.output_mode}` is not known")
     replaces = _OUTPUT_MODES[output]
-    return PlanWants(
+    return PlanRequired(
         # The table is made when it is not there: whether it is there is not told. What replaces rows replaces
         # those that a filter hides, so then it has to be there, and is looked at.
-        wants=Wants(
-            wants=(
-                Want(resource, "create"),
-                Want(resource, "insert"),
-                *(Want(resource, access) for access in replaces),
-                *wants,
+        required=Required(
+            privileges=(
+                Privilege(resource, "create"),
+                Privilege(resource, "insert"),
+                *(Privilege(resource, access) for access in replaces),
+                *required,
             ),
             raw=(target,) if replaces else (),
             written=(Written(table=target, by_name=True, creates=not replaces),),
@@ -266,25 +270,29 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def _stream_query(command: pb.StreamingQueryCommand, scope: PlanScope) -> PlanWants:
+def _stream_query(command: pb.StreamingQueryCommand, scope: PlanScope) -> PlanRequired:
     if command.WhichOneof("command") == "explain":
         raise CannotClassify("the plan of a running query prints the filters and masks that it was given")
-    return PlanWants()
+    return PlanRequired()
 
 
-def _resource_profile(command: pb.CreateResourceProfileCommand, scope: PlanScope) -> PlanWants:
-    return PlanWants(wants=Wants(wants=(Want(Resource.setting("spark.resources.profile"), "set"),)))
+def _resource_profile(command: pb.CreateResourceProfileCommand, scope: PlanScope) -> PlanRequired:
+    return PlanRequired(
+        required=Required(privileges=(Privilege(Resource.setting("spark.resources.profile"), "set"),))
+    )
 
 
-def _register_function(command: pb.CommonInlineUserDefinedFunction, scope: PlanScope) -> PlanWants:
+def _register_function(command: pb.CommonInlineUserDefinedFunction, scope: PlanScope) -> PlanRequired:
     return _registered("function", command.function_name)
 
 
-def _register_table_function(command: pb.CommonInlineUserDefinedTableFunction, scope: PlanScope) -> PlanWants:
+def _register_table_function(
+    command: pb.CommonInlineUserDefinedTableFunction, scope: PlanScope
+) -> PlanRequired:
     return _registered("table_function", command.function_name)
 
 
-def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: PlanScope) -> PlanWants:
+def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: PlanScope) -> PlanRequired:
     if not is_registrable(command.name):
         raise CannotClassify(
             f"`{command.name}` is a data source of Spark's own or no plain name; give it another one, of "
@@ -293,11 +301,11 @@ def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: 
     return _registered("data_source", command.name)
 
 
-def _registered(kind: str, name: str) -> PlanWants:
+def _registered(kind: str, name: str) -> PlanRequired:
     """What is registered is called by its name from then on: with `execute`, like code that a plan brings."""
     if not _PLAIN_NAME.fullmatch(name):
         raise CannotClassify(f"`{name}` is no plain name; name it with letters, digits and `_`")
-    return PlanWants(wants=Wants(effects=(RegisterCode(f"{kind}:{name.lower()}"),)))
+    return PlanRequired(required=Required(effects=(RegisterCode(f"{kind}:{name.lower()}"),)))
 
 
 COMMANDS: Mapping[str, Handler] = {
@@ -336,10 +344,10 @@ REFUSED_COMMANDS: Mapping[str, str] = {
 }
 
 
-def command_wants(reading: PlanReading, names: Names) -> PlanWants | Unsupported:
+def command_privileges(reading: PlanReading, names: Names) -> PlanRequired | Unsupported:
     """Say what a plan's command wants; a plan without one wants nothing."""
     if reading.command is None:
-        return PlanWants()
+        return PlanRequired()
     case = reading.command.WhichOneof("command_type") or ""
     handler = COMMANDS.get(case)
     if handler is None:

@@ -11,14 +11,14 @@ from gateway.model.reading import FunctionRef
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import Minor
 from gateway.model.statement import RELAY, AnswerRule, SessionEffect
-from gateway.plan.catalog_calls import call_wants
-from gateway.plan.commands import command_wants
+from gateway.plan.catalog_calls import call_privileges
+from gateway.plan.commands import command_privileges
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import CodeUse, FunctionCall, PlanReading, TableRead
-from gateway.plan.scope import NamePin, PlanWants
+from gateway.plan.scope import NamePin, PlanRequired
 from gateway.plan.walk_sources import unknown_format
 from gateway.sql.classify import function_refusal
-from gateway.sql.evaluate import function_wants
+from gateway.sql.evaluate import function_privileges
 from gateway.sql.functions import (
     ALLOWED_FUNCTIONS,
     ALLOWED_TABLE_FUNCTIONS,
@@ -28,7 +28,7 @@ from gateway.sql.functions import (
     is_of,
 )
 from gateway.sql.names import Names, TempViewName, Ungovernable
-from gateway.sql.wants import Unsupported, Want, Wants, join
+from gateway.sql.required import Privilege, Required, Unsupported, join
 
 _BUILTIN = ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()
 _BUILTIN_TABLE_FUNCTIONS = ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()
@@ -50,14 +50,14 @@ class PlanFacts:
     """Everything that a plan asks for by itself; the texts within it ask by themselves."""
 
     reads: tuple[Read, ...]
-    wants: tuple[Want, ...]
-    command: PlanWants
-    calls: tuple[PlanWants, ...]
+    required: tuple[Privilege, ...]
+    command: PlanRequired
+    calls: tuple[PlanRequired, ...]
     temp_views: frozenset[str]
     code: tuple[str, ...]
 
     @property
-    def parts(self) -> tuple[PlanWants, ...]:
+    def parts(self) -> tuple[PlanRequired, ...]:
         return (self.command, *self.calls)
 
     @property
@@ -65,22 +65,22 @@ class PlanFacts:
         return tuple(pin for part in self.parts for pin in part.names)
 
     @property
-    def commanded(self) -> Wants:
+    def commanded(self) -> Required:
         """What the plan's commands and catalog calls want, put together."""
-        return join(part.wants for part in self.parts)
+        return join(part.required for part in self.parts)
 
     @property
     def cached(self) -> tuple[TableName, ...]:
         """Tables and views whose rows Spark is to cache under their names."""
-        return tuple(part.wants.cached for part in self.parts if part.wants.cached is not None)
+        return tuple(part.required.cached for part in self.parts if part.required.cached is not None)
 
     @property
     def effects(self) -> tuple[SessionEffect, ...]:
-        return tuple(effect for part in self.parts for effect in part.wants.effects)
+        return tuple(effect for part in self.parts for effect in part.required.effects)
 
     @property
     def answer(self) -> AnswerRule:
-        return next((p.wants.answer for p in self.parts if p.wants.answer is not RELAY), RELAY)
+        return next((p.required.answer for p in self.parts if p.required.answer is not RELAY), RELAY)
 
 
 def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
@@ -88,27 +88,27 @@ def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
     reads = _reads(reading, names)
     if isinstance(reads, Unsupported):
         return reads
-    command = command_wants(reading, names)
+    command = command_privileges(reading, names)
     if isinstance(command, Unsupported):
         return command
     calls = []
     for call in reading.catalog_calls:
-        wants = call_wants(call, names, reading.minor)
-        if isinstance(wants, Unsupported):
-            return wants
-        calls.append(wants)
+        required = call_privileges(call, names, reading.minor)
+        if isinstance(required, Unsupported):
+            return required
+        calls.append(required)
     functions = _functions(reading.functions, names, reading.minor)
     if isinstance(functions, Unsupported):
         return functions
     refusal = _handles(reading, names) or _code(reading.code, names) or _bound_names(reading, names)
     if refusal is not None:
         return refusal
-    urls = (Want(Resource.url(use.url), use.access) for use in reading.urls)
-    code = (Want(_udf(use), use.access) for use in reading.code)
-    stated = (want for part in (command, *calls) for want in part.wants.wants)
+    urls = (Privilege(Resource.url(use.url), use.access) for use in reading.urls)
+    code = (Privilege(_udf(use), use.access) for use in reading.code)
+    stated = (privilege for part in (command, *calls) for privilege in part.required.privileges)
     return PlanFacts(
         reads=reads,
-        wants=tuple(dict.fromkeys((*stated, *functions, *urls, *code))),
+        required=tuple(dict.fromkeys((*stated, *functions, *urls, *code))),
         command=command,
         calls=tuple(calls),
         temp_views=frozenset(one.read.parts[0].lower() for one in reads if one.name is None),
@@ -138,8 +138,10 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | Unsupported
     return tuple(found)
 
 
-def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tuple[Want, ...] | Unsupported:
-    wants: dict[Want, None] = {}
+def _functions(
+    calls: Iterable[FunctionCall], names: Names, minor: Minor
+) -> tuple[Privilege, ...] | Unsupported:
+    required: dict[Privilege, None] = {}
     for call in dict.fromkeys(calls):
         parts, table_valued, internal, _ = call
         if _plain(call, minor):
@@ -153,11 +155,11 @@ def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tup
         refusal = function_refusal(reference, names)
         if refusal is not None:
             return refusal
-        found = function_wants(reference, names)
+        found = function_privileges(reference, names)
         if isinstance(found, Unsupported):
             return found
-        wants.update(dict.fromkeys(found))
-    return tuple(wants)
+        required.update(dict.fromkeys(found))
+    return tuple(required)
 
 
 @lru_cache(maxsize=4096)

@@ -20,7 +20,7 @@ from gateway.sql.functions import builtin_name
 from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.names import dotted
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb, serialize
 
 _CALLS = frozenset({"unresolved_function", "call_function"})

@@ -14,8 +14,8 @@ from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan.identifiers import table_parts
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted, quote
+from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import Unsupported, Want, Wants
 from gateway.wire.connect import Message
 
 
@@ -28,18 +28,18 @@ class NamePin:
     text: str | None
 
 
-NOTHING = Wants()
+NOTHING = Required()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWants:
+class PlanRequired:
     """What a command or a catalog call wants, as the SQL statement of the same meaning would."""
 
-    wants: Wants = NOTHING
+    required: Required = NOTHING
     names: tuple[NamePin, ...] = ()
     keeps: bool = False
     """Spark keeps its rows' plan under a name, and what later plans do with it is not seen."""
-    details: Want | None = None
+    details: Privilege | None = None
     """What must be allowed for the answer to show locations and descriptions."""
     secret: Resource | None = None
     """Whether this exists is told only to who may know of it; others are answered that it does not."""
@@ -116,8 +116,8 @@ def pinned(name: TableName | TempViewName) -> str:
     return dotted(name.parts)
 
 
-def on_url(url: str, *accesses: str) -> tuple[Want, ...]:
-    return tuple(Want(Resource.url(url), access) for access in accesses)
+def on_url(url: str, *accesses: str) -> tuple[Privilege, ...]:
+    return tuple(Privilege(Resource.url(url), access) for access in accesses)
 
 
 def split_option(options: Iterable[tuple[str, str]], *names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -14,7 +14,7 @@ from gateway.plan.walk_sources import table_options
 from gateway.plan.walk_state import refuse, shown
 from gateway.policy.sqltext import string_literal
 from gateway.sql.names import METADATA_TABLES, dotted
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
 BY_NAME = frozenset({"iceberg"})

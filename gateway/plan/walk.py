@@ -8,9 +8,9 @@ from gateway.plan.compressed import open_plan
 from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.walk_state import Walk, refuse
 from gateway.plan.walk_steps import Op, steps_for
+from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import Unsupported
 from gateway.wire.connect import (
     MAX_MESSAGES,
     Message,

@@ -22,8 +22,8 @@ from gateway.plan.table_options import parts_of_table, text_of
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
 from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
 from gateway.sql.identity import IDENTITIES
+from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
-from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Never, TypeVar
 
 from gateway.plan.reading import PlanReading
+from gateway.sql.required import Unsupported
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb
 
 

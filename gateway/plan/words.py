@@ -10,7 +10,7 @@ from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
 from gateway.sql.identity import IDENTITIES, Meaning, unclear
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb
 
 

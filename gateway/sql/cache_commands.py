@@ -11,17 +11,17 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CreateTempView
 from gateway.sql import storage
 from gateway.sql.names import Names, TempViewName
+from gateway.sql.required import Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 from gateway.sql.varying import not_cached, varying_view
-from gateway.sql.wants import Want, Wants
 
 
-def cache_table(scope: CommandScope) -> Wants:
+def cache_table(scope: CommandScope) -> Required:
     _check_options(scope)
     existing = scope.existing("table")
     if isinstance(existing, TempViewName):
         check_cached_view(existing, scope.names)
-        return Wants()
+        return Required()
     return replace(uncache_table(scope), cached=existing.table)
 
 
@@ -31,32 +31,32 @@ def check_cached_view(view: TempViewName, names: Names) -> None:
         raise CannotClassify(not_cached(why))
 
 
-def uncache_table(scope: CommandScope) -> Wants:
+def uncache_table(scope: CommandScope) -> Required:
     existing = scope.existing("table")
     if isinstance(existing, TempViewName):
-        return Wants()
-    return Wants(wants=(Want(table_resource(existing.table), "refresh"),), pins=(existing,))
+        return Required()
+    return Required(privileges=(Privilege(table_resource(existing.table), "refresh"),), pins=(existing,))
 
 
-def cache_table_as(scope: CommandScope) -> Wants:
+def cache_table_as(scope: CommandScope) -> Required:
     """CACHE TABLE v AS …: a temporary view of a judged text, whose rows Spark keeps."""
     _check_options(scope)
     name = scope.text("tempViewName")
     if name is None:
         raise CannotClassify("the name of the view could not be read")
-    return Wants(effects=(CreateTempView(name),))
+    return Required(effects=(CreateTempView(name),))
 
 
-def clear_cache(scope: CommandScope) -> Wants:
+def clear_cache(scope: CommandScope) -> Required:
     # It drops the caches of everybody.
-    return Wants(wants=(Want(Resource.catalog(scope.names.context.catalog), "alter"),))
+    return Required(privileges=(Privilege(Resource.catalog(scope.names.context.catalog), "alter"),))
 
 
-def refresh_path(scope: CommandScope) -> Wants:
+def refresh_path(scope: CommandScope) -> Required:
     path = scope.text("path")
     if path is None:
         raise CannotClassify("the path could not be read")
-    return Wants(wants=(Want(Resource.url(path), "read"),))
+    return Required(privileges=(Privilege(Resource.url(path), "read"),))
 
 
 def _check_options(scope: CommandScope) -> None:

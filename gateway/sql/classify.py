@@ -28,12 +28,12 @@ from gateway.sql.functions import (
 from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
 from gateway.sql.parameters import parameter_refusal
+from gateway.sql.required import Required, Unsupported, join
 from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
 from gateway.sql.spark_words import unknown_function
-from gateway.sql.wants import Unsupported, Wants, join
 
-Handler = Callable[[CommandScope], Wants]
+Handler = Callable[[CommandScope], Required]
 
 FORMAT_COMMANDS: Mapping[str, Handler] = {
     "CallStatement": procedure.call,
@@ -235,7 +235,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
 
 def classify(
     reading: Reading, names: Names, *, parameters: bool = False, procedures: Procedures = NO_PROCEDURES
-) -> Wants | Unsupported:
+) -> Required | Unsupported:
     """Say what the statement's commands want, or why nothing of it can pass.
 
     Every plan node, every expression and every function of the reading is accounted for here. `parameters`:

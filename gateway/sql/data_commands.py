@@ -11,28 +11,28 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
 from gateway.sql.names import SESSION_CATALOG, TempViewName, Ungovernable, namespace_above
+from gateway.sql.required import Named, Pin, Privilege, Required, Written
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
-from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
 
-def insert(scope: CommandScope) -> Wants:
+def insert(scope: CommandScope) -> Required:
     """INSERT INTO and OVERWRITE; each of a multi-insert comes here by itself."""
     # Spark has it since 4.2.
     if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):
         raise CannotClassify("INSERT WITH SCHEMA EVOLUTION changes the target's columns")
     pin = scope.target("table")
-    wants = [Want(table_resource(pin.table), "insert")]
+    required = [Privilege(table_resource(pin.table), "insert")]
     raw = []
     if scope.flag("overwrite"):
         # Overwriting deletes rows that a filter hides from the principal.
-        wants.append(Want(table_resource(pin.table), "delete"))
+        required.append(Privilege(table_resource(pin.table), "delete"))
         raw.append(pin.table)
     columns = scope.field("userSpecifiedCols")
     if not isinstance(columns, tuple):
         raise CannotClassify("the columns of INSERT could not be read")
     names = (*(str(column) for column in columns), *scope.node("partitionSpec"))
-    return Wants(
-        wants=tuple(wants),
+    return Required(
+        privileges=tuple(required),
         pins=(pin,),
         raw=tuple(raw),
         named=(Named(table=pin.table, columns=names),) if names else (),
@@ -40,12 +40,15 @@ def insert(scope: CommandScope) -> Wants:
     )
 
 
-def replace_where(scope: CommandScope) -> Wants:
+def replace_where(scope: CommandScope) -> Required:
     """INSERT … REPLACE WHERE before Spark 4.3: rows that a condition takes are replaced by others."""
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
     pin = scope.target("table")
-    return Wants(
-        wants=(Want(table_resource(pin.table), "insert"), Want(table_resource(pin.table), "delete")),
+    return Required(
+        privileges=(
+            Privilege(table_resource(pin.table), "insert"),
+            Privilege(table_resource(pin.table), "delete"),
+        ),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,),
@@ -53,70 +56,70 @@ def replace_where(scope: CommandScope) -> Wants:
     )
 
 
-def _created(scope: CommandScope, *, replacing: bool) -> Wants:
+def _created(scope: CommandScope, *, replacing: bool) -> Required:
     spec = scope.node("tableSpec")
     location = storage.check_table_spec(spec)
     pin = scope.target("name")
-    wants = [Want(table_resource(pin.table), "create")]
+    required = [Privilege(table_resource(pin.table), "create")]
     if replacing:
-        wants.append(Want(table_resource(pin.table), "drop"))
+        required.append(Privilege(table_resource(pin.table), "drop"))
     if location is not None:
-        wants += [Want(Resource.url(location), "read"), Want(Resource.url(location), "write")]
-    return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),))
+        required += [Privilege(Resource.url(location), "read"), Privilege(Resource.url(location), "write")]
+    return Required(privileges=tuple(required), pins=(pin,), effects=(CatalogChanged((pin.table,)),))
 
 
-def create_table(scope: CommandScope) -> Wants:
+def create_table(scope: CommandScope) -> Required:
     return _created(scope, replacing=False)
 
 
-def replace_table(scope: CommandScope) -> Wants:
+def replace_table(scope: CommandScope) -> Required:
     return _created(scope, replacing=True)
 
 
-def create_table_as(scope: CommandScope) -> Wants:
+def create_table_as(scope: CommandScope) -> Required:
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
     return _created(scope, replacing=False)
 
 
-def replace_table_as(scope: CommandScope) -> Wants:
+def replace_table_as(scope: CommandScope) -> Required:
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
     return _created(scope, replacing=True)
 
 
-def drop_table(scope: CommandScope) -> Wants:
+def drop_table(scope: CommandScope) -> Required:
     return _dropped(scope, "child")
 
 
-def drop_view(scope: CommandScope) -> Wants:
+def drop_view(scope: CommandScope) -> Required:
     return _dropped(scope, "child")
 
 
-def _dropped(scope: CommandScope, field: str) -> Wants:
+def _dropped(scope: CommandScope, field: str) -> Required:
     existing = scope.existing(field)
     if isinstance(existing, TempViewName):
-        return Wants(effects=(DropTempView(existing.name),))
-    return Wants(
-        wants=(Want(table_resource(existing.table), "drop"),),
+        return Required(effects=(DropTempView(existing.name),))
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "drop"),),
         pins=(existing,),
         effects=(CatalogChanged((existing.table,)),),
     )
 
 
-def truncate(scope: CommandScope) -> Wants:
+def truncate(scope: CommandScope) -> Required:
     """TRUNCATE TABLE; with a partition, Spark tells whether there is such a value."""
     pin = scope.target("table")
-    return Wants(
-        wants=(Want(table_resource(pin.table), "delete"),),
+    return Required(
+        privileges=(Privilege(table_resource(pin.table), "delete"),),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,) if scope.command.node == "TruncatePartition" else (),
     )
 
 
-def _altered(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Wants:
+def _altered(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Required:
     """`tells`: it names columns or values, and Spark says which of them there are."""
-    return Wants(
-        wants=(Want(table_resource(pin.table), "alter"),),
+    return Required(
+        privileges=(Privilege(table_resource(pin.table), "alter"),),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,) if tells else (),
@@ -124,7 +127,7 @@ def _altered(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "
     )
 
 
-def alter_table(scope: CommandScope) -> Wants:
+def alter_table(scope: CommandScope) -> Required:
     """ALTER TABLE on columns, and on partitions that exist.
 
     Renaming or dropping a column would take it out of the reach of a policy that names it.
@@ -136,11 +139,11 @@ def alter_table(scope: CommandScope) -> Wants:
 _ON_PARTITIONS = ("DropPartitions", "RenamePartitions")
 
 
-def comment_on_table(scope: CommandScope) -> Wants:
+def comment_on_table(scope: CommandScope) -> Required:
     return _altered(scope, scope.target("table"), tells=False, meaning="stays")
 
 
-def add_partitions(scope: CommandScope) -> Wants:
+def add_partitions(scope: CommandScope) -> Required:
     parts = scope.field("parts")
     if not isinstance(parts, tuple):
         raise CannotClassify("the partitions could not be read")
@@ -150,12 +153,12 @@ def add_partitions(scope: CommandScope) -> Wants:
     return _altered(scope, scope.target("table"), tells=True, meaning="stays")
 
 
-def set_table_properties(scope: CommandScope) -> Wants:
+def set_table_properties(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
     return _altered(scope, scope.target("table"), tells=False)
 
 
-def unset_table_properties(scope: CommandScope) -> Wants:
+def unset_table_properties(scope: CommandScope) -> Required:
     names = scope.field("propertyKeys")
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
@@ -163,27 +166,27 @@ def unset_table_properties(scope: CommandScope) -> Wants:
     return _altered(scope, scope.target("table"), tells=False)
 
 
-def repair_table(scope: CommandScope) -> Wants:
+def repair_table(scope: CommandScope) -> Required:
     """MSCK REPAIR TABLE and RECOVER PARTITIONS: the table's partitions as a whole."""
     return _altered(scope, scope.target("child"), tells=False, meaning="stays")
 
 
-def analyze_table(scope: CommandScope) -> Wants:
+def analyze_table(scope: CommandScope) -> Required:
     """ANALYZE TABLE: the count of its rows is kept and not told; whether there is a partition is."""
     return _altered(scope, scope.target("child"), tells=bool(scope.node("partitionSpec")), meaning="stays")
 
 
-def analyze_column(scope: CommandScope) -> Wants:
+def analyze_column(scope: CommandScope) -> Required:
     """ANALYZE TABLE … FOR COLUMNS: it reads their values."""
     return _altered(scope, scope.target("child"), tells=True, meaning="stays")
 
 
-def set_view_properties(scope: CommandScope) -> Wants:
+def set_view_properties(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     return _altered(scope, scope.target("child"), tells=False)
 
 
-def unset_view_properties(scope: CommandScope) -> Wants:
+def unset_view_properties(scope: CommandScope) -> Required:
     names = scope.field("propertyKeys")
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
@@ -191,7 +194,7 @@ def unset_view_properties(scope: CommandScope) -> Wants:
     return _altered(scope, scope.target("child"), tells=False)
 
 
-def create_table_like(scope: CommandScope) -> Wants:
+def create_table_like(scope: CommandScope) -> Required:
     """CREATE TABLE … LIKE: the new table has every column of the source, so none may be hidden."""
     storage.check_provider(scope.field("provider"))
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
@@ -201,18 +204,21 @@ def create_table_like(scope: CommandScope) -> Wants:
     if isinstance(source, TempViewName):
         raise CannotClassify("a table cannot be made like a temporary view; use CREATE TABLE … AS")
     pin = scope.target("name")
-    wants = [Want(table_resource(pin.table), "create"), Want(table_resource(source.table), "select")]
+    required = [
+        Privilege(table_resource(pin.table), "create"),
+        Privilege(table_resource(source.table), "select"),
+    ]
     if location is not None:
-        wants += [Want(Resource.url(location), "read"), Want(Resource.url(location), "write")]
-    return Wants(
-        wants=tuple(wants),
+        required += [Privilege(Resource.url(location), "read"), Privilege(Resource.url(location), "write")]
+    return Required(
+        privileges=tuple(required),
         pins=(pin, source),
         read=(source.table,),
         effects=(CatalogChanged((pin.table,)),),
     )
 
 
-def rename_table(scope: CommandScope) -> Wants:
+def rename_table(scope: CommandScope) -> Required:
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
         raise CannotClassify("renaming a temporary view is not supported")
@@ -227,8 +233,11 @@ def rename_table(scope: CommandScope) -> Wants:
     long = 2 if len(database) == 2 else 1
     if isinstance(new, Ungovernable) or [*new.parts[:-1]] != database or len(parts) > long:
         raise CannotClassify("RENAME TO takes a name in the table's own database")
-    return Wants(
-        wants=(Want(table_resource(existing.table), "alter"), Want(table_resource(new), "create")),
+    return Required(
+        privileges=(
+            Privilege(table_resource(existing.table), "alter"),
+            Privilege(table_resource(new), "create"),
+        ),
         pins=(existing,),
         # Views name what they read, and vouch for it: what is renamed may be read through one from then on.
         read=(existing.table,),
@@ -237,18 +246,18 @@ def rename_table(scope: CommandScope) -> Wants:
     )
 
 
-def refresh_table(scope: CommandScope) -> Wants:
+def refresh_table(scope: CommandScope) -> Required:
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
-        return Wants()
-    return Wants(
-        wants=(Want(table_resource(existing.table), "refresh"),),
+        return Required()
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "refresh"),),
         pins=(existing,),
         effects=(CatalogChanged((existing.table,), meaning="stays"),),
     )
 
 
-def create_temp_view(scope: CommandScope) -> Wants:
+def create_temp_view(scope: CommandScope) -> Required:
     """CREATE TEMPORARY VIEW … AS: its sources are judged, and Spark keeps the guarded text."""
     if str(scope.field("viewType")).rstrip("$") not in ("LocalTempView", "LocalTempView$"):
         raise CannotClassify("global temporary views are shared by every session and are not supported")
@@ -256,18 +265,20 @@ def create_temp_view(scope: CommandScope) -> Wants:
     if len(parts) != 1:
         raise CannotClassify("a temporary view has a name of one part")
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return Wants(effects=(CreateTempView(parts[0]),))
+    return Required(effects=(CreateTempView(parts[0]),))
 
 
-def create_view(scope: CommandScope) -> Wants:
+def create_view(scope: CommandScope) -> Required:
     """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     _rests_on_tables(scope)
     pin = scope.target("child")
-    wants = [Want(table_resource(pin.table), "create")]
+    required = [Privilege(table_resource(pin.table), "create")]
     if scope.flag("replace"):
-        wants.append(Want(table_resource(pin.table), "drop"))
-    return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),), shares=True)
+        required.append(Privilege(table_resource(pin.table), "drop"))
+    return Required(
+        privileges=tuple(required), pins=(pin,), effects=(CatalogChanged((pin.table,)),), shares=True
+    )
 
 
 def _rests_on_tables(scope: CommandScope) -> None:
@@ -278,7 +289,7 @@ def _rests_on_tables(scope: CommandScope) -> None:
         raise CannotClassify("a persistent view cannot rest on a temporary view")
 
 
-def alter_view_as(scope: CommandScope) -> Wants:
+def alter_view_as(scope: CommandScope) -> Required:
     """ALTER VIEW … AS: as CREATE VIEW. The view is there for others, with what policies say of it."""
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
@@ -287,18 +298,21 @@ def alter_view_as(scope: CommandScope) -> Wants:
     return replace(_altered(scope, existing, tells=False), shares=True)
 
 
-def create_database(scope: CommandScope) -> Wants:
+def create_database(scope: CommandScope) -> Required:
     catalog, database = scope.database("name")
-    wants = [Want(Resource.database(catalog, database), "create")]
+    required = [Privilege(Resource.database(catalog, database), "create")]
     properties = scope.field("properties")
     if not isinstance(properties, Mapping):
         raise CannotClassify("the database properties could not be read")
     location = properties.get("location")
     if location is not None:
-        wants += [Want(Resource.url(str(location)), "read"), Want(Resource.url(str(location)), "write")]
+        required += [
+            Privilege(Resource.url(str(location)), "read"),
+            Privilege(Resource.url(str(location)), "write"),
+        ]
     storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
     effects = (created_database(catalog, database),)
-    return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
+    return Required(privileges=tuple(required), namespaces=scope.pin_database("name"), effects=effects)
 
 
 def created_database(catalog: str, database: str) -> CatalogChanged:
@@ -309,28 +323,28 @@ def created_database(catalog: str, database: str) -> CatalogChanged:
     return CatalogChanged((above,), databases=((catalog, database),))
 
 
-def dropped_with(catalog: str, database: str) -> Iterator[Want]:
+def dropped_with(catalog: str, database: str) -> Iterator[Privilege]:
     """What CASCADE wants: it drops every table of the database, and of those that lie in it where databases
     nest, so one must be allowed to drop any of them."""
-    yield Want(Resource.table(catalog, database, "*"), "drop", and_below=True)
+    yield Privilege(Resource.table(catalog, database, "*"), "drop", and_below=True)
     if catalog.lower() != SESSION_CATALOG:
-        yield Want(Resource.table(catalog, f"{database}.*", "*"), "drop")
+        yield Privilege(Resource.table(catalog, f"{database}.*", "*"), "drop")
 
 
-def drop_database(scope: CommandScope) -> Wants:
+def drop_database(scope: CommandScope) -> Required:
     catalog, database = scope.database("namespace")
     resource = Resource.database(catalog, database)
-    wants = [Want(resource, "drop")]
+    required = [Privilege(resource, "drop")]
     if scope.flag("cascade"):
-        wants += dropped_with(catalog, database)
-    return Wants(
-        wants=tuple(wants),
+        required += dropped_with(catalog, database)
+    return Required(
+        privileges=tuple(required),
         namespaces=scope.pin_database("namespace"),
         effects=(CatalogChanged(databases=((catalog, database),)),),
     )
 
 
-def alter_database(scope: CommandScope) -> Wants:
+def alter_database(scope: CommandScope) -> Required:
     """COMMENT ON DATABASE, and its properties."""
     if scope.command.node == "CommentOnNamespace":
         return _altered_database(scope, "child")
@@ -339,7 +353,7 @@ def alter_database(scope: CommandScope) -> Wants:
     return _altered_database(scope, "namespace")
 
 
-def unset_database_properties(scope: CommandScope) -> Wants:
+def unset_database_properties(scope: CommandScope) -> Required:
     names = scope.field("propKeys")
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
@@ -347,10 +361,10 @@ def unset_database_properties(scope: CommandScope) -> Wants:
     return _altered_database(scope, "ident")
 
 
-def _altered_database(scope: CommandScope, field: str) -> Wants:
+def _altered_database(scope: CommandScope, field: str) -> Required:
     catalog, database = scope.database(field)
-    return Wants(
-        wants=(Want(Resource.database(catalog, database), "alter"),),
+    return Required(
+        privileges=(Privilege(Resource.database(catalog, database), "alter"),),
         namespaces=scope.pin_database(field),
         effects=(CatalogChanged(databases=((catalog, database),), meaning="stays"),),
     )

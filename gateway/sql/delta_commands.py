@@ -11,15 +11,15 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql import storage
 from gateway.sql.names import SESSION_CATALOG, Names, Ungovernable
+from gateway.sql.required import Pin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
-from gateway.sql.wants import Pin, Unsupported, Want, Wants
 
 _NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
 CHANGES = "table_changes"
 """The table function of Delta that shows what was changed in a table, by its name in a string."""
 
 
-def optimize(scope: CommandScope) -> Wants:
+def optimize(scope: CommandScope) -> Required:
     """OPTIMIZE: rows move to other files. Its WHERE is a text that Delta has Spark parse."""
     predicates = scope.field("userPartitionPredicates")
     if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
@@ -27,37 +27,37 @@ def optimize(scope: CommandScope) -> Wants:
     return _on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
 
 
-def reorganize(scope: CommandScope) -> Wants:
+def reorganize(scope: CommandScope) -> Required:
     """REORG TABLE: rows move to other files."""
     return _on_files(scope.target("target"), "alter")
 
 
-def generate(scope: CommandScope) -> Wants:
+def generate(scope: CommandScope) -> Required:
     """GENERATE: a list of the table's files is written beside them."""
     return _on_files(scope.target("child"), "alter")
 
 
-def vacuum(scope: CommandScope) -> Wants:
+def vacuum(scope: CommandScope) -> Required:
     """VACUUM: files that no version within the time has go; DRY RUN names them."""
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
         raise CannotClassify("VACUUM USING INVENTORY takes paths of files from a table and is not supported")
     return _on_files(scope.target("child"), "alter", "delete", "metadata")
 
 
-def describe_history(scope: CommandScope) -> Wants:
+def describe_history(scope: CommandScope) -> Required:
     """DESCRIBE HISTORY and DESCRIBE DETAIL: who did what, with conditions that hold values; paths, sizes."""
     return _on_files(scope.target("child"), "metadata", changes=None)
 
 
-def restore(scope: CommandScope) -> Wants:
+def restore(scope: CommandScope) -> Required:
     """RESTORE: all rows become those of another version."""
     held = scope.node("table")
     if held.get("node") == "TimeTravel":
-        return Wants()  # what it holds says it, below
+        return Required()  # what it holds says it, below
     return _on_files(_named(scope, held), "alter", "insert", "delete")
 
 
-def time_travel(scope: CommandScope) -> Wants:
+def time_travel(scope: CommandScope) -> Required:
     """The table of RESTORE, or the source of CLONE, at a version."""
     within = {command.node for command in scope.reading.commands} - {"TimeTravel"}
     pin = _named(scope, scope.node("relation"))
@@ -68,22 +68,22 @@ def time_travel(scope: CommandScope) -> Wants:
     raise CannotClassify("a table at a version stands where Sluice does not know it")
 
 
-def clone(scope: CommandScope) -> Wants:
+def clone(scope: CommandScope) -> Required:
     """CLONE: a table with all rows of another one, which it may read from the same files."""
     source, target = scope.node("source"), _named(scope, scope.node("target"))
     storage.check_properties(storage.keys(scope.field("tablePropertyOverrides"), "table properties"))
-    wants = [Want(table_resource(target.table), "create")]
+    required = [Privilege(table_resource(target.table), "create")]
     if scope.flag("isReplaceCommand"):
-        wants.append(Want(table_resource(target.table), "drop"))
+        required.append(Privilege(table_resource(target.table), "drop"))
     location = scope.text("targetLocation")
     if location is not None:
-        wants += [Want(Resource.url(location), "read"), Want(Resource.url(location), "write")]
-    made = Wants(wants=tuple(wants), pins=(target,), effects=(CatalogChanged((target.table,)),))
+        required += [Privilege(Resource.url(location), "read"), Privilege(Resource.url(location), "write")]
+    made = Required(privileges=tuple(required), pins=(target,), effects=(CatalogChanged((target.table,)),))
     if source.get("node") == "TimeTravel":
         return made
     read = _cloned(_named(scope, source))
-    return Wants(
-        wants=(*made.wants, *read.wants),
+    return Required(
+        privileges=(*made.privileges, *read.privileges),
         pins=(*made.pins, *read.pins),
         raw=read.raw,
         read=read.read,
@@ -91,18 +91,18 @@ def clone(scope: CommandScope) -> Wants:
     )
 
 
-def add_constraint(scope: CommandScope) -> Wants:
+def add_constraint(scope: CommandScope) -> Required:
     """ADD CONSTRAINT … CHECK: all rows are checked, and what breaks it is told."""
     text = scope.text("expr")
     return _on_files(scope.target("table"), "alter", conditions=() if text is None else (text,))
 
 
-def alter(scope: CommandScope) -> Wants:
+def alter(scope: CommandScope) -> Required:
     """DROP CONSTRAINT, DROP FEATURE."""
     return _on_files(scope.target("table"), "alter")
 
 
-def changes_wants(reading: Reading, names: Names) -> Wants | Unsupported:
+def changes_privileges(reading: Reading, names: Names) -> Required | Unsupported:
     """Return what `table_changes('db.t', …)` wants: to read all of a table, as it was and is."""
     tables = []
     for function in reading.functions:
@@ -120,7 +120,9 @@ def changes_wants(reading: Reading, names: Names) -> Wants | Unsupported:
             return Unsupported(f"{CHANGES} has tables of the catalog {SESSION_CATALOG} alone")
         tables.append(table)
     found = tuple(tables)
-    return Wants(wants=tuple(Want(table_resource(name), "select") for name in found), read=found, past=found)
+    return Required(
+        privileges=tuple(Privilege(table_resource(name), "select") for name in found), read=found, past=found
+    )
 
 
 def is_changes(function: FunctionRef) -> bool:
@@ -128,9 +130,9 @@ def is_changes(function: FunctionRef) -> bool:
     return function.table_valued and len(function.parts) == 1 and function.parts[0].lower() == CHANGES
 
 
-def _cloned(pin: Pin) -> Wants:
-    return Wants(
-        wants=(Want(table_resource(pin.table), "select"),),
+def _cloned(pin: Pin) -> Required:
+    return Required(
+        privileges=(Privilege(table_resource(pin.table), "select"),),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,),
@@ -140,9 +142,9 @@ def _cloned(pin: Pin) -> Wants:
 
 def _on_files(
     pin: Pin, *accesses: str, conditions: tuple[str, ...] = (), changes: Meaning | None = "stays"
-) -> Wants:
-    return Wants(
-        wants=tuple(Want(table_resource(pin.table), access) for access in accesses),
+) -> Required:
+    return Required(
+        privileges=tuple(Privilege(table_resource(pin.table), access) for access in accesses),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,),

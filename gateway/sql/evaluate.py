@@ -1,4 +1,4 @@
-"""What policies say of a statement's wants and scans, and what the refusal tells its sender."""
+"""What policies say of the privileges and scans of a statement, and what the refusal tells its sender."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable, dotted
+from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
-from gateway.sql.wants import Unsupported, Want, Wants
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,17 @@ class Evaluation:
         self.facets |= view.facets
         return view
 
-    def wants(self, wants: Iterable[Want]) -> None:
-        for want in wants:
-            if want.resource.kind == "url" and self._is_reserved(want.resource):
-                self._keep_off(want.resource, want.access)
+    def require(self, required: Iterable[Privilege]) -> None:
+        for privilege in required:
+            if privilege.resource.kind == "url" and self._is_reserved(privilege.resource):
+                self._keep_off(privilege.resource, privilege.access)
                 continue
-            resource = self._owned(want.resource, want.access)
-            if resource is None or (want.visible_is_enough and self._visible(resource)):
+            resource = self._owned(privilege.resource, privilege.access)
+            if resource is None or (privilege.visible_is_enough and self._visible(resource)):
                 continue
-            decision = self._decide(resource, want.access)
-            if not decision.allowed or (want.and_below and self._denied_below(want.resource)):
-                self.missing.append(f"{want.access} on {want.resource.kind} {want.resource}")
+            decision = self._decide(resource, privilege.access)
+            if not decision.allowed or (privilege.and_below and self._denied_below(privilege.resource)):
+                self.missing.append(f"{privilege.access} on {privilege.resource.kind} {privilege.resource}")
 
     def visibility(self, names: Iterable[TableName]) -> None:
         """Deny tables of which nothing may be seen, before anything is looked up.
@@ -186,22 +186,22 @@ class Evaluation:
             used = usage.columns[name] if name not in usage.stars else usage.named.get(name, frozenset())
             self.decisions.extend(view.allowed[c] for c in hidden_columns(table, view) if c.lower() in used)
 
-    def absent(self, wants: Wants) -> TableName | None:
+    def absent(self, required: Required) -> TableName | None:
         """Return a table that the commands are about and that is not there.
 
         What policies say of its rows and columns cannot be asked, so the command must not reach one of the
         name that somebody makes in the meantime.
         """
         about = (
-            *wants.raw,
-            *wants.read,
-            *(() if wants.cached is None else (wants.cached,)),
-            *(one.table for one in wants.named),
-            *(one.table for one in wants.written if not one.creates),
+            *required.raw,
+            *required.read,
+            *(() if required.cached is None else (required.cached,)),
+            *(one.table for one in required.named),
+            *(one.table for one in required.written if not one.creates),
         )
         return next((name for name in about if self.catalog.table(name) is None), None)
 
-    def commanded(self, wants: Wants, obliged_views: frozenset[TableName]) -> Denied | None:
+    def commanded(self, required: Required, obliged_views: frozenset[TableName]) -> Denied | None:
         """Deny commands that would show or change rows and columns past masks and filters, and that would
         tell of columns which may not be selected.
 
@@ -209,8 +209,8 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
-        read, past = {*wants.read, *wants.shown}, {*wants.past}
-        for name in dict.fromkeys((*wants.raw, *wants.read, *wants.shown)):
+        read, past = {*required.read, *required.shown}, {*required.past}
+        for name in dict.fromkeys((*required.raw, *required.read, *required.shown)):
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
@@ -229,11 +229,11 @@ class Evaluation:
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
                 )
-        return self._named(wants) or self._renamed(wants)
+        return self._named(required) or self._renamed(required)
 
-    def hides_target(self, wants: Wants) -> bool:
+    def hides_target(self, required: Required) -> bool:
         """Whether Spark's errors could name columns of a table that is written to and may not be read."""
-        for written in wants.written:
+        for written in required.written:
             view, table = self.view(written.table), self.catalog.table(written.table)
             if table is None or view is None:
                 # Should it appear meanwhile, its columns are those of somebody else's table.
@@ -255,9 +255,9 @@ class Evaluation:
                 return False
         return True
 
-    def _named(self, wants: Wants) -> Denied | None:
+    def _named(self, required: Required) -> Denied | None:
         """Deny to name hidden columns, in the words for those that the table does not have."""
-        for named in wants.named:
+        for named in required.named:
             table = self.catalog.table(named.table)
             shown = self.selectable(table) if table is not None else ()
             if table is None or len(shown) == len(table.columns):
@@ -266,7 +266,7 @@ class Evaluation:
             if unknown := [name for name in named.columns if name.lower() not in known]:
                 columns = ", ".join(f"select on column {named.table}.{name}" for name in unknown)
                 return Denied(f"user {self.principal.user} needs {columns}, if the table has it")
-        for written in wants.written:
+        for written in required.written:
             view = self.view(written.table)
             if written.by_name and view is not None and view.hidden:
                 return Denied(
@@ -275,8 +275,8 @@ class Evaluation:
                 )
         return None
 
-    def _renamed(self, wants: Wants) -> Denied | None:
-        for old, new in wants.renamed:
+    def _renamed(self, required: Required) -> Denied | None:
+        for old, new in required.renamed:
             table = self.catalog.table(old)
             owner = table.owner if table is not None else None
             if self.engine.renaming_opens(table_resource(old, owner), table_resource(new, owner)):
@@ -286,12 +286,12 @@ class Evaluation:
                 )
         return None
 
-    def answer(self, wants: Wants, obliged_views: frozenset[TableName]) -> AnswerRule:
+    def answer(self, required: Required, obliged_views: frozenset[TableName]) -> AnswerRule:
         """Complete the answer's rule with the columns of a described table that may be shown."""
-        rule = wants.answer
-        if wants.described is None:
+        rule = required.answer
+        if required.described is None:
             return rule
-        view, table = self.view(wants.described), self.catalog.table(wants.described)
+        view, table = self.view(required.described), self.catalog.table(required.described)
         if view is None or table is None:
             # It does not exist; should it appear meanwhile, nothing of it is shown.
             return replace(rule, columns=frozenset(), details=False)
@@ -300,12 +300,12 @@ class Evaluation:
         return replace(
             rule,
             columns=frozenset(c.name.lower() for c in table.columns) - hidden,
-            details=plain and wants.described.folded() not in obliged_views,
+            details=plain and required.described.folded() not in obliged_views,
         )
 
-    def holds(self, want: Want) -> bool:
+    def holds(self, privilege: Privilege) -> bool:
         """Whether policies allow what would show more, without a record and without missing it."""
-        return self._allowed(want.resource, want.access)
+        return self._allowed(privilege.resource, privilege.access)
 
     def knows_of(self, resource: Resource) -> bool:
         """Whether the principal may know that a resource exists."""
@@ -407,31 +407,35 @@ def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, Metadat
     return tuple(found)
 
 
-def metadata_wants(tables: Iterable[MetadataTable]) -> Wants:
+def metadata_privileges(tables: Iterable[MetadataTable]) -> Required:
     """Return what reading metadata wants: it has values of all rows and columns in it."""
     names = tuple(dict.fromkeys(one.table for one in tables))
-    return Wants(
-        wants=tuple(Want(table_resource(name), "metadata") for name in names), read=names, past=names
+    return Required(
+        privileges=tuple(Privilege(table_resource(name), "metadata") for name in names),
+        read=names,
+        past=names,
     )
 
 
-def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want, ...] | Unsupported:
+def function_privileges(
+    functions: Iterable[FunctionRef], names: Names
+) -> tuple[Privilege, ...] | Unsupported:
     """Return execute on every persistent function that is called; they must be named in full, because what
     is judged is not written over them."""
-    wants = []
+    required = []
     for function in functions:
         if is_builtin(function) or is_changes(function):
             continue
         if is_registered(function, names):
-            wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))
+            required.append(Privilege(Resource.udf("system", "session", function.parts[0]), "execute"))
             continue
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) and name.sqlstate:
             return name.refusal(dotted(function.parts))
         if isinstance(name, Ungovernable) or len(function.parts) < 3 or name.parts != function.parts:
             return unknown_function(function, names.context)
-        wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
-    return tuple(wants)
+        required.append(Privilege(Resource.udf(name.catalog, name.database, name.table), "execute"))
+    return tuple(required)
 
 
 def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql.names import Ungovernable
+from gateway.sql.required import Pin, Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
-from gateway.sql.wants import Pin, Want, Wants
 
 
-def alter_layout(scope: CommandScope) -> Wants:
+def alter_layout(scope: CommandScope) -> Required:
     """Iceberg's ALTER TABLE on partition fields, identifier fields and the order of writing: it names
     columns."""
     return _altered(scope, meaning="changes")
 
 
-def alter_reference(scope: CommandScope) -> Wants:
+def alter_reference(scope: CommandScope) -> Required:
     """Iceberg's ALTER TABLE on branches and tags: they keep, or let go of, all rows of a snapshot."""
     return _altered(scope, meaning="stays")
 
 
-def _altered(scope: CommandScope, *, meaning: Meaning) -> Wants:
+def _altered(scope: CommandScope, *, meaning: Meaning) -> Required:
     pin = _target(scope)
-    return Wants(
-        wants=(Want(table_resource(pin.table), "alter"),),
+    return Required(
+        privileges=(Privilege(table_resource(pin.table), "alter"),),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,),

@@ -22,7 +22,7 @@ from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import MetadataTable, Names, TempViewName, dotted, quote
-from gateway.sql.wants import Unsupported, Wants
+from gateway.sql.required import Required, Unsupported
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
 _CHANGED = "the table was changed after the statement was judged; run the statement again"
@@ -422,7 +422,7 @@ def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice
 
 
 def pin_targets(
-    reading: Reading, wants: Wants, names: Names
+    reading: Reading, required: Required, names: Names
 ) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | Unsupported:
     """Write full names over the names of targets; return the splices and every name that may stay.
 
@@ -435,7 +435,7 @@ def pin_targets(
     # One command may name its target twice, as two INSERTs into one table do.
     mentions = [
         (pin, relation)
-        for pin in wants.pins
+        for pin in required.pins
         for relation in targets
         if (relation.parts, relation.holder) == (pin.relation.parts, pin.relation.holder)
     ]
@@ -462,7 +462,7 @@ def pin_targets(
             if not (temporary or split_name or relation.holder == "CreateViewCommand"):
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not accounted for")
             allowed.add(relation.parts)
-    for namespace in wants.namespaces:
+    for namespace in required.namespaces:
         result[namespace.span.start] = Splice(
             span=namespace.span, text=dotted(namespace.parts), kind="pin", parts=namespace.parts
         )

@@ -13,8 +13,8 @@ from gateway.model.catalog import Table
 from gateway.model.reading import Identity, Reading, RelationRole, Splice
 from gateway.policy.sqltext import string_literal
 from gateway.sql.names import quote
+from gateway.sql.required import Unsupported
 from gateway.sql.varying import QUERIES
-from gateway.sql.wants import Unsupported
 
 IDENTITIES = frozenset({"current_user", "session_user", "user"})
 """Functions without arguments that answer the user whom Spark runs as; their names without brackets, too,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gateway.model.catalog import TableName, joined, levels
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 SESSION_CATALOG = "spark_catalog"
 """Spark's own catalog, whose databases are not nested."""

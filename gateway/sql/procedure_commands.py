@@ -14,8 +14,8 @@ from gateway.model.procedures import Procedure
 from gateway.model.reading import FieldValue
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged
+from gateway.sql.required import Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
-from gateway.sql.wants import Want, Wants
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,2}", re.ASCII)
 _ARGUMENTS = frozenset(
@@ -27,7 +27,7 @@ _ARGUMENTS = frozenset(
 )
 
 
-def call(scope: CommandScope) -> Wants:
+def call(scope: CommandScope) -> Required:
     """CALL catalog.namespace.procedure(…), as Spark's parser has it or that of a format."""
     parts = _name(scope)
     written = ".".join(parts)
@@ -43,9 +43,9 @@ def call(scope: CommandScope) -> Wants:
     if refused:
         raise CannotClassify(f"the procedure `{written}` is refused: {refused}")
     # One of two formats' procedures is meant, and which cannot be told: what both want is wanted.
-    wanted = [_wants(scope, row, catalog, written) for row in rows]
-    return Wants(
-        wants=tuple(dict.fromkeys(want for one in wanted for want in one.wants)),
+    wanted = [_required(scope, row, catalog, written) for row in rows]
+    return Required(
+        privileges=tuple(dict.fromkeys(privilege for one in wanted for privilege in one.privileges)),
         raw=tuple(dict.fromkeys(name for one in wanted for name in one.raw)),
         read=tuple(dict.fromkeys(name for one in wanted for name in one.read)),
         effects=tuple(effect for one in wanted[:1] for effect in one.effects),
@@ -53,29 +53,29 @@ def call(scope: CommandScope) -> Wants:
     )
 
 
-def _wants(scope: CommandScope, row: Procedure, catalog: str, written: str) -> Wants:
+def _required(scope: CommandScope, row: Procedure, catalog: str, written: str) -> Required:
     given = _given(scope, row, written)
-    wants: list[Want] = []
+    required: list[Privilege] = []
     tables: list[TableName] = []
     for argument, accesses in row.table.items():
         table = _table(scope, given.get(argument), catalog, argument)
         tables.append(table)
-        wants += [Want(table_resource(table), access) for access in accesses]
+        required += [Privilege(table_resource(table), access) for access in accesses]
     for argument, accesses in row.url.items():
         location = given.get(argument)
         if location is None:
             continue
         if not isinstance(location, str):
             raise CannotClassify(f"`{argument}` is written as a plain string")
-        wants += [Want(Resource.url(location), access) for access in accesses]
+        required += [Privilege(Resource.url(location), access) for access in accesses]
     conditions = []
     for argument in sorted(row.condition):
         text = given.get(argument)
         if text is not None and not isinstance(text, str):
             raise CannotClassify(f"`{argument}` is written as a plain string")
         conditions += [text] if text is not None else []
-    return Wants(
-        wants=tuple(wants),
+    return Required(
+        privileges=tuple(required),
         raw=tuple(tables),
         read=tuple(tables),
         effects=(CatalogChanged(tuple(tables), meaning="stays"),),

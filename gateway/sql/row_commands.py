@@ -9,8 +9,8 @@ from typing import Final
 from gateway.model.reading import RelationRole
 from gateway.model.statement import CatalogChanged
 from gateway.sql.names import Ungovernable
+from gateway.sql.required import Pin, Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
-from gateway.sql.wants import Pin, Want, Wants
 
 _ACTIONS: Final = {
     "DeleteAction": "delete",
@@ -21,15 +21,15 @@ _ACTIONS: Final = {
 }
 
 
-def update(scope: CommandScope) -> Wants:
+def update(scope: CommandScope) -> Required:
     return _on_rows(scope, ("update",))
 
 
-def delete(scope: CommandScope) -> Wants:
+def delete(scope: CommandScope) -> Required:
     return _on_rows(scope, ("delete",))
 
 
-def merge(scope: CommandScope) -> Wants:
+def merge(scope: CommandScope) -> Required:
     # The source's columns may become columns of the target. Spark has it since 4.0.
     evolves = scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution")
     accesses = ["alter"] if evolves else []
@@ -44,16 +44,18 @@ def merge(scope: CommandScope) -> Wants:
             accesses.append(access)
     if set(accesses) <= {"alter"}:
         raise CannotClassify("MERGE without an action does nothing")
-    wants = _on_rows(scope, tuple(dict.fromkeys(accesses)))
-    changed = (CatalogChanged(tuple(pin.table for pin in wants.pins)),)
-    return replace(wants, effects=changed) if evolves else wants
+    required = _on_rows(scope, tuple(dict.fromkeys(accesses)))
+    changed = (CatalogChanged(tuple(pin.table for pin in required.pins)),)
+    return replace(required, effects=changed) if evolves else required
 
 
-def _on_rows(scope: CommandScope, accesses: tuple[str, ...]) -> Wants:
+def _on_rows(scope: CommandScope, accesses: tuple[str, ...]) -> Required:
     """Conditions and values read the target's raw rows, so it may carry no obligation."""
     pin = _target(scope)
     resource = table_resource(pin.table)
-    return Wants(wants=tuple(Want(resource, access) for access in accesses), pins=(pin,), read=(pin.table,))
+    return Required(
+        privileges=tuple(Privilege(resource, access) for access in accesses), pins=(pin,), read=(pin.table,)
+    )
 
 
 def _target(scope: CommandScope) -> Pin:

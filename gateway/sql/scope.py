@@ -10,7 +10,7 @@ from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
-from gateway.sql.wants import NamespacePin, Pin, Unsupported
+from gateway.sql.required import NamespacePin, Pin, Unsupported
 
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
 """Statements that mean the session's database where they name none, as Spark 3.5 resolves them."""

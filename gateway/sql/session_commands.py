@@ -26,8 +26,8 @@ from gateway.model.statement import (
 )
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Names, TempViewName, Ungovernable, no_catalog
+from gateway.sql.required import Named, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
-from gateway.sql.wants import Named, Unsupported, Want, Wants
 
 _SET_INSTEAD = {
     "mapred.reduce.tasks": "spark.sql.shuffle.partitions",
@@ -36,41 +36,44 @@ _SET_INSTEAD = {
 """Keys for which SET sets another one (SetCommand, 4.3): that is what RESET has to undo."""
 
 
-def use_wants(catalog: str, database: str | None) -> Wants:
+def use_privileges(catalog: str, database: str | None) -> Required:
     """What making a catalog, or a database of it, the current one wants."""
     effects = (UseNamespace(catalog, levels(database) if database else None),)
     if database is None:
-        return Wants(wants=(Want(Resource.catalog(catalog), "use", visible_is_enough=True),), effects=effects)
+        return Required(
+            privileges=(Privilege(Resource.catalog(catalog), "use", visible_is_enough=True),), effects=effects
+        )
     if database.lower() == "default":
         # Clients say USE default when they connect; the name of that database discloses nothing.
-        return Wants(effects=effects)
-    return Wants(
-        wants=(Want(Resource.database(catalog, database), "use", visible_is_enough=True),), effects=effects
+        return Required(effects=effects)
+    return Required(
+        privileges=(Privilege(Resource.database(catalog, database), "use", visible_is_enough=True),),
+        effects=effects,
     )
 
 
-def use(scope: CommandScope) -> Wants:
-    return replace(use_wants(*scope.namespace("child")), namespaces=scope.pin_database("child"))
+def use(scope: CommandScope) -> Required:
+    return replace(use_privileges(*scope.namespace("child")), namespaces=scope.pin_database("child"))
 
 
-def use_namespace(scope: CommandScope) -> Wants:
+def use_namespace(scope: CommandScope) -> Required:
     value = scope.field("namespace")
     if not isinstance(value, tuple) or not value:
         raise CannotClassify("USE NAMESPACE takes a database")
     return use_below_current(scope.names, tuple(str(part) for part in value))
 
 
-def use_below_current(names: Names, written: tuple[str, ...]) -> Wants:
+def use_below_current(names: Names, written: tuple[str, ...]) -> Required:
     """What making a database of the current catalog the current one wants, where that is all it can be."""
     if len(written) > 1 and names.is_catalog(written[0]):
         raise CannotClassify("the current database is set within its catalog; use USE for catalog.database")
     found = names.namespace_in(names.context.catalog, written)
     if isinstance(found, Ungovernable):
         raise CannotClassify(found.refusal(".".join(written)))
-    return use_wants(*found)
+    return use_privileges(*found)
 
 
-def set_catalog(scope: CommandScope) -> Wants:
+def set_catalog(scope: CommandScope) -> Required:
     # Before 4.2 it is the name itself.
     value = scope.field("catalogNameExpr" if scope.has("catalogNameExpr") else "catalogName")
     name = value if isinstance(value, str) else None
@@ -81,30 +84,30 @@ def set_catalog(scope: CommandScope) -> Wants:
         raise CannotClassify("SET CATALOG takes a name")
     if not scope.names.is_catalog(name):
         raise CannotClassify(no_catalog(name))
-    return use_wants(name, None)
+    return use_privileges(name, None)
 
 
-def set_setting(scope: CommandScope) -> Wants:
+def set_setting(scope: CommandScope) -> Required:
     value = scope.field("kv")
     if value is None:
-        return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
+        return Required(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
         raise CannotClassify("the setting could not be read")
     if value[0] == "-v":
-        return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
+        return Required(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
     key, given = str(value[0]), value[1]
     if given is None:
         return _read_setting(key)
     if pinned_value(key) == given:
-        return Wants()  # it has this value already
+        return Required()  # it has this value already
     return _change_setting(ChangeSetting(_SET_INSTEAD.get(key, key), str(given)))
 
 
-def reset_setting(scope: CommandScope) -> Wants:
+def reset_setting(scope: CommandScope) -> Required:
     """RESET of a key wants what SET of it wants; without a key it only undoes what the session was given."""
     key = scope.field("config")
     if key is None:
-        return Wants(effects=(ResetSettings(),))
+        return Required(effects=(ResetSettings(),))
     if not isinstance(key, str):
         raise CannotClassify("the setting could not be read")
     return _change_setting(ChangeSetting(key, None))
@@ -114,150 +117,154 @@ def pinned_refusal(key: str) -> Unsupported:
     return Unsupported(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
 
 
-def _change_setting(change: ChangeSetting) -> Wants:
+def _change_setting(change: ChangeSetting) -> Required:
     if not may_be_set(change.key):
         raise CannotClassify(pinned_refusal(change.key))
-    return Wants(wants=(Want(Resource.setting(change.key), "set"),), effects=(change,))
+    return Required(privileges=(Privilege(Resource.setting(change.key), "set"),), effects=(change,))
 
 
-def _read_setting(key: str) -> Wants:
+def _read_setting(key: str) -> Required:
     """SET of a key alone tells its value, by the rules of Spark Connect's `Config`: what is pinned stands in
     the documentation, and what clients ask for by themselves is nothing worth hiding."""
     if may_hold_secret(key) or is_servers_own(key):
         raise CannotClassify(f"the value of `{key}` may be a secret and is not shown")
     if pinned_value(key) is not None or is_read_by_clients(key):
-        return Wants()
-    return Wants(wants=(Want(Resource.setting(key), "set", visible_is_enough=True),))
+        return Required()
+    return Required(privileges=(Privilege(Resource.setting(key), "set", visible_is_enough=True),))
 
 
-def show_tables(scope: CommandScope) -> Wants:
+def show_tables(scope: CommandScope) -> Required:
     return _show_in_database(scope, AnswerFilter.TABLES)
 
 
-def show_views(scope: CommandScope) -> Wants:
+def show_views(scope: CommandScope) -> Required:
     return _show_in_database(scope, AnswerFilter.VIEWS)
 
 
-def show_tables_extended(scope: CommandScope) -> Wants:
+def show_tables_extended(scope: CommandScope) -> Required:
     # With a partition, Spark 4.0 and later make another command of it.
     if scope.command.node == "ShowTableExtended" and scope.field("partitionSpec") is not None:
         raise CannotClassify("partition details are not supported")
     return _show_in_database(scope, AnswerFilter.TABLE_EXTENDED)
 
 
-def show_functions(scope: CommandScope) -> Wants:
+def show_functions(scope: CommandScope) -> Required:
     return _show_in_database(scope, AnswerFilter.FUNCTIONS)
 
 
-def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Wants:
+def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Required:
     catalog, database = scope.database("namespace")
-    wants = (
+    required = (
         ()
         if database.lower() == "default"
-        else (Want(Resource.database(catalog, database), "show", visible_is_enough=True),)
+        else (Privilege(Resource.database(catalog, database), "show", visible_is_enough=True),)
     )
     # What more is told of a table depends on the table: whoever filters the answer asks about each.
     rule = AnswerRule(filter=answer, catalog=catalog, database=database)
-    return Wants(wants=wants, namespaces=scope.pin_database("namespace"), answer=rule)
+    return Required(privileges=required, namespaces=scope.pin_database("namespace"), answer=rule)
 
 
-def show_databases(scope: CommandScope) -> Wants:
+def show_databases(scope: CommandScope) -> Required:
     field = "namespace" if scope.command.node == "ShowNamespaces" else "child"
     catalog, database = scope.namespace(field)
     pins = scope.pin_database(field) if scope.parts(field) else ()
     rule = AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog, database=database)
     if database is None:
-        return Wants(namespaces=pins, answer=rule)
-    shown = Want(Resource.database(catalog, database), "show", visible_is_enough=True)
-    return Wants(wants=(shown,), namespaces=pins, answer=rule)
+        return Required(namespaces=pins, answer=rule)
+    shown = Privilege(Resource.database(catalog, database), "show", visible_is_enough=True)
+    return Required(privileges=(shown,), namespaces=pins, answer=rule)
 
 
-def show_catalogs(scope: CommandScope) -> Wants:
-    return Wants(answer=AnswerRule(filter=AnswerFilter.CATALOGS))
+def show_catalogs(scope: CommandScope) -> Required:
+    return Required(answer=AnswerRule(filter=AnswerFilter.CATALOGS))
 
 
-def show_collations(scope: CommandScope) -> Wants:
+def show_collations(scope: CommandScope) -> Required:
     """SHOW COLLATIONS: those that Spark brings along."""
-    return Wants()
+    return Required()
 
 
-def show_current_namespace(scope: CommandScope) -> Wants:
-    return Wants()
+def show_current_namespace(scope: CommandScope) -> Required:
+    return Required()
 
 
-def show_columns(scope: CommandScope) -> Wants:
+def show_columns(scope: CommandScope) -> Required:
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
-        return Wants()
+        return Required()
     answer = AnswerRule(filter=AnswerFilter.COLUMNS, table=existing.table)
     # SHOW COLUMNS IN t IN db writes the name in two places; what is not written in one piece is not pinned.
     pins = (existing,) if existing.relation.span is not None else ()
     if not pins and len(existing.relation.parts) < 2:
         raise CannotClassify("the table name is not written literally")
-    return Wants(
-        wants=(Want(table_resource(existing.table), "show", visible_is_enough=True),),
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=pins,
         described=existing.table,
         answer=answer,
     )
 
 
-def describe_table(scope: CommandScope) -> Wants:
+def describe_table(scope: CommandScope) -> Required:
     existing = scope.existing("relation")
     if isinstance(existing, TempViewName):
         # EXTENDED would print the text that was guarded.
-        return Wants(answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, details=False))
-    return Wants(
-        wants=(Want(table_resource(existing.table), "show", visible_is_enough=True),),
+        return Required(answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, details=False))
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=(existing,),
         described=existing.table,
         answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, table=existing.table),
     )
 
 
-def show_details(scope: CommandScope) -> Wants:
+def show_details(scope: CommandScope) -> Required:
     """SHOW CREATE TABLE, TBLPROPERTIES and PARTITIONS: raw details, so select and no obligation at all."""
     field = "child" if "child" in scope.command.fields else "table"
     existing = scope.existing(field)
     if isinstance(existing, TempViewName):
         raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
-    return Wants(
-        wants=(Want(table_resource(existing.table), "select"),), pins=(existing,), read=(existing.table,)
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "select"),),
+        pins=(existing,),
+        read=(existing.table,),
     )
 
 
-def describe_column(scope: CommandScope) -> Wants:
+def describe_column(scope: CommandScope) -> Required:
     """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
     existing = scope.existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
     if len(parts) != 1:
         raise CannotClassify("DESCRIBE takes the name of one column, without what it lies in")
     if isinstance(existing, TempViewName):
-        return Wants()
+        return Required()
     table = table_resource(existing.table)
     if scope.flag("isExtended"):
-        return Wants(wants=(Want(table, "select"),), pins=(existing,), read=(existing.table,))
-    return Wants(
-        wants=(Want(table, "show", visible_is_enough=True),),
+        return Required(privileges=(Privilege(table, "select"),), pins=(existing,), read=(existing.table,))
+    return Required(
+        privileges=(Privilege(table, "show", visible_is_enough=True),),
         pins=(existing,),
         named=(Named(table=existing.table, columns=parts),),
     )
 
 
-def describe_database(scope: CommandScope) -> Wants:
+def describe_database(scope: CommandScope) -> Required:
     catalog, database = scope.database("namespace")
-    want = Want(Resource.database(catalog, database), "show", visible_is_enough=not scope.flag("extended"))
-    return Wants(wants=(want,), namespaces=scope.pin_database("namespace"))
+    privilege = Privilege(
+        Resource.database(catalog, database), "show", visible_is_enough=not scope.flag("extended")
+    )
+    return Required(privileges=(privilege,), namespaces=scope.pin_database("namespace"))
 
 
-def describe_function(scope: CommandScope) -> Wants:
+def describe_function(scope: CommandScope) -> Required:
     parts = name_of_function(scope)
     if len(parts) != 1:
         raise CannotClassify("only built-in functions can be described")
-    return Wants()
+    return Required()
 
 
-def drop_function(scope: CommandScope) -> Wants:
+def drop_function(scope: CommandScope) -> Required:
     """DROP FUNCTION: calls name a function in full, so that afterwards they find none. Without a database the
     name could be that of a function of Spark's or of the session."""
     if scope.node("child").get("node") == "UnresolvedFunctionName":
@@ -265,11 +272,11 @@ def drop_function(scope: CommandScope) -> Wants:
     pin = scope.target("child")
     if len(pin.relation.parts) == 1:
         raise CannotClassify("a function that is dropped has to be named with its database")
-    wanted = Want(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
-    return Wants(wants=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
+    wanted = Privilege(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
+    return Required(privileges=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
 
 
-def drop_temporary_function(scope: CommandScope) -> Wants:
+def drop_temporary_function(scope: CommandScope) -> Required:
     """DROP TEMPORARY FUNCTION: of a function that the session registered, calls would afterwards find another
     one; that there is none of another name is Spark's to say.
 
@@ -283,7 +290,7 @@ def drop_temporary_function(scope: CommandScope) -> Wants:
         raise CannotClassify(f"`{name}` is built in and cannot be dropped")
     if {f"function:{name}", f"table_function:{name}"} & scope.names.context.handles:
         raise CannotClassify(f"dropping `{name}`, which this session registered, is not supported")
-    return Wants(effects=(DropFunction(name),))
+    return Required(effects=(DropFunction(name),))
 
 
 def name_of_function(scope: CommandScope) -> tuple[str, ...]:
@@ -294,12 +301,12 @@ def name_of_function(scope: CommandScope) -> tuple[str, ...]:
     return tuple(str(part) for part in parts)
 
 
-def describe_query(scope: CommandScope) -> Wants:
+def describe_query(scope: CommandScope) -> Required:
     """DESCRIBE QUERY: the inner query is judged like any other; only its schema is shown."""
-    return Wants()
+    return Required()
 
 
-def explain(scope: CommandScope) -> Wants:
+def explain(scope: CommandScope) -> Required:
     """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none."""
     if not isinstance(scope.field("logicalPlan"), Mapping):
         raise CannotClassify("what EXPLAIN explains could not be read")
@@ -309,4 +316,4 @@ def explain(scope: CommandScope) -> Wants:
     ):
         # The text of a temporary view carries the masks of its sources.
         raise CannotClassify("a plan over a temporary view would print what the view was made of")
-    return Wants(explains=True)
+    return Required(explains=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from gateway.model.reading import FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.names import dotted
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 _SYSTEM = ("`system`.`builtin`", "`system`.`session`")
 

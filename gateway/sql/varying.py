@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from gateway.model.reading import FunctionRef, Reading, RelationRole
 from gateway.sql.functions import VARYING_BY_ROW, builtin_name
 from gateway.sql.names import Names, TempViewName
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 OF_THE_INSTANT = frozenset(
     """

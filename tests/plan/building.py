@@ -11,7 +11,7 @@ from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.walk import read_plan
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb, serialize
 
 Descriptor = Any

@@ -16,11 +16,11 @@ from gateway.model.statement import (
     SessionContext,
     UseNamespace,
 )
-from gateway.plan.catalog_calls import CALLS, DATAFRAMES, REFUSED_CALLS, call_wants
+from gateway.plan.catalog_calls import CALLS, DATAFRAMES, REFUSED_CALLS, call_privileges
 from gateway.plan.reading import CatalogCall
-from gateway.plan.scope import PlanWants
+from gateway.plan.scope import PlanRequired
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(
@@ -41,20 +41,21 @@ def call(operation: str, *, root: bool = True, **fields: Any) -> CatalogCall:
     return CatalogCall(relation=relation, operation=operation, root=root)
 
 
-def wants_of(operation: str, **fields: Any) -> PlanWants:
-    found = call_wants(call(operation, **fields), NAMES)
-    assert isinstance(found, PlanWants), found
+def required_of(operation: str, **fields: Any) -> PlanRequired:
+    found = call_privileges(call(operation, **fields), NAMES)
+    assert isinstance(found, PlanRequired), found
     return found
 
 
-def told(found: PlanWants) -> list[str]:
+def told(found: PlanRequired) -> list[str]:
     return [
-        f"{want.access}{'?' if want.visible_is_enough else ''} {want.resource.kind} {want.resource}"
-        for want in found.wants.wants
+        f"{privilege.access}{'?' if privilege.visible_is_enough else ''} "
+        f"{privilege.resource.kind} {privilege.resource}"
+        for privilege in found.required.privileges
     ]
 
 
-def written(found: PlanWants) -> dict[str, str | None]:
+def written(found: PlanRequired) -> dict[str, str | None]:
     return {pin.field: pin.text for pin in found.names}
 
 
@@ -66,7 +67,7 @@ def test_every_call_has_a_row() -> None:
 
 def test_a_call_within_a_dataframe_is_refused() -> None:
     for operation in CALLS.keys() - DATAFRAMES:
-        assert isinstance(call_wants(call(operation, root=False), NAMES), Unsupported)
+        assert isinstance(call_privileges(call(operation, root=False), NAMES), Unsupported)
 
 
 T = "`spark_catalog`.`hr`.`t`"
@@ -159,7 +160,7 @@ TABLE = "table spark_catalog.hr.t"
 def test_calls_want_what_the_same_sql_wants(
     operation: str, fields: dict[str, Any], wanted: list[str], pins: dict[str, str | None]
 ) -> None:
-    found = wants_of(operation, **fields)
+    found = required_of(operation, **fields)
     assert told(found) == wanted
     assert written(found) == pins
 
@@ -183,34 +184,36 @@ def test_calls_want_what_the_same_sql_wants(
     ],
 )
 def test_calls_that_are_refused(operation: str, fields: dict[str, Any], words: str) -> None:
-    found = call_wants(call(operation, **fields), NAMES)
+    found = call_privileges(call(operation, **fields), NAMES)
     assert isinstance(found, Unsupported)
     assert words in found.why
 
 
 def test_what_changes_the_session_or_the_catalog_says_so() -> None:
-    assert wants_of("set_current_database", db_name="d").wants.effects == (
+    assert required_of("set_current_database", db_name="d").required.effects == (
         UseNamespace("spark_catalog", ("d",)),
     )
-    assert wants_of("set_current_catalog", catalog_name="lake").wants.effects == (UseNamespace("lake", None),)
-    assert wants_of("drop_temp_view", view_name="v").wants.effects == (DropTempView("v"),)
+    assert required_of("set_current_catalog", catalog_name="lake").required.effects == (
+        UseNamespace("lake", None),
+    )
+    assert required_of("drop_temp_view", view_name="v").required.effects == (DropTempView("v"),)
     table = TableName("spark_catalog", "hr", "t")
-    assert wants_of("drop_table", table_name="t").wants.effects == (CatalogChanged((table,)),)
+    assert required_of("drop_table", table_name="t").required.effects == (CatalogChanged((table,)),)
     refreshed = CatalogChanged((table,), meaning="stays")
     for operation in ("refresh_table", "recover_partitions"):
-        assert wants_of(operation, table_name="t").wants.effects == (refreshed,)
+        assert required_of(operation, table_name="t").required.effects == (refreshed,)
     database = CatalogChanged(databases=(("spark_catalog", "d"),), meaning="stays")
-    assert wants_of("create_database", db_name="d").wants.effects == (database,), "its tables stay"
+    assert required_of("create_database", db_name="d").required.effects == (database,), "its tables stay"
     dropped = CatalogChanged(databases=(("spark_catalog", "d"),))
-    assert wants_of("drop_database", db_name="d").wants.effects == (dropped,)
+    assert required_of("drop_database", db_name="d").required.effects == (dropped,)
 
 
 def test_what_shows_or_changes_rows_and_details_allows_no_obligation() -> None:
     table = TableName("spark_catalog", "hr", "t")
     for operation in ("truncate_table", "recover_partitions", "analyze_table"):
-        assert wants_of(operation, table_name="t").wants.raw == (table,)
+        assert required_of(operation, table_name="t").required.raw == (table,)
     for operation in ("list_partitions", "get_table_properties", "get_create_table_string"):
-        assert wants_of(operation, table_name="t").wants.read == (table,)
+        assert required_of(operation, table_name="t").required.read == (table,)
 
 
 def test_lists_are_filtered_by_what_they_list() -> None:
@@ -222,29 +225,31 @@ def test_lists_are_filtered_by_what_they_list() -> None:
         "list_functions": AnswerFilter.CONNECT_FUNCTIONS,
     }
     for operation, expected in filters.items():
-        assert wants_of(operation).wants.answer.filter is expected
-    described = wants_of("list_columns", table_name="t").wants
+        assert required_of(operation).required.answer.filter is expected
+    described = required_of("list_columns", table_name="t").required
     assert described.answer.filter is AnswerFilter.CONNECT_COLUMNS
     assert described.described == TableName("spark_catalog", "hr", "t")
 
 
 def test_whether_something_exists_is_a_secret_of_its_own() -> None:
-    assert wants_of("table_exists", table_name="t").secret == Resource.table("spark_catalog", "hr", "t")
-    assert wants_of("table_exists", table_name="v").secret is None
-    assert wants_of("database_exists", db_name="x").secret == Resource.database("spark_catalog", "x")
-    assert wants_of("database_exists", db_name="default").secret is None
-    assert wants_of("function_exists", function_name="f").secret == Resource.udf("spark_catalog", "hr", "f")
-    assert wants_of("function_exists", function_name="upper").secret is None
+    assert required_of("table_exists", table_name="t").secret == Resource.table("spark_catalog", "hr", "t")
+    assert required_of("table_exists", table_name="v").secret is None
+    assert required_of("database_exists", db_name="x").secret == Resource.database("spark_catalog", "x")
+    assert required_of("database_exists", db_name="default").secret is None
+    assert required_of("function_exists", function_name="f").secret == Resource.udf(
+        "spark_catalog", "hr", "f"
+    )
+    assert required_of("function_exists", function_name="upper").secret is None
 
 
 def test_a_function_that_the_session_registered_is_no_secret() -> None:
     context = replace(NAMES.context, handles=frozenset({"function:f", "table_function:g"}))
     names = replace(NAMES, context=context)
     for name in ("f", "F", "g"):
-        found = call_wants(call("function_exists", function_name=name), names)
-        assert isinstance(found, PlanWants)
-        assert found == PlanWants()
-        assert call_wants(call("get_function", function_name=name), names) == PlanWants()
-    other = call_wants(call("function_exists", function_name="f", db_name="hr"), names)
-    assert isinstance(other, PlanWants)
+        found = call_privileges(call("function_exists", function_name=name), names)
+        assert isinstance(found, PlanRequired)
+        assert found == PlanRequired()
+        assert call_privileges(call("get_function", function_name=name), names) == PlanRequired()
+    other = call_privileges(call("function_exists", function_name="f", db_name="hr"), names)
+    assert isinstance(other, PlanRequired)
     assert other.secret == Resource.udf("spark_catalog", "hr", "f")

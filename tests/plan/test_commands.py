@@ -8,11 +8,11 @@ import pytest
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode, SessionContext
-from gateway.plan.commands import COMMANDS, REFUSED_COMMANDS, command_wants
+from gateway.plan.commands import COMMANDS, REFUSED_COMMANDS, command_privileges
 from gateway.plan.reading import CodeUse, PlanReading
-from gateway.plan.scope import PlanWants
+from gateway.plan.scope import PlanRequired
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(
@@ -22,15 +22,18 @@ NAMES = Names(
 TARGET = TableName("spark_catalog", "sales", "t")
 
 
-def wants_of(command: Any, *, code: bool = False) -> PlanWants | Unsupported:
+def required_of(command: Any, *, code: bool = False) -> PlanRequired | Unsupported:
     use = [CodeUse(name="f", access="create", what="a function")] if code else []
     plan = pb.Plan(command=command)
-    return command_wants(PlanReading(message=plan, root="", command=plan.command, code=use), NAMES)
+    return command_privileges(PlanReading(message=plan, root="", command=plan.command, code=use), NAMES)
 
 
-def accesses(found: PlanWants | Unsupported) -> list[str]:
-    assert isinstance(found, PlanWants), found
-    return [f"{want.access} {want.resource.kind} {want.resource}" for want in found.wants.wants]
+def accesses(found: PlanRequired | Unsupported) -> list[str]:
+    assert isinstance(found, PlanRequired), found
+    return [
+        f"{privilege.access} {privilege.resource.kind} {privilege.resource}"
+        for privilege in found.required.privileges
+    ]
 
 
 def write(**fields: Any) -> Any:
@@ -73,10 +76,10 @@ T = "table spark_catalog.sales.t"
     ],
 )
 def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: list[str], raw: Any) -> None:
-    found = wants_of(write(**fields))
+    found = required_of(write(**fields))
     assert accesses(found) == wanted
-    assert isinstance(found, PlanWants)
-    assert found.wants.raw == raw
+    assert isinstance(found, PlanRequired)
+    assert found.required.raw == raw
 
 
 @pytest.mark.parametrize(
@@ -96,7 +99,7 @@ def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: lis
     ],
 )
 def test_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
-    found = wants_of(write(**fields))
+    found = required_of(write(**fields))
     assert isinstance(found, Unsupported)
     assert words in found.why
 
@@ -104,12 +107,12 @@ def test_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
 def test_targets_are_pinned_in_full_and_temporary_views_do_not_count() -> None:
     command = write(table=table("v", SAVE))
     plan = pb.Plan(command=command)
-    found = command_wants(PlanReading(message=plan, root="", command=plan.command), NAMES)
-    assert isinstance(found, PlanWants)
+    found = command_privileges(PlanReading(message=plan, root="", command=plan.command), NAMES)
+    assert isinstance(found, PlanRequired)
     (pin,) = found.names
     assert pin.text == "`spark_catalog`.`sales`.`v`"
     assert pin.message is plan.command.write_operation.table
-    assert found.wants.effects == (CatalogChanged((TableName("spark_catalog", "sales", "v"),)),)
+    assert found.required.effects == (CatalogChanged((TableName("spark_catalog", "sales", "v"),)),)
 
 
 @pytest.mark.parametrize(
@@ -124,14 +127,14 @@ def test_targets_are_pinned_in_full_and_temporary_views_do_not_count() -> None:
     ],
 )
 def test_every_mode_of_the_second_writer(mode: Any, wanted: list[str], raw: Any) -> None:
-    found = wants_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", mode=mode)))
+    found = required_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", mode=mode)))
     assert accesses(found) == [f"{access} {T}" for access in wanted]
-    assert isinstance(found, PlanWants)
-    assert found.wants.raw == raw
+    assert isinstance(found, PlanRequired)
+    assert found.required.raw == raw
     # Its condition is on raw rows.
-    assert found.wants.read == ((TARGET,) if mode == "MODE_OVERWRITE" else ())
-    assert all(written.by_name for written in found.wants.written)
-    assert bool(found.wants.written) is ("insert" in wanted)
+    assert found.required.read == ((TARGET,) if mode == "MODE_OVERWRITE" else ())
+    assert all(written.by_name for written in found.required.written)
+    assert bool(found.required.written) is ("insert" in wanted)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,7 @@ def test_every_mode_of_the_second_writer(mode: Any, wanted: list[str], raw: Any)
     ],
 )
 def test_second_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
-    found = wants_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", **fields)))
+    found = required_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", **fields)))
     assert isinstance(found, Unsupported)
     assert words in found.why
 
@@ -161,17 +164,17 @@ def test_merge_wants_what_its_actions_do_and_no_obligation_on_its_target() -> No
         not_matched_actions=[action("ACTION_TYPE_INSERT")],
         not_matched_by_source_actions=[action("ACTION_TYPE_DELETE")],
     )
-    found = wants_of(pb.Command(merge_into_table_command=merge))
+    found = required_of(pb.Command(merge_into_table_command=merge))
     assert accesses(found) == [f"update {T}", f"delete {T}", f"insert {T}"]
-    assert isinstance(found, PlanWants)
-    assert found.wants.read == (TARGET,)
+    assert isinstance(found, PlanRequired)
+    assert found.required.read == (TARGET,)
     assert [pin.text for pin in found.names] == ["`spark_catalog`.`sales`.`t`"]
 
 
 @pytest.mark.parametrize("actions", [[], [action("ACTION_TYPE_INVALID")], [pb.Expression()]])
 def test_a_merge_without_known_actions_is_refused(actions: list[Any]) -> None:
     merge = pb.MergeIntoTableCommand(target_table_name="t", match_actions=actions)
-    assert isinstance(wants_of(pb.Command(merge_into_table_command=merge)), Unsupported)
+    assert isinstance(required_of(pb.Command(merge_into_table_command=merge)), Unsupported)
 
 
 @pytest.mark.parametrize(
@@ -184,16 +187,16 @@ def test_a_merge_without_known_actions_is_refused(actions: list[Any]) -> None:
     ],
 )
 def test_views_that_are_refused(fields: dict[str, Any], words: str) -> None:
-    found = wants_of(pb.Command(create_dataframe_view=pb.CreateDataFrameViewCommand(**fields)))
+    found = required_of(pb.Command(create_dataframe_view=pb.CreateDataFrameViewCommand(**fields)))
     assert isinstance(found, Unsupported)
     assert words in found.why
 
 
 def test_a_view_is_kept_under_its_quoted_name() -> None:
     command = pb.CreateDataFrameViewCommand(name="`people`", replace=True)
-    found = wants_of(pb.Command(create_dataframe_view=command))
-    assert isinstance(found, PlanWants)
-    assert found.wants.effects == (CreateTempView("people", "frame"),)
+    found = required_of(pb.Command(create_dataframe_view=command))
+    assert isinstance(found, PlanRequired)
+    assert found.required.effects == (CreateTempView("people", "frame"),)
     assert [pin.text for pin in found.names] == ["`people`"]
     assert found.keeps
 
@@ -226,17 +229,17 @@ def stream(**fields: Any) -> Any:
     ],
 )
 def test_streams_want_their_sinks(fields: dict[str, Any], wanted: list[str]) -> None:
-    assert accesses(wants_of(stream(**fields))) == wanted
+    assert accesses(required_of(stream(**fields))) == wanted
 
 
 @pytest.mark.parametrize(
     ("output_mode", "replaces"), [("", False), ("append", False), ("Complete", True), ("update", True)]
 )
 def test_a_stream_that_replaces_rows_needs_a_table_that_is_there(output_mode: str, replaces: bool) -> None:
-    found = wants_of(stream(table_name="t", output_mode=output_mode))
-    assert isinstance(found, PlanWants)
-    assert found.wants.raw == ((TARGET,) if replaces else ())
-    (written,) = found.wants.written
+    found = required_of(stream(table_name="t", output_mode=output_mode))
+    assert isinstance(found, PlanRequired)
+    assert found.required.raw == ((TARGET,) if replaces else ())
+    (written,) = found.required.written
     assert written.creates is not replaces
 
 
@@ -259,19 +262,21 @@ def test_a_stream_that_replaces_rows_needs_a_table_that_is_there(output_mode: st
     ],
 )
 def test_streams_to_unknown_sinks_are_refused(fields: dict[str, Any]) -> None:
-    assert isinstance(wants_of(stream(**fields)), Unsupported)
+    assert isinstance(required_of(stream(**fields)), Unsupported)
 
 
 def test_the_memory_sink_makes_a_temporary_view() -> None:
-    found = wants_of(stream(format="memory", query_name="q"))
-    assert isinstance(found, PlanWants)
-    assert found.wants.effects == (CreateTempView("q", "stream"),)
+    found = required_of(stream(format="memory", query_name="q"))
+    assert isinstance(found, PlanRequired)
+    assert found.required.effects == (CreateTempView("q", "stream"),)
 
 
 def test_the_plan_of_a_running_stream_is_not_shown() -> None:
     explain = pb.StreamingQueryCommand(explain=pb.StreamingQueryCommand.ExplainCommand(extended=True))
-    assert isinstance(wants_of(pb.Command(streaming_query_command=explain)), Unsupported)
-    assert accesses(wants_of(pb.Command(streaming_query_command=pb.StreamingQueryCommand(stop=True)))) == []
+    assert isinstance(required_of(pb.Command(streaming_query_command=explain)), Unsupported)
+    assert (
+        accesses(required_of(pb.Command(streaming_query_command=pb.StreamingQueryCommand(stop=True)))) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -291,8 +296,8 @@ def test_a_command_that_is_code_passes_only_when_the_walk_saw_the_code(
     held.SetInParent()
     for field, name in named.items():
         setattr(held, field, name)
-    assert isinstance(wants_of(command), Unsupported)
-    assert isinstance(wants_of(command, code=True), PlanWants)
+    assert isinstance(required_of(command), Unsupported)
+    assert isinstance(required_of(command, code=True), PlanRequired)
 
 
 @pytest.mark.parametrize(
@@ -306,23 +311,23 @@ def test_a_command_that_is_code_passes_only_when_the_walk_saw_the_code(
 def test_what_is_registered_is_known_by_its_kind_and_name(case: str, field: str, handle: str) -> None:
     command = pb.Command()
     setattr(getattr(command, case), field, "Twice")
-    found = wants_of(command, code=True)
-    assert isinstance(found, PlanWants)
-    assert found.wants.effects == (RegisterCode(handle),)
+    found = required_of(command, code=True)
+    assert isinstance(found, PlanRequired)
+    assert found.required.effects == (RegisterCode(handle),)
     for name in ("", "a.b", "`a`", "a b", "ſ", "1a"):
         setattr(getattr(command, case), field, name)
-        assert isinstance(wants_of(command, code=True), Unsupported), name
+        assert isinstance(required_of(command, code=True), Unsupported), name
 
 
 @pytest.mark.parametrize("name", ["jdbc", "JDBC", "Parquet", "noop", "rate", "memory", "org.apache.x.Source"])
 def test_no_data_source_of_sparks_own_is_registered(name: str) -> None:
     command = pb.Command()
     command.register_data_source.name = name
-    assert isinstance(wants_of(command, code=True), Unsupported)
+    assert isinstance(required_of(command, code=True), Unsupported)
 
 
 def test_an_unknown_command_is_refused() -> None:
-    assert isinstance(wants_of(pb.Command()), Unsupported)
+    assert isinstance(required_of(pb.Command()), Unsupported)
     command = pb.Command()
     command.extension.SetInParent()
-    assert isinstance(wants_of(command), Unsupported)
+    assert isinstance(required_of(command), Unsupported)

@@ -13,7 +13,7 @@ from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts, facts_of, names_me
 from gateway.plan.reading import CodeUse, ColumnName, FunctionCall, PlanReading
 from gateway.sql.functions import ALLOWED_FUNCTIONS, INTERNAL_FUNCTIONS, REFUSED_FUNCTIONS
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(SessionContext(door="connect"), frozenset({"spark_catalog"}))
@@ -70,7 +70,9 @@ def test_what_the_session_registered_wants_execute_by_its_kind(*, table_valued: 
     reading = PlanReading(message=pb.Plan(), root="", functions=[call])
     found = facts_of(reading, names_with(kinds[table_valued]))
     assert isinstance(found, PlanFacts)
-    assert [f"{want.access} {want.resource}" for want in found.wants] == ["execute system.session.Twice"]
+    assert [f"{privilege.access} {privilege.resource}" for privilege in found.required] == [
+        "execute system.session.Twice"
+    ]
     # Of the other kind it could be a persistent function of that name.
     assert isinstance(facts_of(reading, names_with(kinds[not table_valued])), Unsupported)
 
@@ -84,13 +86,15 @@ def test_a_data_source_is_one_that_the_session_registered() -> None:
     found = facts_of(reading, names_with("data_source:mine"))
     assert isinstance(found, PlanFacts)
     assert found.code == ("execute system.session.Mine",)
-    assert [f"{want.access} {want.resource}" for want in found.wants] == list(found.code)
+    assert [f"{privilege.access} {privilege.resource}" for privilege in found.required] == list(found.code)
 
 
 def test_persistent_functions_want_a_grant() -> None:
     found = facts(FunctionCall(parts=("spark_catalog", "lab", "f")))
     assert isinstance(found, PlanFacts)
-    assert [f"{want.access} {want.resource}" for want in found.wants] == ["execute spark_catalog.lab.f"]
+    assert [f"{privilege.access} {privilege.resource}" for privilege in found.required] == [
+        "execute spark_catalog.lab.f"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from gateway.plan.guard import (
 )
 from gateway.plan.reading import FunctionCall, PlanReading, TableRead
 from gateway.plan.scope import NamePin
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 from tests.plan.frames import message, table
 from tests.plan.plans import plan_in, read

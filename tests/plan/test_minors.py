@@ -10,7 +10,7 @@ import pytest
 
 from gateway.model.spark_minors import NEWEST, PLANS, SUPPORTED, Minor
 from gateway.model.statement import PlanRequest, SessionContext
-from gateway.plan.catalog_calls import call_wants
+from gateway.plan.catalog_calls import call_privileges
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.reading import CatalogCall, PlanReading
 from gateway.plan.table import short_name
@@ -20,7 +20,7 @@ from gateway.plan.walk_steps import ROOTS, message_types
 from gateway.reader.java_runtime import find_spark_home, spark_version
 from gateway.sql.functions import SINCE as FUNCTIONS_SINCE
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb, serialize
 from tests.spark_diff import fields_of
 
@@ -69,7 +69,7 @@ def test_a_function_of_a_newer_spark_is_whoever_has_its_name(minor: Minor) -> No
     relation.project.expressions.add().unresolved_function.function_name = "hmac"
     newest = facts_of(read(relation, NEWEST), NAMES)
     assert isinstance(newest, PlanFacts)
-    assert newest.wants == ()
+    assert newest.required == ()
     older = facts_of(read(relation, minor), NAMES)
     assert isinstance(older, Unsupported)
     assert "Cannot resolve routine `hmac`" in older.why
@@ -80,7 +80,7 @@ def test_the_catalog_tells_of_a_function_of_a_newer_spark_to_who_may_know(minor:
     relation = pb.Relation()
     relation.catalog.get_function.function_name = "hmac"
     call = CatalogCall(relation=relation, operation="get_function", root=True)
-    newest, older = call_wants(call, NAMES, NEWEST), call_wants(call, NAMES, minor)
+    newest, older = call_privileges(call, NAMES, NEWEST), call_privileges(call, NAMES, minor)
     assert not isinstance(newest, Unsupported)
     assert newest.details is None
     assert not isinstance(older, Unsupported)

@@ -16,7 +16,7 @@ from pyspark.sql.connect.udf import UserDefinedFunction
 from gateway.model.statement import PlanRequest
 from gateway.plan.reading import CodeUse, MalformedPlan, PlanReading
 from gateway.plan.walk import read_plan
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import MAX_MESSAGES, pb, serialize
 from tests.plan.plans import Sent, plan_in, plan_of, read, recording
 

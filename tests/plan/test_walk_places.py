@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 from tests.plan.building import (
     WAYS,

@@ -8,7 +8,7 @@ from gateway.model.reading import Identity, Reading, Span, Splice
 from gateway.reader.pool import ReaderPool
 from gateway.reader.splicing import applied
 from gateway.sql.identity import identity_splices
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 from tests.reader.guarding import GUARD_NAME, guard_all
 from tests.reader.test_reading import reading
 from tests.readers import is_older, require

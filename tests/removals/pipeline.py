@@ -73,7 +73,7 @@ REMOVALS = (
     Removal(
         "an error of a command is whole only where its table may be seen",
         "pipeline.texts",
-        "and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins)))",
+        "and evaluation.shows_all((*commanded(required), *(pin.table for pin in required.pins)))",
         "",
         "test_pipeline_plain",
     ),
@@ -152,7 +152,7 @@ REMOVALS = (
     Removal(
         "a text's wants are put to the policies",
         "pipeline.texts",
-        "evaluation.wants((*prepared.wants.wants, *prepared.functions))",
+        "evaluation.require((*prepared.required.privileges, *prepared.functions))",
         "pass",
         "test_pipeline",
     ),
@@ -320,7 +320,7 @@ REMOVALS = (
     Removal(
         "no plans over guarded tables",
         "pipeline.policies",
-        "    if wants.explains:\n",
+        "    if required.explains:\n",
         "    if False:\n",
         "test_pipeline",
     ),
@@ -362,14 +362,14 @@ REMOVALS = (
     Removal(
         "no commands past masks and filters",
         "pipeline.texts",
-        "evaluation.commanded(wants, undisclosed_names(bodies))\n        or",
+        "evaluation.commanded(required, undisclosed_names(bodies))\n        or",
         "None\n        or",
         "test_pipeline",
     ),
     Removal(
         "no kept views over columns that may only be shown",
         "pipeline.texts",
-        "or shown_only(records if keeps(reading) or wants.shares else (), bodies.values(), judging)",
+        "or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)",
         "",
         "test_pipeline",
     ),
@@ -463,7 +463,7 @@ REMOVALS = (
     Removal(
         "a plan's wants are put to the policies",
         "pipeline.plans",
-        "evaluation.wants(facts.wants)",
+        "evaluation.require(facts.required)",
         "pass",
         "test_pipeline_plans",
     ),
@@ -526,7 +526,7 @@ REMOVALS = (
     Removal(
         "raw rows are not shown by plans",
         "pipeline.plans",
-        "refusal = evaluation.commanded(wants, undisclosed_names(bodies)) or refusal",
+        "refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal",
         "pass",
         "test_pipeline_plans",
     ),
@@ -633,7 +633,7 @@ REMOVALS = (
     Removal(
         "a verdict rests on what privileges are wanted on",
         "pipeline.texts",
-        "    yield from wanted_tables(prepared.wants.wants)\n",
+        "    yield from wanted_tables(prepared.required.privileges)\n",
         "",
         "test_pipeline_names",
     ),
@@ -669,7 +669,7 @@ REMOVALS = (
     Removal(
         "RESET is no RESET of all",
         "pipeline.texts",
-        "    if any(isinstance(effect, ResetSettings) for effect in wants.effects):\n",
+        "    if any(isinstance(effect, ResetSettings) for effect in required.effects):\n",
         "    if False:\n",
         "test_pipeline_settings",
     ),

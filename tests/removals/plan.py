@@ -466,7 +466,7 @@ REMOVALS = (
     Removal(
         "an overwriting insert deletes",
         "plan.commands",
-        'wants.append(Want(resource, "delete"))',
+        'required.append(Privilege(resource, "delete"))',
         "pass",
         "plan.test_commands",
     ),
@@ -480,14 +480,14 @@ REMOVALS = (
     Removal(
         "saving over a table drops it",
         "plan.commands",
-        'wants.append(Want(resource, "drop"))',
+        'required.append(Privilege(resource, "drop"))',
         "pass",
         "plan.test_commands",
     ),
     Removal(
         "appending to a table inserts",
         "plan.commands",
-        'wants.append(Want(resource, "insert"))',
+        'required.append(Privilege(resource, "insert"))',
         "pass",
         "plan.test_commands",
     ),
@@ -508,8 +508,8 @@ REMOVALS = (
     Removal(
         "MERGE sees raw rows",
         "plan.commands",
-        "wants=tuple(dict.fromkeys(wants)), read=(target,)",
-        "wants=tuple(dict.fromkeys(wants))",
+        "privileges=tuple(dict.fromkeys(required)), read=(target,)",
+        "privileges=tuple(dict.fromkeys(required))",
         "plan.test_commands",
     ),
     Removal(
@@ -607,14 +607,14 @@ REMOVALS = (
     Removal(
         "dropping a database with all in it",
         "plan.catalog_calls",
-        "wants += dropped_with(catalog, database)",
+        "required += dropped_with(catalog, database)",
         "pass",
         "plan.test_catalog_calls",
     ),
     Removal(
         "locations and descriptions in lists",
         "plan.catalog_calls",
-        'details=Want(Resource.catalog(catalog), "show"),',
+        'details=Privilege(Resource.catalog(catalog), "show"),',
         "",
         "test_pipeline_plans",
     ),

@@ -35,7 +35,7 @@ REMOVALS = (*sql.REMOVALS, *plan.REMOVALS, *pipeline.REMOVALS)
 SAME = "from __future__ import annotations\n"
 NOTHING = tuple(
     Removal(f"nothing of {module}", module, SAME, SAME, "test_pipeline test_pipeline_plans plan.test_walk")
-    for module in ("sql.wants", "plan.reading", "pipeline.judging")
+    for module in ("sql.required", "plan.reading", "pipeline.judging")
 )
 """Nothing is taken out: what is noticed would be noticed of the importing anew."""
 UNCHANGED = "nothing, and nothing is imported anew"

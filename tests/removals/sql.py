@@ -9,7 +9,7 @@ REMOVALS = (
     Removal(
         "no policy opens a place of the gateway's own",
         "sql.evaluate",
-        'if want.resource.kind == "url" and self._is_reserved(want.resource):',
+        'if privilege.resource.kind == "url" and self._is_reserved(privilege.resource):',
         "if False:",
         "test_pipeline_checkpoints",
     ),
@@ -31,8 +31,8 @@ REMOVALS = (
     Removal(
         "datasets are looked after by who may promote them",
         "sql.dataset_statements",
-        'wants=(Want(_resource(table), "promote"),),',
-        "wants=(),",
+        'privileges=(Privilege(_resource(table), "promote"),),',
+        "privileges=(),",
         "sql.test_dataset_statements",
     ),
     Removal(
@@ -422,7 +422,7 @@ REMOVALS = (
     Removal(
         "CASCADE drops what lies in the namespaces within",
         "sql.data_commands",
-        'yield Want(Resource.table(catalog, f"{database}.*", "*"), "drop")',
+        'yield Privilege(Resource.table(catalog, f"{database}.*", "*"), "drop")',
         "pass",
         "test_pipeline_nested",
     ),
@@ -437,14 +437,14 @@ REMOVALS = (
     Removal(
         "a privilege that is not granted is missing",
         "sql.evaluate",
-        "if not decision.allowed or (want.and_below",
-        "if (want.and_below",
+        "if not decision.allowed or (privilege.and_below",
+        "if (privilege.and_below",
         "test_pipeline",
     ),
     Removal(
         "CASCADE is denied by what is below",
         "sql.evaluate",
-        "or (want.and_below and self._denied_below(want.resource))",
+        "or (privilege.and_below and self._denied_below(privilege.resource))",
         "",
         "test_judge_services",
     ),
@@ -458,8 +458,8 @@ REMOVALS = (
     Removal(
         "visible is what some access is granted to",
         "sql.evaluate",
-        "(want.visible_is_enough and self._visible(resource))",
-        "want.visible_is_enough",
+        "(privilege.visible_is_enough and self._visible(resource))",
+        "privilege.visible_is_enough",
         "test_pipeline",
     ),
     Removal(
@@ -535,7 +535,7 @@ REMOVALS = (
     Removal(
         "descriptions of views of guarded tables have no details",
         "sql.evaluate",
-        "details=plain and wants.described.folded() not in obliged_views,",
+        "details=plain and required.described.folded() not in obliged_views,",
         "details=plain,",
         "test_pipeline",
     ),
@@ -556,14 +556,14 @@ REMOVALS = (
     Removal(
         "persistent functions want execute",
         "sql.evaluate",
-        'wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))',
+        'required.append(Privilege(Resource.udf(name.catalog, name.database, name.table), "execute"))',
         "pass",
         "plan.test_facts test_judge_services",
     ),
     Removal(
         "registered functions want execute",
         "sql.evaluate",
-        'wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))',
+        'required.append(Privilege(Resource.udf("system", "session", function.parts[0]), "execute"))',
         "pass",
         "plan.test_facts",
     ),
@@ -697,7 +697,7 @@ REMOVALS = (
     Removal(
         "databases get their full names",
         "sql.guard",
-        "for namespace in wants.namespaces:",
+        "for namespace in required.namespaces:",
         "for namespace in ():",
         "test_pipeline",
     ),
@@ -792,8 +792,8 @@ REMOVALS = (
     Removal(
         "changes of rows see raw rows",
         "sql.row_commands",
-        "pins=(pin,), read=(pin.table,))",
-        "pins=(pin,))",
+        "pins=(pin,), read=(pin.table,)\n",
+        "pins=(pin,)\n",
         "test_pipeline",
     ),
     Removal(
@@ -813,7 +813,7 @@ REMOVALS = (
     Removal(
         "INSERT OVERWRITE deletes",
         "sql.data_commands",
-        'wants.append(Want(table_resource(pin.table), "delete"))',
+        'required.append(Privilege(table_resource(pin.table), "delete"))',
         "pass",
         "test_pipeline",
     ),
@@ -848,8 +848,8 @@ REMOVALS = (
     Removal(
         "the location of a database",
         "sql.data_commands",
-        "    if location is not None:\n        wants += [Want(Resource.url(str(location))",
-        "    if False:\n        wants += [Want(Resource.url(str(location))",
+        "    if location is not None:\n        required += [\n",
+        "    if False:\n        required += [\n",
         "test_pipeline",
     ),
     Removal(
@@ -890,8 +890,8 @@ REMOVALS = (
     Removal(
         "a table's new name wants create",
         "sql.data_commands",
-        ', Want(table_resource(new), "create")),',
-        ",),",
+        '            Privilege(table_resource(new), "create"),\n',
+        "",
         "test_pipeline",
     ),
     Removal(
@@ -904,8 +904,8 @@ REMOVALS = (
     Removal(
         "a persistent view serves everybody",
         "sql.data_commands",
-        "effects=(CatalogChanged((pin.table,)),), shares=True)",
-        "effects=(CatalogChanged((pin.table,)),))",
+        "effects=(CatalogChanged((pin.table,)),), shares=True\n",
+        "effects=(CatalogChanged((pin.table,)),)\n",
         "test_pipeline",
     ),
     Removal(
@@ -932,7 +932,7 @@ REMOVALS = (
     Removal(
         "CASCADE drops every table",
         "sql.data_commands",
-        "wants += dropped_with(catalog, database)",
+        "required += dropped_with(catalog, database)",
         "pass",
         "test_judge_services",
     ),
@@ -946,22 +946,22 @@ REMOVALS = (
     Removal(
         "settings want a grant",
         "sql.session_commands",
-        'return Wants(wants=(Want(Resource.setting(change.key), "set"),), effects=(change,))',
-        "return Wants(effects=(change,))",
+        'return Required(privileges=(Privilege(Resource.setting(change.key), "set"),), effects=(change,))',
+        "return Required(effects=(change,))",
         "test_judge_services",
     ),
     Removal(
         "RESET of all settings",
         "sql.session_commands",
-        "return Wants(effects=(ResetSettings(),))",
-        "return Wants()",
+        "return Required(effects=(ResetSettings(),))",
+        "return Required()",
         "test_pipeline_settings",
     ),
     Removal(
         "settings are read with a grant",
         "sql.session_commands",
-        'Wants(wants=(Want(Resource.setting(key), "set", visible_is_enough=True),))',
-        "Wants()",
+        'Required(privileges=(Privilege(Resource.setting(key), "set", visible_is_enough=True),))',
+        "Required()",
         "test_pipeline_settings",
     ),
     Removal(
@@ -995,7 +995,7 @@ REMOVALS = (
     Removal(
         "lists of a database want to know of it",
         "sql.session_commands",
-        'else (Want(Resource.database(catalog, database), "show", visible_is_enough=True),)',
+        'else (Privilege(Resource.database(catalog, database), "show", visible_is_enough=True),)',
         "else ()",
         "test_pipeline",
     ),
@@ -1003,7 +1003,7 @@ REMOVALS = (
         "details of a temporary view",
         "sql.session_commands",
         'raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")',
-        "return Wants()",
+        "return Required()",
         "test_pipeline",
     ),
     Removal(
@@ -1023,15 +1023,15 @@ REMOVALS = (
     Removal(
         "details of a table are raw",
         "sql.session_commands",
-        'wants=(Want(table_resource(existing.table), "select"),), pins=(existing,), read=(existing.table,)\n',
-        'wants=(Want(table_resource(existing.table), "select"),), pins=(existing,)\n',
+        '"select"),),\n        pins=(existing,),\n        read=(existing.table,),\n',
+        '"select"),),\n        pins=(existing,),\n',
         "test_pipeline",
     ),
     Removal(
         "EXPLAIN prints filters",
         "sql.session_commands",
-        "return Wants(explains=True)",
-        "return Wants()",
+        "return Required(explains=True)",
+        "return Required()",
         "test_pipeline",
     ),
     Removal(
@@ -1044,27 +1044,27 @@ REMOVALS = (
     Removal(
         "CLEAR CACHE is everybody's",
         "sql.cache_commands",
-        'Want(Resource.catalog(scope.names.context.catalog), "alter"),',
+        'Privilege(Resource.catalog(scope.names.context.catalog), "alter"),',
         "",
         "test_pipeline",
     ),
     Removal(
         "REFRESH reads a path",
         "sql.cache_commands",
-        'Want(Resource.url(path), "read"),',
+        'Privilege(Resource.url(path), "read"),',
         "",
         "test_pipeline",
     ),
     Removal(
         "EXPLAIN of a write shows its target",
-        "sql.wants",
+        "sql.required",
         "            *(pin.table for part in all_parts for pin in part.pins if explains),\n",
         "",
         "test_pipeline",
     ),
     Removal(
         "raw tables of all commands",
-        "sql.wants",
+        "sql.required",
         "raw=tuple(name for part in all_parts for name in part.raw),",
         "",
         "test_pipeline",
@@ -1203,8 +1203,8 @@ REMOVALS = (
     Removal(
         "a function is dropped by who may drop it",
         "sql.session_commands",
-        "return Wants(wants=(wanted,), pins=(pin,),",
-        "return Wants(pins=(pin,),",
+        "return Required(privileges=(wanted,), pins=(pin,),",
+        "return Required(pins=(pin,),",
         "test_judge_services",
     ),
     Removal(

@@ -12,9 +12,9 @@ from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.guard import pin_targets
 from gateway.sql.names import Names
+from gateway.sql.required import Required, Unsupported
 from gateway.sql.scope import CannotClassify
 from gateway.sql.storage import check_table_spec
-from gateway.sql.wants import Unsupported, Wants
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -24,7 +24,7 @@ NAMES = Names(SessionContext(), frozenset({"spark_catalog"}))
 async def read(reader: ReaderPool, text: str) -> Reading:
     reading = await reader.read(text)
     assert isinstance(reading, Reading)
-    assert isinstance(classify(reading, NAMES), Wants)
+    assert isinstance(classify(reading, NAMES), Required)
     return reading
 
 
@@ -48,10 +48,10 @@ async def test_a_command_that_was_not_read_is_refused(reader: ReaderPool) -> Non
 
 async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool) -> None:
     reading = await read(reader, "DROP TABLE hr.t")
-    wants = classify(reading, NAMES)
-    assert isinstance(wants, Wants)
-    assert not isinstance(pin_targets(reading, wants, NAMES), Unsupported)
-    found = pin_targets(reading, replace(wants, pins=()), NAMES)
+    required = classify(reading, NAMES)
+    assert isinstance(required, Required)
+    assert not isinstance(pin_targets(reading, required, NAMES), Unsupported)
+    found = pin_targets(reading, replace(required, pins=()), NAMES)
     assert isinstance(found, Unsupported)
     assert "not accounted for" in found.why
 

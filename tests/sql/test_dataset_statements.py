@@ -7,8 +7,8 @@ import pytest
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource
 from gateway.model.statement import CatalogChanged, TendDataset
-from gateway.sql.dataset_statements import DatasetStatement, dataset_statement, dataset_wants
-from gateway.sql.wants import Pin, Unsupported, Wants
+from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
+from gateway.sql.required import Pin, Required, Unsupported
 
 LAKE = FileSource(
     name="lake", root="s3a://b", database="lake", formats=("csv",), depth=3, leaf_columns=2, files=9
@@ -56,16 +56,18 @@ def test_anything_else_is_for_sparks_parser(text: str) -> None:
     assert dataset_statement(text) is None
 
 
-def wants_of(*names: TableName) -> Wants | Unsupported:
+def required_of(*names: TableName) -> Required | Unsupported:
     pins = tuple(Pin(None, name) for name in names)  # type: ignore[arg-type]
-    return dataset_wants(DatasetStatement("refresh", ""), Wants(pins=pins), {"lake": LAKE.table})
+    return dataset_privileges(DatasetStatement("refresh", ""), Required(pins=pins), {"lake": LAKE.table})
 
 
 def test_it_takes_promote_on_a_table_of_a_source() -> None:
     name = TableName("spark_catalog", "lake", "raw__events")
-    found = wants_of(name)
-    assert isinstance(found, Wants)
-    assert [(str(want.resource), want.access) for want in found.wants] == [(str(name), "promote")]
+    found = required_of(name)
+    assert isinstance(found, Required)
+    assert [(str(privilege.resource), privilege.access) for privilege in found.privileges] == [
+        (str(name), "promote")
+    ]
     assert found.effects == (CatalogChanged((name,)), TendDataset("refresh", name))
     for other in (
         (),
@@ -73,4 +75,4 @@ def test_it_takes_promote_on_a_table_of_a_source() -> None:
         (TableName("other", "lake", "raw__events"),),
         (TableName("spark_catalog", "lake", "raw__"),),
     ):
-        assert isinstance(wants_of(*other), Unsupported)
+        assert isinstance(required_of(*other), Unsupported)

@@ -9,7 +9,7 @@ from gateway.model.reading import Reading
 from gateway.reader.pool import ReaderPool
 from gateway.sql.guard import apply
 from gateway.sql.identity import identity_splices
-from gateway.sql.wants import Unsupported
+from gateway.sql.required import Unsupported
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -12,7 +12,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED, parameter_refusal
-from gateway.sql.wants import Unsupported, Wants
+from gateway.sql.required import Required, Unsupported
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -40,7 +40,7 @@ SELECT ':x' FROM t
 async def test_with_arguments(reader: ReaderPool, text: str) -> None:
     reading = await reader.read(text)
     assert isinstance(reading, Reading)
-    assert isinstance(classify(reading, NAMES, parameters=True), Wants)
+    assert isinstance(classify(reading, NAMES, parameters=True), Required)
     if reading.parameters:
         assert isinstance(classify(reading, NAMES), Unsupported)
 
@@ -72,9 +72,9 @@ async def test_refused_with_arguments(reader: ReaderPool, text: str, why: str | 
     if isinstance(reading, NotParsed):
         return
     assert isinstance(reading, Reading)
-    wants = classify(reading, NAMES, parameters=True)
-    assert isinstance(wants, Unsupported), wants
-    assert why is None or why in wants.why
+    required = classify(reading, NAMES, parameters=True)
+    assert isinstance(required, Unsupported), required
+    assert why is None or why in required.why
 
 
 async def test_set_is_not_bound(reader: ReaderPool) -> None:

@@ -13,13 +13,13 @@ from gateway.policy.procedures import load_procedures
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.names import Names
-from gateway.sql.wants import Unsupported, Wants
+from gateway.sql.required import Required, Unsupported
 
 NAMES = Names(SessionContext(), frozenset({"spark_catalog", "lake", "other"}))
 ORDERS = TableName("lake", "sales", "orders")
 
 
-async def wants_of(reader: ReaderPool, text: str) -> Wants | Unsupported:
+async def required_of(reader: ReaderPool, text: str) -> Required | Unsupported:
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
     return classify(reading, NAMES, procedures=shipped_procedures())
@@ -40,12 +40,12 @@ GOVERNED = {
 @pytest.mark.parametrize("text", GOVERNED)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_table_is_the_one_that_the_argument_names(reader: ReaderPool, text: str) -> None:
-    wants = await wants_of(reader, text)
-    assert isinstance(wants, Wants), wants
-    assert {want.access for want in wants.wants} == GOVERNED[text]
+    required = await required_of(reader, text)
+    assert isinstance(required, Required), required
+    assert {privilege.access for privilege in required.privileges} == GOVERNED[text]
     # Nobody with a mask, a filter or a hidden column on it.
-    assert wants.raw == wants.read == (ORDERS,)
-    assert wants.conditions == (("id > 3",) if "where" in text else ())
+    assert required.raw == required.read == (ORDERS,)
+    assert required.conditions == (("id > 3",) if "where" in text else ())
 
 
 REFUSED = {
@@ -76,7 +76,7 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_whatever_a_row_does_not_know_is_refused(reader: ReaderPool, text: str) -> None:
-    refusal = await wants_of(reader, text)
+    refusal = await required_of(reader, text)
     assert isinstance(refusal, Unsupported), refusal
     assert REFUSED[text] in refusal.why
 
@@ -84,9 +84,9 @@ async def test_whatever_a_row_does_not_know_is_refused(reader: ReaderPool, text:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_location_is_asked_of_policies(reader: ReaderPool) -> None:
     text = "CALL lake.system.remove_orphan_files('sales.orders', location => 's3a://b/x')"
-    wants = await wants_of(reader, text)
-    assert isinstance(wants, Wants)
-    assert {(str(w.resource), w.access) for w in wants.wants if w.resource.kind == "url"} == {
+    required = await required_of(reader, text)
+    assert isinstance(required, Required)
+    assert {(str(w.resource), w.access) for w in required.privileges if w.resource.kind == "url"} == {
         ("s3a://b/x", "read"),
         ("s3a://b/x", "write"),
     }

@@ -12,9 +12,9 @@ from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.names import Names
+from gateway.sql.required import Required, Unsupported
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import Unsupported, Wants
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -61,7 +61,7 @@ def sql(text: str) -> str:
     return f"'{escaped}'"
 
 
-async def answer(reader: ReaderPool, text: str) -> Wants | Unsupported:
+async def answer(reader: ReaderPool, text: str) -> Required | Unsupported:
     reading = await reader.read(text)
     assert isinstance(reading, Reading)
     return classify(reading, NAMES)
@@ -103,4 +103,4 @@ async def test_a_schema_with_expressions_or_that_is_computed_is_refused(
     ],
 )
 async def test_written_schemas_work(reader: ReaderPool, call: str) -> None:
-    assert isinstance(await answer(reader, f"SELECT {call}"), Wants)
+    assert isinstance(await answer(reader, f"SELECT {call}"), Required)

@@ -1,4 +1,4 @@
-"""What a statement wants: the result of classifying its commands."""
+"""What a statement requires: the result of classifying its commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.model.statement import RELAY, AnswerRule, SessionEffect
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Privilege:
     """One privilege that the principal must hold."""
 
     resource: Resource
@@ -61,10 +61,10 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wants:
+class Required:
     """Everything that the commands of a statement want; scans are judged apart."""
 
-    wants: tuple[Want, ...] = ()
+    privileges: tuple[Privilege, ...] = ()
     pins: tuple[Pin, ...] = ()
     namespaces: tuple[NamespacePin, ...] = ()
     raw: tuple[TableName, ...] = ()
@@ -112,7 +112,7 @@ class Unsupported:
     """What Spark prints behind the place."""
 
 
-def join(parts: Iterable[Wants]) -> Wants:
+def join(parts: Iterable[Required]) -> Required:
     """Put the wants of several commands of one statement together."""
     all_parts = tuple(parts)
     if len(all_parts) == 1 and not all_parts[0].explains:
@@ -121,8 +121,8 @@ def join(parts: Iterable[Wants]) -> Wants:
     described = [part.described for part in all_parts if part.described is not None]
     cached = [part.cached for part in all_parts if part.cached is not None]
     explains = any(part.explains for part in all_parts)
-    return Wants(
-        wants=tuple(want for part in all_parts for want in part.wants),
+    return Required(
+        privileges=tuple(privilege for part in all_parts for privilege in part.privileges),
         pins=tuple(pin for part in all_parts for pin in part.pins),
         namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
         raw=tuple(name for part in all_parts for name in part.raw),
