@@ -108,12 +108,12 @@ def decode_message(data: bytes) -> Message:
     if length > MAX_METHOD_BYTES or len(data) < body:
         raise MalformedMessage("a message whose method name does not end")
     kind = _KINDS.get(version & 0xFF)
+    if kind is None:
+        raise MalformedMessage("unknown kind of message")
     try:
         method = data[8 : 8 + length].decode("ascii")
     except ValueError:
-        kind = None
-    if kind is None:
-        raise MalformedMessage("unknown kind of message, or a method name that is not ASCII")
+        raise MalformedMessage("a method name that is not ASCII") from None
     return Message(kind, method, _SEQID.unpack_from(data, 8 + length)[0], body)
 
 
