@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from gateway.cli.audit import where
+from gateway.settings import load_settings
 from tests.e2e.one_pack import ENDPOINTS, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
 
@@ -468,6 +473,38 @@ def test_a_new_table_is_closed_to_all_but_whom_it_is_of(
             assert mine(text) == [(1, "a")]
             assert "select" in refused(files, endpoint, other, text)
             assert mine(f"ALTER TABLE testowned.{endpoint} FORGET METADATA") == []
+
+
+@pytest.fixture(scope="module")
+def other(files: RunningGateway, open_directory: Path) -> Iterator[RunningGateway]:
+    """Another gateway of the same settings, with the same PostgreSQL."""
+    directory = open_directory / "files_too"
+    directory.mkdir(mode=0o711)
+    for file in files.config.parent.iterdir():
+        if file.is_file():
+            shutil.copy(file, directory)
+    settings = yaml.safe_load(files.config.read_text())
+    (directory / "dsn").write_text(where(load_settings(files.config))[0])
+    settings["ledger"] = {"directory": "ledger", "dsn": {"file": "dsn"}}
+    (directory / "gateway.yaml").write_text(json.dumps(settings))
+    running = RunningGateway(directory / "gateway.yaml").start()
+    yield running
+    assert running.stop() == 0
+
+
+def test_another_gateway_knows_at_once_whose_a_table_is(
+    files: RunningGateway, other: RunningGateway, open_directory: Path
+) -> None:
+    write(open_directory / "testowned" / "passed_on" / "a.csv", "id,name\n1,a\n")
+    text = "SELECT * FROM testowned.passed_on"
+    with session(other, "thrift", "alice") as alice, session(other, "thrift", "carl") as carl:
+        assert ask(files, "thrift", "alice", text) == [(1, "a")]
+        assert alice(text) == [(1, "a")], "hers, as it knows from now on for half a minute"
+        assert ask(files, "thrift", "alice", "ALTER TABLE testowned.passed_on FORGET METADATA") == []
+        assert ask(files, "thrift", "carl", text) == [(1, "a")]
+        assert carl(text) == [(1, "a")]
+        with pytest.raises(Exception, match="select"):
+            alice(text)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
