@@ -56,10 +56,11 @@ async def test_what_the_last_version_wrote_is_gone_on_with(
         found = await verify(connection, key=KEY.public_key(), archive=Archive(lake / TABLE))
         assert found.holds, found.findings
         assert (await worker.run(verify_of, {"key": key}, **where)).rows_in == found.events
-        # Late events have it written anew, by all jobs, as it is written now.
+        # A job of another version begins anew, and late events have their day written as it is now.
+        await connection.execute("UPDATE sluice.job_watermark SET version = 0")
         late = statement(DAY + timedelta(hours=9), "SELECT 'late'", seed=random.Random(9))
         await fill(database, late)
-        assert (await worker.run(rollups_of, {"parsed": False}, **where)).rows_in > 2
+        assert (await worker.run(rollups_of, {"parsed": False}, **where)).rows_out > 24
         ran = await worker.run(archive_of, {"key": key, "days": 3}, **where)
         assert ran.rows_out == found.events + 2
         rows = await worker.rows(lake / TABLE, "SELECT * FROM lake")

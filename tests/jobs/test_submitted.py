@@ -33,7 +33,7 @@ async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> No
         script = Path(opened.extract("gateway/cli/submitted.py", tmp_path / "script"))
     conf = ("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.log.level=ERROR")
     submit = ("--master", "local[2]", *conf, "--py-files", str(wheel), str(script))
-    told = await submitted(*submit, "archive", "--config", str(config))
+    told = await submitted(tmp_path, *submit, "archive", "--config", str(config))
     # The driver has files of it, and Python workers have it from Spark; neither is what is installed here.
     assert "20 written" in told, told
     imported = set(places.read_text().split())
@@ -50,7 +50,7 @@ async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> No
         assert run["application"].startswith("local-")
     finally:
         await connection.close()
-    refused = await submitted(*submit, "archive", "--master", "local[1]", "--config", str(config))
+    refused = await submitted(tmp_path, *submit, "archive", "--master", "local[1]", "--config", str(config))
     assert "`spark-submit` has said where Spark runs" in refused
 
 
@@ -75,13 +75,14 @@ async def built(directory: Path, tells: str) -> Path:
     return marked
 
 
-async def submitted(*words: str) -> str:
-    """Run pyspark's own `spark-submit`; return what it wrote."""
+async def submitted(directory: Path, *words: str) -> str:
+    """Run pyspark's own `spark-submit` where there is no checkout; return what it wrote."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
         *words,
+        cwd=directory,
         env=environment
         | {
             "JAVA_HOME": str(find_java().resolve().parent.parent),
