@@ -34,6 +34,8 @@ LANES ?= 2
 MINORS ?= 3.5 4.0 4.1 4.2
 # Table formats, and the minors that `make lake-test` has them on.
 LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.1:iceberg,delta
+# A pyspark that there is Iceberg for, whose jobs have their tables in it.
+JOBS_PYSPARK := $(HOME)/.cache/sluice/spark-jars/pyspark-4.1
 # Sizes of the record that `make bench-jobs` measures (edges of the graph as well), and statements it replays.
 EVENTS ?= 100000 1000000
 STATEMENTS ?= 10000
@@ -86,6 +88,9 @@ lake-jars: $(STAMP)
 	@for minor in $(MINORS); do $(BIN)/sluice spark-jars $$minor; done
 	@for one in $(LAKE_FORMATS); do $(BIN)/sluice spark-jars $${one%%:*} --formats $${one#*:}; done
 	@$(BIN)/sluice spark-jars --catalog-servers
+	@[ -d $(JOBS_PYSPARK) ] || { $(PY) -m pip install -q --no-deps --target $(JOBS_PYSPARK).new \
+	  "pyspark==4.1.*" "py4j==0.10.9.9" \
+	  && mv $(JOBS_PYSPARK).new $(JOBS_PYSPARK); }
 
 lake-test: lake-jars
 	@exec $(PY) -m pytest -n $(LANES) --costs -m "lake and not night" tests/e2e/lake tests/reader $(ARGS)

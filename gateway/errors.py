@@ -85,6 +85,13 @@ class ProofFailed(SluiceError):
     sqlstate = "XX000"
 
 
+class RecordChanged(SluiceError):
+    """The audit record is not what was recorded."""
+
+    code = "RECORD_CHANGED"
+    sqlstate = "XX001"
+
+
 class LimitExceeded(SluiceError):
     """A bound on sessions, operations or sizes was reached."""
 

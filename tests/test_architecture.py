@@ -49,6 +49,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
             "audit.erasing",
             "audit.rows",
             "audit.seals",
+            "audit.verify",
+            "audit.walking",
             "lineage.recorded",
         }
     ),
@@ -63,6 +65,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 `errors` may be imported anywhere: it is one class per reaction of the edge, without anything below it.
 """
 
+IN_MEMORY = frozenset({"io.BytesIO"})
+"""What is none for all its name: bytes in memory, as Thrift's C codec wants them."""
 PURE = frozenset({"errors", "model", "wire", "policy", "sql", "plan"})
 NO_IO = frozenset(
     {
@@ -170,7 +174,9 @@ def test_rooms_import_only_what_the_table_allows() -> None:
 
 def test_pure_rooms_have_no_clock_no_files_no_sockets_and_no_logs() -> None:
     wrong = [
-        str(found) for found in all_imports() if found.room in PURE and found.module.split(".")[0] in NO_IO
+        str(found)
+        for found in all_imports()
+        if found.room in PURE and found.module.split(".")[0] in NO_IO and found.module not in IN_MEMORY
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -276,7 +282,7 @@ def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
 OPTIONAL = {
     "gateway.admin.ranger": {"app/ranger_admin.py"},
     "gateway.admin.lineage": {"app/lineage_admin.py"},
-    "gateway.app.jobs": {"app/gateway.py", "cli/jobs.py", "cli/replay.py"},
+    "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/gateway.py"},
     "gateway.app.ranger_admin": {"app/gateway.py"},
     "gateway.backends.embedded_spark": {

@@ -13,7 +13,7 @@ from gateway.model.statement import Cleared, Refused, SessionContext, Statement,
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import GENERATED_TEXT, classify
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from tests.judge_world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -137,4 +137,4 @@ async def test_what_a_column_is_generated_of_must_not_be_a_text(reader: ReaderPo
     command = CommandNode(node="CreateTable", fields={"columns": (column,)}, span=None)
     assert isinstance(reading, Reading)
     names = Names(SessionContext(namespace=("d",)), frozenset({"spark_catalog"}))
-    assert classify(replace(reading, commands=(command,)), names) == NotGovernable(GENERATED_TEXT)
+    assert classify(replace(reading, commands=(command,)), names) == Unsupported(GENERATED_TEXT)

@@ -24,7 +24,7 @@ ANSWER_AGE_S = 2.0
 """How long an answer of the checks is given again: a balancer's probes must not become Spark's load."""
 
 
-class AdminListener:
+class AdminServer:
     """Serves the three pages. `checks` are what a gateway needs to answer a statement; `mounted` is served
     below the prefixes it names.
 

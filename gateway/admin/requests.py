@@ -43,20 +43,20 @@ class FromAnotherSite(Exception):
     """A page of another site made a browser send the request."""
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """A body has more bytes than are taken."""
 
 
 async def body_of(request: web.Request, limit: int) -> bytes:
-    """Return a body's bytes. Raises TooLarge as soon as they are more than the limit."""
+    """Return a body's bytes. Raises BodyTooLarge as soon as they are more than the limit."""
     # aiohttp's own limit is that of the outermost application.
     if (request.content_length or 0) > limit:
-        raise TooLarge(f"the body has more than {limit} bytes")
+        raise BodyTooLarge(f"the body has more than {limit} bytes")
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
         if size > limit:
-            raise TooLarge(f"the body has more than {limit} bytes")
+            raise BodyTooLarge(f"the body has more than {limit} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 

@@ -20,9 +20,9 @@ from gateway.admin.requests import (
     LOGIN,
     Administrators,
     Authenticate,
+    BodyTooLarge,
     FromAnotherSite,
     NotAuthenticated,
-    TooLarge,
     Turns,
     answering,
     body_of,
@@ -186,7 +186,7 @@ def _told(request: web.Request, error: Exception) -> web.Response:
             return _error(404, str(error))
         case _BadRequest():
             return _error(400, str(error))
-        case TooLarge():
+        case BodyTooLarge():
             return _error(413, str(error))
         case web.HTTPException():
             return _error(error.status, error.reason)

@@ -32,7 +32,8 @@ from gateway.errors import Faults
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
 from gateway.model.policy import PolicySet
 from gateway.model.spark_configuration import NOT_COMPARED
-from gateway.policy.documents import hint, parse_document
+from gateway.policy.diagnostics import hint
+from gateway.policy.documents import parse_document
 from gateway.policy.packs.files import PACK_KEYS
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS

@@ -20,6 +20,7 @@ from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
 from gateway.files import store
 from gateway.files.keeping import Keeper
+from gateway.files.listening import Listening
 from gateway.files.promotion import Connect, Promoter
 from gateway.files.refreshing import Refreshing
 from gateway.files.tables import is_at
@@ -29,7 +30,7 @@ from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
 from gateway.session.audit_records import Stamp, format_time, new_id, promoted
-from gateway.session.ports import BackendError, Ledger
+from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.models import Settings
 
 log = structlog.get_logger(__name__)
@@ -89,6 +90,11 @@ def make_refreshing(
         return None
     keeper = Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
     return Refreshing(sources, keeper, _connecting(dsn))
+
+
+def make_listening(settings: Settings, catalog: Catalog, dsn: str) -> Listening:
+    """Return who hears of tables of files that other gateways make and forget."""
+    return Listening(settings.file_sources(), catalog, _connecting(dsn))
 
 
 def make_promotion(

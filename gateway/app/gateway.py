@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import structlog
 from aiohttp import web
 
-from gateway.admin.listener import AdminListener, Check
+from gateway.admin.listener import AdminServer, Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.doors import Upstream, open_listeners, require_connect
@@ -29,7 +29,7 @@ from gateway.app.explaining import (
     named_parsers,
     own_extensions,
 )
-from gateway.app.files import dataset_owners, make_promotion, make_refreshing
+from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.metalakes import Metalakes
@@ -62,8 +62,8 @@ from gateway.session.metrics import Metrics
 from gateway.session.ports import Catalog
 from gateway.session.recorder import Recorder
 from gateway.session.service import Sessions
-from gateway.settings.models import AdminListener as AdminListenerSettings
 from gateway.settings.models import (
+    AdminListener,
     BackendSettings,
     ConnectListener,
     EmbeddedBackend,
@@ -208,6 +208,7 @@ class Gateway:
             told_catalogs=catalogs.told,
             promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
         )
+        self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
             self._background.append(refreshing.run())
@@ -416,7 +417,7 @@ class Gateway:
         if lineage is not None:
             notes["lineage"] = followed
         listener = self._settings.listeners.admin
-        admin = AdminListener(
+        admin = AdminServer(
             {"parser": parser, **upstream.checks(), "ledger": record, "policies_confirmed": confirmed},
             self.metrics.registry,
             notes=notes,
@@ -555,7 +556,7 @@ def only_one(directory: Path) -> Iterator[None]:
 
 
 async def listening(
-    start: Coroutine[Any, Any, int], listener: ThriftListener | ConnectListener | AdminListenerSettings
+    start: Coroutine[Any, Any, int], listener: ThriftListener | ConnectListener | AdminListener
 ) -> int:
     """Return the port of a listener that was started. Raises Faults when its address cannot be had."""
     try:

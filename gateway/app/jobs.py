@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import structlog
 
+from gateway.app.catalogs import revealed
 from gateway.app.classifying import classify_options
 from gateway.app.closing import closure_options
 from gateway.app.explaining import named_parsers, reader_of
@@ -25,8 +28,12 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.proof import proof_options
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
+from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
+from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.cli import exit_codes
+from gateway.cli.submitted import PY_FILE
+from gateway.errors import Faults
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.classification.job import classify
@@ -38,12 +45,15 @@ from gateway.jobs.replay.job import replay
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
+from gateway.jobs.verifying import verify
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ScheduleSettings
 from gateway.settings.models import Settings
 
 log = structlog.get_logger(__name__)
 
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Variable by which `spark-submit` tells a Python application where its Spark is."""
 STOP_S = 20.0
 """Seconds between SIGTERM and SIGKILL for a job that runs when its gateway stops."""
 
@@ -58,6 +68,7 @@ def jobs(settings: Settings) -> dict[str, Job]:
         closure(closure_options(settings)),
         replay(replay_options(settings)),
         proof(proof_options(settings)),
+        verify(verify_options(settings)),
     )
     return {job.name: job for job in made}
 
@@ -94,8 +105,19 @@ def _date(text: str | None) -> date | None:
 
 
 def spark_options(settings: Settings, name: str, *, master: str | None, remote: str | None) -> SparkOptions:
-    """Return where the job runs; what a command says counts before the settings."""
+    """Return where the job runs; what a command says counts before the settings, and before both the Spark
+    of a `spark-submit`."""
     chosen = settings.jobs
+    if SUBMITTED in os.environ:
+        if master or remote:
+            raise Faults(["`spark-submit` has said where Spark runs: there is no other --master or --remote"])
+        packed = os.environ.get(PY_FILE)
+        return SparkOptions(
+            name=f"sluice-{name}",
+            master="",
+            py_file=Path(packed) if packed is not None else None,
+            **_tables(settings, session_settings),
+        )
     remote = remote or (chosen.remote if master is None else None) or ""
     return SparkOptions(
         name=f"sluice-{name}",
@@ -105,7 +127,24 @@ def spark_options(settings: Settings, name: str, *, master: str | None, remote: 
         shuffle_partitions=chosen.shuffle_partitions,
         java_home=None if remote else find_java(settings.reader.java).resolve().parent.parent,
         directory=chosen.directory / "_spark",
+        jars=chosen.jars,
+        **_tables(settings, session_settings if remote else start_settings),
     )
+
+
+def _tables(
+    settings: Settings, told: Callable[[Iterable[NamedCatalog]], Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return where jobs have their tables, and what Spark is told of it. Raises Faults."""
+    chosen = settings.jobs
+    if chosen.catalog is None:
+        return {}
+    entry = next((one for one in settings.catalogs if one.name.lower() == chosen.catalog.lower()), None)
+    if entry is None or entry.catalog.type != "iceberg":
+        raise Faults(
+            [f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has none such of type `iceberg`"]
+        )
+    return {"tables": f"{entry.name}.{chosen.database}", "conf": told([revealed(entry)])}
 
 
 async def keep_running(

@@ -31,7 +31,7 @@ from gateway.policy.diffing import (
 from gateway.policy.diffing import AccessQuestion as Asked
 from gateway.policy.documents import parse_document
 from gateway.policy.engine import DEFAULT_SERVICE, engine_for
-from gateway.policy.hierarchy import way_down
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.packs.files import load_people
 from gateway.policy.probing import Probe, resources_of
 from gateway.policy.resource_names import NotAResource, resource_of
@@ -284,7 +284,7 @@ class _Replayed:
         columns = _texts(entry.get("columns")) if level == _ACCESS_COLUMN else ()
         for policies in (self._new, self._old):
             for definition in (service.definition for service in policies.services.values()):
-                way = way_down(level, definition.resources)
+                way = hierarchy_to(level, definition.resources)
                 if way is None:
                     continue
                 names = [path] if len(way) == 1 else path.split("/")

@@ -11,7 +11,8 @@ from gateway.catalog.kinds import KINDS
 from gateway.catalog.providers import PropertyRule, Provider, Providers
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.model.spark_minors import SUPPORTED, Minor
-from gateway.policy.documents import FaultList, Path, parse_document, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, unknown_keys
+from gateway.policy.documents import parse_document
 from gateway.settings.metalakes import PROVIDER_SWITCHES
 
 SHIPPED = "catalog_providers.yaml"
@@ -32,7 +33,7 @@ def shipped_providers() -> Providers:
 def load_providers(text: str, file: str) -> Providers:
     """Return the table of a text. Raises Faults with file and line."""
     document = parse_document(text, file)
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     data = document.data
     if not isinstance(data, dict) or not isinstance(data.get("providers"), list):
         faults.add((), "a table of providers has `bypass`, `types` and `providers`")
@@ -47,7 +48,7 @@ def load_providers(text: str, file: str) -> Providers:
     return Providers(rows=tuple(row for row in rows if row is not None), bypass=str(bypass))
 
 
-def _row(row: Any, at: Path, types: Mapping[str, str], faults: FaultList) -> Provider | None:
+def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> Provider | None:
     if not isinstance(row, dict):
         faults.add(at, "a provider is a mapping with `provider`, `kind` and `minors`")
         return None
@@ -81,19 +82,19 @@ def _row(row: Any, at: Path, types: Mapping[str, str], faults: FaultList) -> Pro
     )
 
 
-def _minor(value: Any, at: Path, faults: FaultList) -> Minor | None:
+def _minor(value: Any, at: Path, faults: Diagnostics) -> Minor | None:
     if not isinstance(value, str) or value not in _MINORS:
         faults.add(at, f"`{value}` is no minor version of Spark, in quotes, that is supported")
         return None
     return _MINORS[value]
 
 
-def _classes(value: Any, at: Path, faults: FaultList) -> dict[Minor, str]:
+def _classes(value: Any, at: Path, faults: Diagnostics) -> dict[Minor, str]:
     told = {_minor(key, at, faults): name for key, name in _texts(value, at, faults).items()}
     return {minor: name for minor, name in told.items() if minor is not None}
 
 
-def _properties(value: Any, at: Path, faults: FaultList) -> dict[str, PropertyRule]:
+def _properties(value: Any, at: Path, faults: Diagnostics) -> dict[str, PropertyRule]:
     found: dict[str, PropertyRule] = {}
     for key, rule in (value or {}).items() if isinstance(value or {}, dict) else ():
         if not isinstance(rule, dict) or not isinstance(rule.get("to"), str):
@@ -110,7 +111,7 @@ def _properties(value: Any, at: Path, faults: FaultList) -> dict[str, PropertyRu
     return found
 
 
-def _types(value: Any, at: Path, faults: FaultList) -> dict[str, str]:
+def _types(value: Any, at: Path, faults: Diagnostics) -> dict[str, str]:
     found = _texts(value, at, faults)
     for key, name in found.items():
         try:
@@ -120,7 +121,7 @@ def _types(value: Any, at: Path, faults: FaultList) -> dict[str, str]:
     return found
 
 
-def _texts(value: Any, at: Path, faults: FaultList) -> dict[str, str]:
+def _texts(value: Any, at: Path, faults: Diagnostics) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):

@@ -13,7 +13,7 @@ from gateway.app.combining import Part, combine, says_anything
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet, Service, ServiceDef
 from gateway.model.principal import Principal
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import hint
 from gateway.policy.packs import load_packs
 from gateway.policy.ranger import RangerFiles, load_files
 from gateway.policy.service_defs import load_service_defs

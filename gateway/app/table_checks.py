@@ -20,7 +20,7 @@ from gateway.model.policy import (
     ResourceValues,
 )
 from gateway.model.reading import Reading, RelationRole
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import hint
 from gateway.policy.resource_names import main_way
 from gateway.policy.sqltext import quote_name, sample
 from gateway.reader.port import ReaderPort

@@ -14,12 +14,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gateway.audit.rows import COLUMNS
 from gateway.errors import LedgerUnavailable
 
 Row = Mapping[str, Any]
 Source = tuple[int, Callable[[], Iterator[Row]]]
 """The first position that rows can have, and how to get them, in order of their positions."""
 BATCH_ROWS = 500
+NEEDED = frozenset({*COLUMNS, "erased"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +103,13 @@ def _reader(file: Path, group: int, gateway: str, first: int, last: int) -> Call
     def rows() -> Iterator[Row]:
         parquet = _parquet()
         with _readable(file), parquet.ParquetFile(file) as opened:
+            # What an older version has written may be without the newest columns.
+            newer = dict.fromkeys(NEEDED - set(opened.schema_arrow.names))
             for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
                 for row in batch.to_pylist():
                     position = row["chain_position"]
                     if row["gateway"] == gateway and position is not None and first <= position <= last:
-                        yield row
+                        yield {**newer, **row} if newer else row
 
     return rows
 

@@ -13,18 +13,26 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 LINK_BYTES = 32
-SHORT = 100
-"""Characters of texts whose digests are remembered: users, tables and codes come again with each event."""
+SHORT, LONGER = 100, 2_000
+"""Characters of texts, and bytes of JSON, whose digests are remembered: users, tables, codes and decisions
+come again with each event."""
 _EVENT = b"sluice event 1\n"
 _LINK = b"sluice link 1\n"
 _START = b"sluice chain 1\n"
+_SCALARS = frozenset({int, float, bool, type(None)})
+_AS_READ = (
+    orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 # Made once: `json.dumps` would make an encoder for each value, and verifying years of events is this.
 _written = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
@@ -55,29 +63,74 @@ def link(previous: bytes, position: int, digest: bytes) -> bytes:
 def digest(values: Mapping[str, Any], erased: Mapping[str, str] | None = None) -> bytes:
     """Return the digest of an event.
 
-    `values` are the columns of its row, the body as a mapping; nulls count as absent. `erased` has the
-    digests, in hexadecimal, of values that are gone, `body.` before the names of those of the body.
+    `values` are the columns of its row, the body as a mapping that was read from JSON; nulls count as absent.
+    `erased` has the digests, in hexadecimal, of values that are gone, `body.` before the names of those of
+    the body.
     """
-    digests = dict(erased or ())
+    lines = {name: f"{name} {told}\n" for name, told in erased.items()} if erased else {}
     for name, value in values.items():
         if name == "body":
-            digests |= {f"body.{key}": digest_of(inner) for key, inner in value.items()}
+            for key, inner in value.items():
+                lines[_in_body(key)] = line(_in_body(key), inner)
         elif value is not None:
-            digests[name] = digest_of(value)
-    lines = "".join(f"{name} {digests[name]}\n" for name in sorted(digests))
+            lines[name] = line(name, value)
+    return digest_of_lines("".join([lines[name] for name in _in_order(tuple(lines))]))
+
+
+def digest_of_lines(lines: str) -> bytes:
+    """Return the digest of an event by the lines of its values, in the order of their names."""
     return hashlib.sha256(_EVENT + lines.encode("utf-8", "replace")).digest()
+
+
+def lines_of_body(body: Mapping[str, Any]) -> str:
+    """Return the lines of a body that was read from JSON, in the order of their names."""
+    return "".join([line(name, body[key]) for key, name in _body_in_order(tuple(body))])
+
+
+def line(name: str, value: Any) -> str:
+    """Return the line of one value of an event. What comes again with each event is made once."""
+    kind = type(value)
+    if kind is str:
+        if len(value) <= SHORT:
+            return _line_of_short(name, value)
+    elif kind in _SCALARS:
+        return _line_of_short(name, value)
+    elif kind is dict or kind is list:
+        with suppress(TypeError):
+            written = orjson.dumps(value, option=_AS_READ)
+            if len(written) <= LONGER:
+                return _line_of_json(name, written)
+    return f"{name} {digest_of(value)}\n"
+
+
+@lru_cache(maxsize=16_384, typed=True)
+def _line_of_short(name: str, value: Any) -> str:
+    return f"{name} {digest_of(value)}\n"
+
+
+@lru_cache(maxsize=4_096)
+def _line_of_json(name: str, written: bytes) -> str:
+    return f"{name} {digest_of(orjson.loads(written))}\n"
+
+
+@lru_cache(maxsize=1_024)
+def _in_body(key: str) -> str:
+    return f"body.{key}"
+
+
+@lru_cache(maxsize=1_024)
+def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(names))
+
+
+@lru_cache(maxsize=1_024)
+def _body_in_order(keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, _in_body(key)) for key in sorted(keys))
 
 
 def digest_of(value: Any) -> str:
     """Return the digest of one value of an event, in hexadecimal."""
-    if type(value) is str and len(value) <= SHORT:
-        return _digest_of_short(value)
     return hashlib.sha256(canonical(value)).hexdigest()
-
-
-@lru_cache(maxsize=8192)
-def _digest_of_short(text: str) -> str:
-    return hashlib.sha256(canonical(text)).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
@@ -93,14 +146,16 @@ def _plain(value: Any) -> Any:
         return int(value) if math.isfinite(value) and value.is_integer() else value
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    if isinstance(value, Sequence):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(value, UUID):
         return str(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(inner) for inner in value]
     raise TypeError(f"an event has no value of type {type(value).__name__}")

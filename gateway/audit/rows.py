@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from gateway.audit.chain import digest
 from gateway.audit.segment import NO_STATEMENT, Entry, Mark
 from gateway.database.texts import storable
 from gateway.model.audit import AuditEvent
@@ -68,6 +69,27 @@ _KINDS = {
     Mark.COMPLETED: "completed",
     Mark.ABANDONED: "abandoned",
 }
+
+
+def event_digest(row: Mapping[str, Any]) -> bytes:
+    """Return the digest that the chain binds an event by, of its row in PostgreSQL or in the archive.
+
+    Nothing else than objects was ever recorded as a body or as what is erased; whatever somebody has put
+    there since has a digest all the same.
+    """
+    values = {name: row[name] for name in COLUMNS}
+    values["body"] = json_object(values["body"])
+    erased = row["erased"]
+    return digest(values, json_object(erased) if erased is not None else None)
+
+
+def json_object(text: Any) -> dict[str, Any]:
+    """Return a text as the object that it is; what is none is one with a single value."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = text
+    return found if isinstance(found, dict) else {"": found}
 
 
 def encode_event(event: AuditEvent) -> Entry:

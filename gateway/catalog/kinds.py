@@ -149,6 +149,8 @@ KINDS: Mapping[str, CatalogKind] = {
             prefixes=("set.",),
             on_spark=False,
         ),
+        # What else it takes is what `files` of the settings takes.
+        CatalogKind(name="files", required=(("root",),), on_spark=False),
     )
 }  # fmt: skip
 """By the name that `type` has in the settings."""

@@ -220,6 +220,7 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice audit search --id 0193ab…          all that is known of one statement\n"
         "  sluice audit verify                       every event is there as it was written\n"
         "  sluice audit verify --from 2026-11-01 --to 2026-11-08\n"
+        "  sluice audit verify --on spark            years, as the job `verify`\n"
         "  sluice audit seal                         sign the record as it is now\n"
         "  sluice audit seals > seals.txt            to be kept elsewhere\n"
         "  sluice audit verify --seals seals.txt --public-key seals.pem\n"
@@ -257,6 +258,8 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="FILE",
         help="verify: what seals must be signed with, in PEM; default the key of `ledger.seal_key`",
     )
+    parser.add_argument("--on", choices=("spark",), help="verify: on Spark, as the job `verify`")
+    job_arguments.add_spark(parser)
 
 
 def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:

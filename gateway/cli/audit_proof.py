@@ -7,7 +7,8 @@ import asyncio
 import getpass
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,15 +16,21 @@ from typing import Any, TypeVar
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.app.jobs import spark_options
+from gateway.app.signals import until_signalled
 from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.erasing import erase
 from gateway.audit.seals import NotASeal, make_seal, public_key, seals, signing_key
-from gateway.audit.verify import Verified, verify
+from gateway.audit.verify import verify
+from gateway.audit.walking import Verified
 from gateway.cli import exit_codes
-from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell
+from gateway.errors import Faults, LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE
+from gateway.jobs.running import run_job
+from gateway.jobs.verifying import VerifyOptions
+from gateway.jobs.verifying import verify as verify_on_spark
 from gateway.settings import Settings
 
 T = TypeVar("T")
@@ -54,6 +61,12 @@ def run(
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
 
+    # An archive in a catalog has no files that can be read here.
+    if arguments.on is not None or settings.jobs.catalog is not None:
+        options = VerifyOptions(since=since, until=until, exported=tuple(exported), key=key, reached=reached)
+        told = _on_spark(options, arguments, settings, dsn)
+        return exit_codes.INTERRUPTED if told is None else _tell(told, arguments, terminal)
+
     def progress(done: int, of: int) -> None:
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{done:,} of {of:,} events" if done < of else "\r\x1b[K")
@@ -74,11 +87,34 @@ def run(
             ),
         )
     )
+    return _tell(found, arguments, terminal)
+
+
+def _tell(found: Verified, arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.json:
         terminal.json(_as_json(found))
     else:
         _show(found, terminal)
     return exit_codes.OK if found.holds else exit_codes.TAMPERED
+
+
+def _on_spark(
+    options: VerifyOptions, arguments: argparse.Namespace, settings: Settings, dsn: str
+) -> Verified | None:
+    """Run the job `verify`, and return what it has found; None when it was interrupted."""
+    told: list[Verified] = []
+    spark = spark_options(settings, "verify", master=arguments.master, remote=arguments.remote)
+    job = verify_on_spark(replace(options, told=told.append))
+
+    async def work() -> None:
+        with suppress(RecordChanged):  # it is told in full
+            await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell)
+
+    try:
+        asyncio.run(until_signalled(work()))
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
+    return told[0] if told else None
 
 
 def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:

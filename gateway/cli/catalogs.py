@@ -51,6 +51,12 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 def _named(settings: Settings, names: Sequence[str]) -> tuple[CatalogEntry, ...]:
     found = {name: entry_named(settings, name) for name in names}
     unknown = [name for name, entry in found.items() if entry is None]
+    sources = {source.name for source in settings.file_sources()}
+    of_files = [name for name in unknown if name.lower() in sources]
+    if of_files:
+        raise Faults(
+            [f"`{name}` is a source of files; `sluice datasets list` has its tables" for name in of_files]
+        )
     if unknown:
         listed = dict.fromkeys([*(entry.name for entry in settings.catalogs), *settings.policies.catalogs])
         known = ", ".join(f"`{name}`" for name in listed) or "none"
@@ -72,6 +78,12 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
         _Row(name, "spark", service, default=default is None and name == SESSION_CATALOG)
         for name, service in settings.policies.catalogs.items()
         if name.lower() not in listed
+    ]
+    # Tables of files are in Spark's own catalog, and policies for it speak of them.
+    own = {name.lower(): service for name, service in settings.policies.catalogs.items()}
+    rows += [
+        _Row(one.name, "files", own.get(SESSION_CATALOG, ""), one.database, note=one.root)
+        for one in settings.file_sources()
     ]
     for entry, state in asyncio.run(_metalakes(settings)):
         of, service = f"in {entry.name}", entry.policies

@@ -27,6 +27,7 @@ def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_co
         "  sluice jobs list\n"
         "  sluice jobs run archive                  days of the record to the lake\n"
         "  sluice jobs run archive --remote sc://spark:15002\n"
+        "  sluice jobs run verify --from 2024-01-01 --to 2025-01-01\n"
         "  sluice jobs runs --limit 5\n"
         "\nexit codes of run: 0 done, 4 faults in files, 5 PostgreSQL or Spark cannot be reached,\n"
         "6 somebody else runs the job, 1 anything else\n",
@@ -35,9 +36,9 @@ def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_co
     with_config(parser)
     parser.add_argument("action", choices=("run", "list", "runs"), metavar="run|list|runs")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the job; `runs` shows all jobs' without")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--master", help="where Spark runs, instead of the settings' `jobs.master`")
-    where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
+    add_spark(parser)
+    parser.add_argument("--from", dest="since", metavar="TIME", help="of `verify`: events from TIME on")
+    parser.add_argument("--to", dest="until", metavar="TIME", help="of `verify`: and before TIME")
     parser.add_argument("--limit", type=int, default=20, help="runs to show; default 20")
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
@@ -60,6 +61,11 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
         "--tables", type=Path, metavar="FILE", help="the tables of now, in place of the settings' Spark"
     )
     group.add_argument("--literals", action="store_true", help="show examples as they were sent")
+    add_spark(group)
+
+
+def add_spark(group: argparse._ActionsContainer) -> None:
+    """Add what says where a job's Spark is."""
     where = group.add_mutually_exclusive_group()
     where.add_argument("--master", help="where Spark runs, instead of the settings' `jobs.master`")
     where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -13,12 +14,14 @@ import asyncpg
 from gateway.app import logs
 from gateway.app.jobs import jobs, spark_options
 from gateway.app.signals import until_signalled
+from gateway.app.verifying import verify_options
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
-from gateway.cli.terminal import Terminal
+from gateway.cli.terminal import Terminal, tell
 from gateway.errors import Faults, JobBusy, LedgerUnavailable
 from gateway.jobs.job import Job
 from gateway.jobs.running import Run, run_job, runs
+from gateway.jobs.verifying import verify
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
 
@@ -36,7 +39,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         return _runs(settings, arguments, terminal)
     if arguments.name is None:
         raise Faults([f"`jobs run` needs the name of a job: {', '.join(sorted(known))}"])
-    return _run(settings, known[arguments.name], arguments, terminal)
+    job = known[arguments.name]
+    if arguments.since is not None or arguments.until is not None:
+        if job.name != "verify":
+            raise Faults(["--from and --to are of the job `verify`"])
+        since, until = moment(arguments.since), moment(arguments.until)
+        job = verify(replace(verify_options(settings), since=since, until=until))
+    return _run(settings, job, arguments, terminal)
 
 
 def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -85,12 +94,6 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
         rows = f"{done.outcome.rows_in:,} rows read, {done.outcome.rows_out:,} written"
         terminal.line(f"{job.name}: {rows}, {done.seconds:.1f} s")
     return exit_codes.OK
-
-
-def tell(line: str) -> None:
-    """Write a line of progress."""
-    sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-    sys.stderr.flush()
 
 
 def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:

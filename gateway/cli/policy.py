@@ -28,7 +28,7 @@ from gateway.model.policy import PolicySet, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import hint
 from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.resource_names import NotAResource, resource_of
 from gateway.settings import Settings, load_settings

@@ -15,8 +15,7 @@ from gateway.app.signals import until_signalled
 from gateway.cli import exit_codes
 from gateway.cli.arguments import default_config
 from gateway.cli.audit import moment, where
-from gateway.cli.jobs import tell
-from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
+from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, tell
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.jobs.replay.job import replay
 from gateway.jobs.replay.report import ReplayReport, read_report

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import IO, Any
 
 import orjson
@@ -92,3 +93,9 @@ def cell(value: Any, limit: int = MAX_CELL) -> str:
     text = "NULL" if value is None else str(value)
     text = "".join(c if c.isprintable() else " " for c in text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def tell(line: str) -> None:
+    """Write a line of a job's progress to standard error."""
+    sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+    sys.stderr.flush()

@@ -32,7 +32,7 @@ DEADLINE_S = 600.0
 """Seconds for one command; the slowest starts a Spark of its own: 20 were seen."""
 IN_FORCE_S = 60.0
 """Seconds until what was accepted has to be in force; policies look every two."""
-JOBS = ("archive", "classify", "closure", "proof", "recommend", "replay", "rollups")
+JOBS = ("archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify")
 
 
 def with_jobs(settings_file: Path, where: Addresses) -> None:

@@ -13,6 +13,8 @@ from gateway.model.catalog import TableName
 _COLUMNS = (
     "source, path, database, table_name, url, format, options, columns, files, bytes, signature, promoted_by"
 )
+CHANGED = "sluice_dataset"
+"""What other gateways listen to: `database.table` of a dataset that was made, renewed or forgotten."""
 _TIMES = "promoted_at, looked_at, finding"
 
 
@@ -75,6 +77,12 @@ async def save(connection: Any, dataset: Dataset) -> None:
         dataset.signature,
         dataset.promoted_by,
     )
+    await _tell(connection, dataset.table)
+
+
+async def _tell(connection: Any, table: TableName) -> None:
+    folded = table.folded()
+    await connection.execute("SELECT pg_notify($1, $2)", CHANGED, f"{folded.database}.{folded.table}")
 
 
 async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
@@ -113,6 +121,7 @@ async def renew(
         bytes,
         signature,
     )
+    await _tell(connection, table)
 
 
 async def looked(connection: Any, table: TableName, finding: str) -> None:
@@ -158,6 +167,7 @@ async def forget(connection: Any, table: TableName) -> bool:
     done: str = await connection.execute(
         "DELETE FROM sluice.dataset WHERE database = $1 AND table_name = $2", folded.database, folded.table
     )
+    await _tell(connection, table)
     return done != "DELETE 0"
 
 

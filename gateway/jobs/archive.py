@@ -30,7 +30,7 @@ from gateway.jobs.events import (
     sums_of,
 )
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.tables import LANDING, STAGING, LakeTable
+from gateway.jobs.tables import LANDING, STAGING
 
 VERSION = 1
 TABLE = "audit_event"
@@ -87,7 +87,7 @@ def archive(options: ArchiveOptions) -> Job:
 class _Archive:
     def __init__(self, work: Work, options: ArchiveOptions) -> None:
         self._work, self._options = work, options
-        self._table = LakeTable(work.lake, TABLE)
+        self._table = work.table(TABLE)
 
     async def run(self) -> Outcome:
         work = self._work
@@ -148,7 +148,7 @@ class _Archive:
         frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing(name)))
         if day.merges and day.known is not None:
             erasures = await _erasures(work.connection, day.known["erasure"], day.day)
-            kept = spark.read.schema(SPARK_SCHEMA).parquet(str(self._table.place(name)))
+            kept = self._table.read(spark, SPARK_SCHEMA, [name])
             # What PostgreSQL still has counts as it is there; the rest is in the archive only.
             rest = kept.alias("kept").join(frame.alias("came"), _same_event(), "left_anti")
             expected += dropped_sums(day.known)
@@ -175,9 +175,9 @@ class _Archive:
         """Copy the day's rows to a landing file, in a snapshot of their own, and return what they come to."""
         found = Sums()
 
-        def each(row: Any) -> None:
+        def each(batch: Any) -> None:
             nonlocal found
-            found += sums_of(row)
+            found += sums_of(batch)
 
         def told(rows: int) -> None:
             self._work.progress(f"{day.day}: {rows:,} events read so far")
@@ -252,7 +252,7 @@ class _Archive:
             digests,
             as_of,
             erasure,
-            self._table.bytes_of(day.name),
+            await asyncio.to_thread(self._table.bytes_of, day.name),
             gone,
         )
         await connection.execute("DELETE FROM sluice.archive_chain WHERE day = $1", day.day)

@@ -112,7 +112,7 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any]) -> str:
     """Read the archived day once more, hold PostgreSQL to it, and drop the partition; say why not."""
     day: date = row["day"]
     spark = await work.spark()
-    frame = spark.read.schema(SPARK_SCHEMA).parquet(str(table.place(f"day={day.isoformat()}")))
+    frame = table.read(spark, SPARK_SCHEMA, [f"day={day.isoformat()}"])
     kept, gone = archived_sums(row), dropped_sums(row)
     if await asyncio.to_thread(sums_in_spark, frame) != kept:
         return "the archive is not what it was"

@@ -88,7 +88,7 @@ class _Made:
 class _Closure:
     def __init__(self, work: Work, options: ClosureOptions) -> None:
         self._work, self._options = work, options
-        self._tables = {name: LakeTable(work.lake, name) for name in (SOURCE_TABLE, TAG_TABLE)}
+        self._tables = {name: work.table(name) for name in (SOURCE_TABLE, TAG_TABLE)}
         # Its directory is where the graph lands, and where rounds are; there is no such table.
         self._way = LakeTable(work.lake, "_closure")
 

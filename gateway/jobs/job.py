@@ -9,7 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gateway.jobs.iceberg import IcebergTable
 from gateway.jobs.spark import SparkOptions, application_id, open_session
+from gateway.jobs.tables import LakeTable
 
 Progress = Callable[[str], None]
 
@@ -33,6 +35,7 @@ class Outcome:
 class Work:
     """A run under way: what it may use."""
 
+    job: str
     run: int
     """Number of the run in `sluice.job_run`."""
     connection: Any
@@ -60,6 +63,15 @@ class Work:
             )
             self.progress(f"Spark is ready: {self.application}")
         return self._session
+
+    def table(self, name: str, *, writer: str = "") -> LakeTable:
+        """Return a table of the lake; `writer` is the job that writes it, where that is not this one."""
+        place = self.spark_options.tables
+        if not place:
+            return LakeTable(self.lake, name)
+        return IcebergTable(
+            self.lake, name, place, writer or self.job, self.run, self.spark, lambda: self._session
+        )
 
     async def still_ours(self) -> None:
         """Raise the connection's error where the lock went with it: nothing may be replaced any more."""

@@ -97,8 +97,7 @@ def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Kept) -> di
     from pyspark.sql import functions as f
 
     read = (
-        events.dropDuplicates(["event_id"])
-        .withColumn("hour", _hour(f))
+        events.withColumn("hour", _hour(f))
         .withColumn("told", f.from_json("body", BODY))
         .withColumn("endpoint", f.coalesce("client_protocol", f.lit("")))
         .withColumn("tool", f.coalesce("application", f.lit("")))
@@ -135,15 +134,16 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
     return (
         read.where("kind = 'decided'")
         .withColumnRenamed("duration_ms", "judge_ms")
-        .drop("rows", "bytes", "outcome")
         .withColumn("text_digest", f.sha2("statement", 256))
+        .drop("rows", "bytes", "outcome", "statement")
+        .dropDuplicates(["event_id"])
         .join(ended, "statement_id", "left")
         .join(fingerprints, "text_digest", "left")
         .select("*", "end.*")
         .withColumn("finished", f.coalesce((f.col("outcome") == "finished").cast("bigint"), f.lit(0)))
         .withColumn("rows", f.coalesce("rows", f.lit(0)))
         .withColumn("bytes", f.coalesce("bytes", f.lit(0)))
-        .drop("end", "text_digest", "statement")
+        .drop("end", "text_digest")
     )
 
 
@@ -208,7 +208,7 @@ def _refusals(f: Any, read: Any) -> Any:
             one["policy_name"].alias("policy_name"),
         ),
     )
-    refused = read.where("verdict IN ('refused', 'rejected')")
+    refused = read.where("verdict IN ('refused', 'rejected')").dropDuplicates(["event_id"])
     text = ("code", "resource", "action", "policy")
     told = (
         refused.withColumn("what", f.explode_outer(f.coalesce(denied, none)))

@@ -66,7 +66,7 @@ def rollups(options: RollupOptions) -> Job:
 class _Rollups:
     def __init__(self, work: Work, options: RollupOptions) -> None:
         self._work, self._options = work, options
-        self._tables = {one.name: LakeTable(work.lake, one.name) for one in frames.TABLES}
+        self._tables = {one.name: work.table(one.name) for one in frames.TABLES}
         # Its directory is where events land on their way; there is no such table.
         self._way = LakeTable(work.lake, "_rollups")
 
@@ -159,7 +159,7 @@ class _Rollups:
         return rows_in, rows_out
 
     async def _land(self, day: date, hours: Sequence[datetime], landing: Path) -> int:
-        """Copy the hours' events, and the ends of their statements, from a snapshot of the database."""
+        """Copy the hours' events, and what else ends their statements, from a snapshot of the database."""
         begin, end = _midnight(day), _midnight(day) + timedelta(days=1)
         of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
         (landing / "events").mkdir()
@@ -178,7 +178,8 @@ class _Rollups:
                 return rows + await land(
                     connection,
                     f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind IN ('completed', 'abandoned')"
-                    " AND e.time >= $2 AND EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    f" AND e.time >= $2 AND NOT ({of_hours.format('e')})"
+                    " AND EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
                     f" AND d.statement_id = e.statement_id AND {of_hours.format('d')})",
                     (list(hours), begin, end),
                     landing / "ends",
@@ -192,17 +193,18 @@ class _Rollups:
     ) -> tuple[Any, Any]:
         """Return the hours' events and the ends of statements, with those that the archive alone has."""
         events = spark.read.schema(frames.EVENTS).parquet(str(landing / "events"))
-        ends = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
+        later = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
+        ends = events.where("kind IN ('completed', 'abandoned')").unionByName(later)
         days = await self._work.connection.fetch(
             "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2",
             day,
             day + timedelta(days=1),
         )
-        archive = LakeTable(self._work.lake, ARCHIVE)
+        archive = self._work.table(ARCHIVE, writer="archive")
         for row in days:
             # A statement that ends after the next day has its end in PostgreSQL, or is not known to end.
-            place = str(archive.place(f"day={row['day'].isoformat()}"))
-            archived = frames.narrow(spark.read.schema(SPARK_SCHEMA).parquet(place), NAMES)
+            kept = archive.read(spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"])
+            archived = frames.narrow(kept, NAMES)
             if row["day"] == day:
                 events = frames.once(events, frames.of_hours(archived, hours))
             ends = frames.once(ends, archived.where("kind IN ('completed', 'abandoned')"))
@@ -226,10 +228,11 @@ class _Rollups:
             where = "hour >= $1 AND hour < $1 + interval '1 day'" if summary.by_hour else "day = $1"
             what = _midnight(day) if summary.by_hour else day
             await connection.execute(f"DELETE FROM sluice.{name} WHERE {where}", what)
-            places = sorted(self._tables[summary.table].directory.glob(f"hour={day.isoformat()}T*"))
-            base = str(self._tables[summary.table].directory)
-            read = spark.read.option("basePath", base).schema(frames.schema_of(summary.table))
-            frame = summary.make(read.parquet(*(str(place) for place in places)), self._options.statements)
+            hours = [f"hour={day.isoformat()}T{hour:02}" for hour in range(24)]
+            kept = self._tables[summary.table].read(
+                spark, frames.schema_of(summary.table), hours, all_there=False
+            )
+            frame = summary.make(kept, self._options.statements)
             async for rows in _batches(frame):
                 await connection.copy_records_to_table(
                     name, schema_name="sluice", records=rows, columns=frame.columns

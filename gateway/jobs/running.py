@@ -65,6 +65,7 @@ async def run_job(
             return Run(number=0, outcome=Outcome(), seconds=0.0, application="")
         number = await _begin(connection, job)
         work = Work(
+            job=job.name,
             run=number,
             connection=connection,
             dsn=dsn,

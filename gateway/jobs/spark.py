@@ -11,6 +11,8 @@ from typing import Any
 
 import gateway
 from gateway.errors import BackendUnavailable
+from gateway.model.spark_minors import minor_of
+from gateway.model.table_formats import ICEBERG, UnsupportedFormat
 
 LOCAL_HOST = "127.0.0.1"
 OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE")
@@ -25,6 +27,11 @@ SESSION_CONF: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
 START_CONF: Mapping[str, str] = {
+    # Ten times Java's own thresholds: half of what a run of some minutes costs would be compiling code that
+    # is hardly used again; what works through rows passes them within seconds.
+    "spark.driver.extraJavaOptions": "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
+    " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000",
     "spark.ui.enabled": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -39,7 +46,7 @@ class SparkOptions:
 
     name: str = "sluice-job"
     master: str = "local[*]"
-    """As of `spark-submit --master`; of no concern with `remote`."""
+    """As of `spark-submit --master`; of no concern with `remote`. Empty: a Spark that is there already."""
     remote: str = ""
     """`sc://…` of a Spark Connect server; empty: in this process."""
     driver_memory: str = "1g"
@@ -49,39 +56,68 @@ class SparkOptions:
     """For what Spark spills; its own default without."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of ours."""
+    tables: str = ""
+    """Catalog and database of Iceberg that the jobs' tables are in, dotted; empty: directories of Parquet."""
+    jars: tuple[Path, ...] = ()
+    """What the JVM of this process has besides Spark's own."""
+    py_file: Path | None = None
+    """A wheel that Python workers import us from, as a zip; without it, they have us installed."""
     stop: bool = True
     """Whether the session ends with the run."""
 
 
 def open_session(options: SparkOptions) -> Any:
     """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""
-    if not options.remote:
+    if not options.remote and options.master:
         _prepare_environment(options)
     try:
+        from pyspark import __version__ as pyspark_version
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise BackendUnavailable(
             f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
         ) from None
-    conf = {**SESSION_CONF, "spark.sql.shuffle.partitions": str(options.shuffle_partitions), **options.conf}
+    if options.tables and not options.remote:
+        _require_iceberg(pyspark_version)
+    conf = {**SESSION_CONF, **options.conf}
     builder = SparkSession.builder.appName(options.name)
+    if options.remote or options.master:
+        conf = {"spark.sql.shuffle.partitions": str(options.shuffle_partitions), **conf}
     if options.remote:
         builder = builder.remote(options.remote)
-    else:
+    elif options.master:
         builder = builder.master(options.master)
         conf = {**START_CONF, **conf, "spark.driver.memory": options.driver_memory}
         if options.master.startswith("local"):
             conf |= {"spark.driver.bindAddress": LOCAL_HOST, "spark.driver.host": LOCAL_HOST}
+        if options.jars:
+            conf["spark.jars"] = ",".join(map(str, options.jars))
         if options.directory is not None:
             options.directory.mkdir(parents=True, exist_ok=True)
             conf["spark.local.dir"] = str(options.directory)
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        if options.py_file is not None:
+            session.sparkContext.addPyFile(str(options.py_file))
+        if options.tables:
+            session.sql(f"CREATE NAMESPACE IF NOT EXISTS {options.tables}")
+        return session
     except (PySparkException, OSError) as error:
         raise BackendUnavailable(f"Spark cannot be started or reached: {_first_line(error)}") from error
+
+
+def _require_iceberg(version: str) -> None:
+    """Raise BackendUnavailable where there is no Iceberg for a Spark."""
+    try:
+        ICEBERG.artifacts_for(minor_of(version))
+    except UnsupportedFormat as error:
+        raise BackendUnavailable(
+            f"`jobs.catalog` has the jobs' tables be Iceberg's, pyspark is {version}, and {error.message}."
+            " Run jobs with the pyspark of one of these, by its `spark-submit`, or behind its Spark Connect"
+        ) from None
 
 
 def application_id(session: Any) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gateway.errors import LedgerUnavailable
 
 STAGING, REPLACED, LANDING, WRITTEN_BY = "_staging", "_replaced", "_landing", "_run"
 """Spark takes nothing for data whose name begins so."""
@@ -100,6 +102,28 @@ class LakeTable:
         shutil.rmtree(self.directory / REPLACED / partition, ignore_errors=True)
         self.landed(partition)
 
+    async def partitions(self) -> list[str]:
+        """Return the partitions that are there, whoever has put them there."""
+        return [one.name for one in _entries(self.directory) if one.is_dir() and not one.name.startswith("_")]
+
+    def read(
+        self, spark: Any, schema: str, partitions: Sequence[str] | None = None, *, all_there: bool = True
+    ) -> Any:
+        """Return a frame of partitions, with the columns of `schema`, which may have their keys; None: of all
+        that are there. Raises LedgerUnavailable where one is not, unless some need not be (`all_there`)."""
+        there = {one.name: str(one) for one in _entries(self.directory) if "=" in one.name}
+        wanted = chosen(self.name, there, partitions, all_there=all_there)
+        empty = spark.createDataFrame([], schema)
+        if not wanted:
+            return empty
+        read = spark.read.schema(schema).option("basePath", str(self.directory))
+        frame = read.parquet(*(there[name] for name in wanted))
+        return frame.select(*(f"`{name}`" for name in empty.columns))
+
+    def remove(self, partition: str) -> None:
+        """Remove a partition, whatever PostgreSQL says of it."""
+        shutil.rmtree(self.place(partition), ignore_errors=True)
+
     def bytes_of(self, partition: str) -> int:
         return sum(file.stat().st_size for file in self.place(partition).rglob("*.parquet"))
 
@@ -108,6 +132,18 @@ class LakeTable:
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         return place
+
+
+def chosen(
+    table: str, there: Collection[str], partitions: Sequence[str] | None, *, all_there: bool
+) -> list[str]:
+    """Return which partitions are read."""
+    if partitions is None:
+        return sorted(there)
+    gone = [name for name in partitions if name not in there]
+    if gone and all_there:
+        raise LedgerUnavailable(f"the table `{table}` of the lake has no `{gone[0]}`")
+    return [name for name in partitions if name in there]
 
 
 def _written_by(place: Path) -> str | None:

@@ -15,11 +15,11 @@ from gateway.model.reading import NotRead, Reading
 from gateway.model.statement import PlanRequest, SessionContext
 from gateway.plan.arguments import names_by_argument, with_named_arguments
 from gateway.plan.lineage import LineagePlan, plan_lineage, plan_table_lineage, table_written
-from gateway.plan.reading import Malformed, PlanReading, SqlText
+from gateway.plan.reading import MalformedPlan, PlanReading, SqlText
 from gateway.plan.walk import read_plan
 from gateway.sql.lineage import LineageCatalog, LineageText
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ async def gather_plan(
     temp_views: Mapping[str, StatementLineage],
     kept: Mapping[str, StatementLineage],
     masks: Mapping[TableName, frozenset[str]],
-) -> GatheredPlan | Malformed | NotGovernable | NotRead:
+) -> GatheredPlan | MalformedPlan | Unsupported | NotRead:
     """Return a plan with what its names stand for, or why it is none that runs.
 
     `kept`: lineage of the plans that made relations that Spark keeps, by their ids. Raises what the look-up

@@ -44,7 +44,10 @@ class TableName:
 
     def folded(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""
-        return TableName(self.catalog.lower(), self.database.lower(), self.table.lower())
+        catalog, database, table = self.catalog.lower(), self.database.lower(), self.table.lower()
+        if catalog == self.catalog and database == self.database and table == self.table:
+            return self  # as nearly all are, and it is asked again and again
+        return TableName(catalog, database, table)
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> TableName:

@@ -175,7 +175,7 @@ class ExpressionNode:
     parts: tuple[str, ...] = ()
     """Name parts of a column, a function or a relation, unquoted; an alias's name; a star's
     qualifier; the columns of USING; the names of the common table expressions of a WITH; the alias of a
-    LATERAL VIEW."""
+    LATERAL VIEW; the names of columns beside an alias."""
     value: str | None = None
     """Of a literal: its value as Spark keeps it (a date in days since 1970), None for NULL. Of an
     aggregation: how many of its children it groups by; the others are its output."""

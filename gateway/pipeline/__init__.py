@@ -32,8 +32,8 @@ from gateway.model.statement import (
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Judging,
+    Refusal,
     Rules,
-    Stop,
     above,
     below_a_table,
     not_governable,
@@ -82,7 +82,7 @@ async def judge(
     if not tables:
         return verdict
     below = below_a_table(verdict.names, judging)
-    if isinstance(below, Stop):
+    if isinstance(below, Refusal):
         return _refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
     return below or replace(verdict, names=verdict.names.union(tables))
 
@@ -92,7 +92,7 @@ async def _judge_text(statement: Statement, judging: Judging) -> Verdict | Needs
     outcome = await govern(statement.text, statement.context, judging, depth=0)
     if isinstance(outcome, NeedsCatalog):
         return outcome
-    if isinstance(outcome, Stop):
+    if isinstance(outcome, Refusal):
         return _refused(outcome, statement, snapshot)
     return Cleared(
         statement=statement,
@@ -210,7 +210,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
     if isinstance(outcome, NeedsCatalog):
         return outcome
     told = replace(statement, text=outcome.rendering)
-    if isinstance(outcome.end, Stop):
+    if isinstance(outcome.end, Refusal):
         return replace(_refused(outcome.end, told, judging.snapshot), handles=outcome.handles)
     plan = outcome.end
     return Cleared(
@@ -251,7 +251,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
     )
 
 
-def _refused(stop: Stop, statement: Statement, snapshot: Snapshot) -> Refused:
+def _refused(stop: Refusal, statement: Statement, snapshot: Snapshot) -> Refused:
     return Refused(
         statement=statement,
         code=stop.code,

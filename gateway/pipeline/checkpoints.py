@@ -23,7 +23,7 @@ from gateway.pipeline.policies import Policies
 from gateway.plan.checkpoints import location_option, sources_of
 from gateway.plan.facts import PlanFacts
 from gateway.plan.reading import PlanReading, StreamStart
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 FORM = 1
 """Form of what is digested: another number begins all checkpoints anew."""
@@ -50,28 +50,28 @@ def checkpoint_of(
     policies: Policies,
     scans: Iterable[ScanRecord],
     judging: Judging,
-) -> tuple[str, Checkpoint] | NotGovernable | None:
+) -> tuple[str, Checkpoint] | Unsupported | None:
     """Say where a stream's checkpoint is, and the option that it is written to; None for a stream without.
 
     To be asked before anything is written into the plan.
     """
     key = location_option(start)
-    if key is None or isinstance(key, NotGovernable):
+    if key is None or isinstance(key, Unsupported):
         return key
     root = judging.rules.checkpoints
     if root is None:
-        return NotGovernable(
+        return Unsupported(
             "a checkpoint tells of files and holds rows past all filters and masks, so it has to be where "
             "Sluice puts it, and the operator has set no place for it: the setting is `sessions.checkpoints`"
         )
     if facts.temp_views or any(one.temp_views for one in governed):
-        return NotGovernable(
+        return Unsupported(
             "a temporary view is of this session only, and a stream with a `checkpointLocation` may go on in "
             "another; read the tables and files that it was made from"
         )
     leaves = _leaves(texts, guarding, governed, bodies, policies, judging)
     sources = sources_of(start.input, lambda relation: leaves.get(id(relation)))
-    if isinstance(sources, NotGovernable):
+    if isinstance(sources, Unsupported):
         return sources
     chosen = start.options[key]
     user = judging.principal.user

@@ -19,7 +19,7 @@ from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.guard import NOTHING, Below
 from gateway.sql.names import TempViewName, dotted
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 KEPT_QUERIES = 4096
 """Guarded queries whose relations are remembered for a reader; a full store is emptied."""
@@ -45,7 +45,7 @@ async def guard_reads(
     bodies: Mapping[TableName, Governed],
     below: Mapping[int, Below],
     judging: Judging,
-) -> tuple[Guarding, ...] | NotGovernable:
+) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
 
     `below`: what stands with the filters, by the position of a read.
@@ -59,7 +59,7 @@ async def guard_reads(
         name = read.name.folded()
         table = judging.snapshot.catalog.table(name)
         suffix = read_suffix(read.read)
-        if isinstance(suffix, NotGovernable):
+        if isinstance(suffix, Unsupported):
             return suffix
         with_filter = below.get(position, NOTHING)
         key = (name, suffix, read.read.streaming, with_filter)
@@ -75,17 +75,17 @@ async def guard_reads(
                 with_filter,
                 bare=judging.bare_builtins,
             )
-            if isinstance(query, NotGovernable):
+            if isinstance(query, Unsupported):
                 return query
             allowed = {_parts(read.name, table)} | policies.relations
             if (body := bodies.get(name)) is not None:
                 allowed |= body.allowed
             if query is not None and not await _reads_only(query, frozenset(allowed), judging.reader):
-                return NotGovernable(f"what guards {read.name} could not be proved to read nothing else")
+                return Unsupported(f"what guards {read.name} could not be proved to read nothing else")
             written[key] = query
         seen = policies.views[name]
         if read.read.changes and (written[key] is not None or (seen is not None and not seen.uniform())):
-            return NotGovernable(
+            return Unsupported(
                 f"the change feed of {read.name} cannot be filtered or masked, and its rows are for this user"
                 if table is not None
                 else f"{read.name} has no change feed that could be read"
@@ -114,13 +114,13 @@ def _query(
     below: Below = NOTHING,
     *,
     bare: bool,
-) -> str | NotGovernable | None:
+) -> str | Unsupported | None:
     view = policies.views[name.folded()]
     if table is None or view is None:
         return guard.missing_query(_missing(name), suffix, stream=read.streaming, bare=bare)
     body = nested_text(bodies.get(name.folded()))
     if body is not None and (read.streaming or suffix):
-        return NotGovernable(f"{name} is a view that is written out for you and cannot be read as a stream")
+        return Unsupported(f"{name} is a view that is written out for you and cannot be read as a stream")
     return guard.table_query(
         table,
         view,
@@ -140,7 +140,7 @@ def lasting_query(one: Guarding, bodies: Mapping[TableName, Governed], policies:
     if one.query is None or name is None:
         return None
     query = _query(name, one.read.read, one.table, "", policies, bodies, 0, bare=False)
-    return one.query if isinstance(query, NotGovernable) else query
+    return one.query if isinstance(query, Unsupported) else query
 
 
 def _missing(name: TableName) -> Table:

@@ -15,7 +15,7 @@ from gateway.pipeline.seeing import Prepared
 from gateway.sql import guard
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.identity import Meaning, identity_splices
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 
 def guarded_scans(
@@ -26,7 +26,7 @@ def guarded_scans(
     below: Mapping[Span, guard.Below],
     evaluation: Evaluation,
     judging: Judging,
-) -> list[guard.GuardedRelation] | NotGovernable:
+) -> list[guard.GuardedRelation] | Unsupported:
     guarded: list[guard.GuardedRelation] = []
     personal = binds(prepared, judging)
     obliged_views = obliged_names(bodies)
@@ -54,7 +54,7 @@ def guarded_scans(
             below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
             bare=judging.bare_builtins,
         )
-        if isinstance(scan, NotGovernable):
+        if isinstance(scan, Unsupported):
             return scan
         guarded.append(scan)
     return guarded
@@ -68,7 +68,7 @@ def binds(prepared: Prepared, judging: Judging) -> bool:
 
 def identities(
     prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
-) -> tuple[Splice, ...] | NotGovernable:
+) -> tuple[Splice, ...] | Unsupported:
     """Return what binds `current_user()` and its likes to the principal."""
     reading = prepared.reading
     if not reading.identities or not binds(prepared, judging):
@@ -89,7 +89,7 @@ def identities(
         [named.get(id(relation)) for relation in mentions],
         meaning=meaning,
     )
-    if isinstance(splices, NotGovernable) and judging.door == "thrift":
+    if isinstance(splices, Unsupported) and judging.door == "thrift":
         return ()  # Spark knows the user there; only its cache may not keep it
     return splices
 

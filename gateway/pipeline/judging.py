@@ -32,7 +32,7 @@ from gateway.sql.evaluate import Denied, Evaluation, Scan
 from gateway.sql.names import namespace_above
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import located, table_not_found
-from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.sql.wants import Unsupported, Want, Wants
 
 if TYPE_CHECKING:
     from gateway.pipeline.seeing import Prepared
@@ -64,7 +64,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Refusal:
     """Why judging ends early; becomes a Refused."""
 
     code: str
@@ -186,24 +186,24 @@ class Judging:
         return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
 
 
-Outcome = Governed | Stop | NeedsCatalog
+Outcome = Governed | Refusal | NeedsCatalog
 
 
-def not_governable(refusal: NotGovernable, text: str = "") -> Stop:
+def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
     """Return how judging ends; `text` is the one that the refusal has a place in."""
     if refusal.sqlstate:
-        return Stop(
+        return Refusal(
             code="SPARK",
             sqlstate=refusal.sqlstate,
             message=located(refusal, text) if text else refusal.why,
             parameters=refusal.parameters,
         )
-    return Stop(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
+    return Refusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
 
 
-def access_denied(denied: Denied, evaluation: Evaluation) -> Stop:
+def access_denied(denied: Denied, evaluation: Evaluation) -> Refusal:
     decisions = distinct(evaluation.decisions)
-    return Stop(code="ACCESS_DENIED", sqlstate="42501", message=denied.message, decisions=decisions)
+    return Refusal(code="ACCESS_DENIED", sqlstate="42501", message=denied.message, decisions=decisions)
 
 
 def distinct(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
@@ -226,7 +226,7 @@ def above(names: Iterable[TableName]) -> tuple[TableName, ...]:
     return tuple(dict.fromkeys(one.folded() for one in found if one is not None))
 
 
-def below_a_table(names: Iterable[TableName], judging: Judging) -> Stop | NeedsCatalog | None:
+def below_a_table(names: Iterable[TableName], judging: Judging) -> Refusal | NeedsCatalog | None:
     """Say why one of the names may mean another table's rows, None when none does.
 
     INVARIANT (one name): what is named below a table is a version, a branch or metadata of it for Iceberg,
@@ -241,7 +241,7 @@ def below_a_table(names: Iterable[TableName], judging: Judging) -> Stop | NeedsC
         if not judging.evaluation().knows_of(table_resource(one)):
             return not_governable(table_not_found(name.parts, SessionContext()))
         return not_governable(
-            NotGovernable(
+            Unsupported(
                 f"`{name}` is named below the table {one}, of which it may be a version or a branch; what a "
                 f"namespace of the same name has is not governed: one of the two needs another name"
             )
@@ -289,7 +289,7 @@ def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple
     return tuple(found)
 
 
-def not_there(name: TableName, context: SessionContext, prepared: Prepared | None = None) -> Stop:
+def not_there(name: TableName, context: SessionContext, prepared: Prepared | None = None) -> Refusal:
     """Return the refusal of a table that does not exist, in Spark's words; `prepared`: a text that names it.
 
     Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.

@@ -13,7 +13,7 @@ from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline.judging import Governed
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.varying import not_cached, varying, varying_view
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 
 def keeps(reading: Reading) -> bool:
@@ -31,8 +31,8 @@ def default_collation(reading: Reading) -> bool:
     return False
 
 
-def collated(what: str) -> NotGovernable:
-    return NotGovernable(
+def collated(what: str) -> Unsupported:
+    return Unsupported(
         f"{what} has a DEFAULT COLLATION, under which the masks and filters of what it reads would compare "
         f"other strings as equal; write COLLATE where it is meant"
     )
@@ -76,7 +76,7 @@ def varying_bodies(bodies: Iterable[Governed]) -> str:
 
 def cached_refusal(
     reading: Reading, wants: Wants, changing: str, bodies: Mapping[TableName, Governed]
-) -> NotGovernable | None:
+) -> Unsupported | None:
     """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
     if wants.cached is not None:
         return cached_view_refusal(wants.cached, bodies)
@@ -85,7 +85,7 @@ def cached_refusal(
     return None
 
 
-def cached_view_refusal(name: TableName, bodies: Mapping[TableName, Governed]) -> NotGovernable | None:
+def cached_view_refusal(name: TableName, bodies: Mapping[TableName, Governed]) -> Unsupported | None:
     """Refuse to cache a persistent view by its name: Spark takes its text as it is written."""
     body = bodies.get(name.folded())
     if body is None:

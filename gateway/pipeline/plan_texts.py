@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading
 from gateway.model.statement import PERSISTED, SessionContext
-from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
+from gateway.pipeline.judging import Governed, Judging, Refusal, not_governable
 from gateway.pipeline.seeing import Place, Prepared, scanned_tables, usage_of
 from gateway.pipeline.texts import prepare
 from gateway.plan.analyse import TextUse, analyse_plan
-from gateway.plan.analyse_scope import Findings
+from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.arguments import (
     argument_refusal,
     names_by_argument,
@@ -28,7 +28,7 @@ from gateway.sql.evaluate import Evaluation
 from gateway.sql.identity import Meaning
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 MAX_STATEMENTS = 1_000
 MAX_EXPRESSIONS = 10_000
@@ -62,7 +62,7 @@ class PlanTexts:
         bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
         return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
 
-    def meanings(self, findings: Findings) -> tuple[Meaning | None, ...]:
+    def meanings(self, findings: ColumnUsage) -> tuple[Meaning | None, ...]:
         """Return for each of `all` what words without brackets mean where it stands."""
         of_statements: list[Meaning | None] = [None] * len(self.statements)
         return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
@@ -80,8 +80,8 @@ class PlanTexts:
 
 async def prepare_texts(
     reading: PlanReading, context: SessionContext, judging: Judging, evaluation: Evaluation
-) -> PlanTexts | Stop:
-    """Read, classify and analyse every text of a plan; a Stop when nothing of one can pass.
+) -> PlanTexts | Refusal:
+    """Read, classify and analyse every text of a plan; a Refusal when nothing of one can pass.
 
     Analysed one by one, between questions to the reader: all at once they would hold up everybody else.
     """
@@ -90,17 +90,17 @@ async def prepare_texts(
         (reading.expressions, MAX_EXPRESSIONS, "expressions in SQL"),
     ):
         if len(found) > most:
-            return not_governable(NotGovernable(f"the plan holds more than {most} {kind}; run it in parts"))
+            return not_governable(Unsupported(f"the plan holds more than {most} {kind}; run it in parts"))
     usages: dict[int, Usage | Silent] = {}
     statements = []
     for text in reading.texts:
         why = argument_refusal(text.relation.sql)
         if why is not None:
-            return not_governable(NotGovernable(why))
+            return not_governable(Unsupported(why))
         alone = text.relation is reading.shown and PERSISTED not in context.handles
         place = Place(commands=text.command, arguments=text.arguments, aliases=text.aliases, alone=alone)
         prepared = await prepare(await _named(text, judging), context, judging, place)
-        if isinstance(prepared, Stop):
+        if isinstance(prepared, Refusal):
             return prepared
         refusal = _schema_refusal(text, prepared)
         if refusal is not None:
@@ -111,7 +111,7 @@ async def prepare_texts(
     for one in reading.expressions:
         place = Place(expression=True, commands=False, aliases=one.aliases)
         prepared = await prepare(one.text, context, judging, place)
-        if isinstance(prepared, Stop):
+        if isinstance(prepared, Refusal):
             return prepared
         usages[id(prepared)] = usage_of(prepared, evaluation)
         expressions.append((one, prepared))
@@ -124,7 +124,7 @@ async def _named(text: SqlText, judging: Judging) -> str:
     return with_named_arguments(text, reading) if isinstance(reading, Reading) else text.text
 
 
-def _schema_refusal(text: SqlText, prepared: Prepared) -> NotGovernable | None:
+def _schema_refusal(text: SqlText, prepared: Prepared) -> Unsupported | None:
     """Refuse an argument that a function takes for a schema and that holds what Spark would evaluate."""
     if not any(argument.parameter for f in prepared.reading.functions for argument in f.arguments):
         return None
@@ -141,7 +141,7 @@ def usage_of_plan(
     facts: PlanFacts,
     texts: PlanTexts,
     evaluation: Evaluation,
-    findings: Findings,
+    findings: ColumnUsage,
     *,
     hidden: bool = False,
 ) -> Usage | Silent:

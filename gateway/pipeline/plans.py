@@ -35,7 +35,7 @@ from gateway.pipeline.guarded_plans import Guarding, guard_reads, write_guards
 from gateway.pipeline.judging import (
     Governed,
     Judging,
-    Stop,
+    Refusal,
     access_denied,
     agreement,
     commanded,
@@ -60,16 +60,16 @@ from gateway.pipeline.policies import (
 )
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, of_files, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, untold_names, view_bodies
+from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, undisclosed_names, view_bodies
 from gateway.plan import unread
-from gateway.plan.analyse_scope import Findings
+from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
 from gateway.plan.expression_trees import tree_of_plan
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
 from gateway.plan.prove import proved
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.rendering import Rendering, render, rendered
 from gateway.plan.varying import varying_plan
 from gateway.plan.walk import read_plan
@@ -80,7 +80,7 @@ from gateway.sql.guard import Below, pinned_parts
 from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
 from gateway.sql.varying import not_cached
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
 
@@ -126,7 +126,7 @@ class PlanOutcome:
     """How the judging of a plan ended, and the plan as it came, rendered."""
 
     rendering: str
-    end: GovernedPlan | Stop
+    end: GovernedPlan | Refusal
     handles: frozenset[str] = frozenset()
     lazy: bool = False
     """Both as Cleared has them."""
@@ -137,27 +137,27 @@ async def govern_plan(
 ) -> PlanOutcome | NeedsCatalog:
     """Run every pass on a plan."""
     reading = await in_turn(lambda: read_plan(request, minor_of(judging.reader.spark_version)))
-    if isinstance(reading, Malformed):
+    if isinstance(reading, MalformedPlan):
         sqlstate = "54001" if reading.code.startswith("TOO_") else "08P01"
-        return PlanOutcome("", Stop(code=reading.code, sqlstate=sqlstate, message=reading.why))
-    if isinstance(reading, NotGovernable):
+        return PlanOutcome("", Refusal(code=reading.code, sqlstate=sqlstate, message=reading.why))
+    if isinstance(reading, Unsupported):
         return PlanOutcome(unread.rendered(request), await _refusal(reading, judging))
     message = reading.message
     rendering = await in_turn(lambda: rendered(message))
     end = await _Plan(statement, judging, reading, rendering).govern()
     if isinstance(end, NeedsCatalog):
         return end
-    if isinstance(end, Stop):
+    if isinstance(end, Refusal):
         end = replace(end, plan_class=reading.root)
     return PlanOutcome(rendering.text, end, reading.named, reading.lazy)
 
 
-async def _refusal(refusal: NotGovernable, judging: Judging) -> Stop:
+async def _refusal(refusal: Unsupported, judging: Judging) -> Refusal:
     """Say why a plan cannot pass; of a name that Spark cannot read either, in its parser's words."""
     if refusal.name is not None:
         told = await judging.reader.read(f"TABLE {refusal.name}" if refusal.name.strip() else "")
         if isinstance(told, NotParsed):
-            return Stop(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.paragraph))
+            return Refusal(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.paragraph))
     return not_governable(refusal)
 
 
@@ -184,13 +184,13 @@ class _Plan:
             # It returns no rows: the schema of a table is what may be seen of it.
             self.evaluation.star_shows_visible = True
 
-    async def govern(self) -> GovernedPlan | Stop | NeedsCatalog:
+    async def govern(self) -> GovernedPlan | Refusal | NeedsCatalog:
         original = await in_turn(lambda: bytes_of(self.reading.message))
         facts = await in_turn(lambda: facts_of(self.reading, self.names))
-        if isinstance(facts, NotGovernable):
+        if isinstance(facts, Unsupported):
             return await _refusal(facts, self.judging)
         texts = await prepare_texts(self.reading, self.context, self.judging, self.evaluation)
-        if isinstance(texts, Stop):
+        if isinstance(texts, Refusal):
             return texts
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
@@ -202,12 +202,12 @@ class _Plan:
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
         words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
-        if isinstance(words, NotGovernable):
+        if isinstance(words, Unsupported):
             return not_governable(words)
         self.words, self.meanings = words, texts.meanings(findings)
         return await self._guard(facts, texts, usage, seen, original, exists=asked)
 
-    def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Stop | NeedsCatalog:
+    def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Refusal | NeedsCatalog:
         """Put everything that is wanted to the policies; return whether what is asked for may be known."""
         evaluation, judging = self.evaluation, self.judging
         evaluation.wants(facts.wants)
@@ -256,7 +256,7 @@ class _Plan:
         names += [name for p in texts.all for _, name in p.scans]
         if self.evaluation.may_name_hidden(names, words_of(self.reading, texts)):
             known = usage_of_plan(
-                self.reading, facts, texts, self.evaluation, Findings(asked=set()), hidden=True
+                self.reading, facts, texts, self.evaluation, ColumnUsage(asked=set()), hidden=True
             )
             self.evaluation.tried(known)
 
@@ -269,7 +269,7 @@ class _Plan:
         original: bytes,
         *,
         exists: bool,
-    ) -> GovernedPlan | Stop | NeedsCatalog:
+    ) -> GovernedPlan | Refusal | NeedsCatalog:
         judging, evaluation = self.judging, self.evaluation
         read = tuple(one.name for one in facts.reads if one.name is not None)
         wants = facts.commanded
@@ -279,13 +279,13 @@ class _Plan:
         if not isinstance(bodies, dict):
             return bodies
         policies = await policies_of(seen[0], judging)
-        if isinstance(policies, NotGovernable):
+        if isinstance(policies, Unsupported):
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
             return policies
         below = await in_turn(lambda: self._below(facts, texts, policies))
         guarding = await guard_reads(facts, policies, bodies, below, judging)
-        if isinstance(guarding, NotGovernable):
+        if isinstance(guarding, Unsupported):
             return not_governable(guarding)
         governed: list[Governed] = []
         for prepared, one, meaning in zip(texts.all, seen[1:], self.meanings, strict=True):
@@ -302,7 +302,7 @@ class _Plan:
             governed.append(outcome)
         records = scan_records(seen[0], evaluation)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
-        refusal = evaluation.commanded(wants, untold_names(bodies)) or refusal
+        refusal = evaluation.commanded(wants, undisclosed_names(bodies)) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         if refusal is not None:
@@ -356,7 +356,7 @@ class _Plan:
         placed = below_query(query, policies, self.judging, alone=True, exact=exact)
         return {span.start: one for span, one in placed.below.items()}
 
-    def _not_there(self, name: TableName, texts: PlanTexts) -> Stop:
+    def _not_there(self, name: TableName, texts: PlanTexts) -> Refusal:
         found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))
         return not_there(name, self.context, next(found, None))
 
@@ -377,7 +377,7 @@ class _Plan:
         governed: Sequence[Governed],
         bodies: Mapping[TableName, Governed],
         records: tuple[ScanRecord, ...],
-    ) -> Denied | NotGovernable | None:
+    ) -> Denied | Unsupported | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
         obliged = [one.table.name for one in guarding if one.obliged and self.judging.exists(one.table)]
         scans = records
@@ -388,22 +388,22 @@ class _Plan:
         kept = bool(facts.temp_views or any(one.temp_views for one in governed) or self.reading.handles)
         if self.reading.analysis in ("explain", "input_files"):
             # A plan has the names of all that a view reads.
-            untold = [*obliged, *sorted(untold_names(bodies), key=str)]
-            untold += [one.scans[0].table for one in governed if one.hides_target and one.scans]
-            if untold:
-                return plan_shown(untold[0], user)
+            undisclosed = [*obliged, *sorted(undisclosed_names(bodies), key=str)]
+            undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
+            if undisclosed:
+                return plan_shown(undisclosed[0], user)
             if kept:
-                return NotGovernable("a plan over a temporary view would print what the view was made of")
+                return Unsupported("a plan over a temporary view would print what the view was made of")
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
         if named and obliged:
             return metadata_shown(obliged[0], user)
         if named and kept:
-            return NotGovernable("`_metadata` of a temporary view could tell where its rows are stored")
+            return Unsupported("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
         if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
-            return NotGovernable("a view or a kept result cannot rest on metadata or changes of a table")
+            return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
         return shown_only(scans if keeps else (), bodies.values(), self.judging)
 
     async def _written(
@@ -420,7 +420,7 @@ class _Plan:
         original: bytes,
         *,
         exists: bool,
-    ) -> GovernedPlan | Stop:
+    ) -> GovernedPlan | Refusal:
         """Write everything into the plan and prove it.
 
         The plan is changed in place, so the order counts: what is told of it as it came is taken before the
@@ -436,7 +436,7 @@ class _Plan:
             placed = checkpoint_of(
                 start, facts, texts, guarding, governed, bodies, policies, scans, self.judging
             )
-        if isinstance(placed, NotGovernable):
+        if isinstance(placed, Unsupported):
             return not_governable(placed)
         command = reading.command
         echo = b""
@@ -468,7 +468,7 @@ class _Plan:
             told = await in_turn(lambda: render(reading.message) if elsewhere else again())
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
             return not_governable(
-                NotGovernable(
+                Unsupported(
                     "the guarded plan could not be proved equal to the original; write it in a simpler form"
                 )
             )
@@ -508,7 +508,7 @@ class _Plan:
             hides_columns=any(one.hides_columns for one in seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
-            plain=not (hiding or hides_target or untold_names(bodies))
+            plain=not (hiding or hides_target or undisclosed_names(bodies))
             and evaluation.shows_all(commanded(facts.commanded))
             and all(one.plain for one in governed),
             missing=tuple(
@@ -538,7 +538,7 @@ class _Plan:
         for part in facts.parts:
             if part.wants.answer is RELAY:
                 continue
-            rule = self.evaluation.answer(part.wants, untold_names(bodies))
+            rule = self.evaluation.answer(part.wants, undisclosed_names(bodies))
             if part.details is not None and not self.evaluation.holds(part.details):
                 rule = replace(rule, details=False)
             return rule

@@ -24,7 +24,7 @@ from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.varying import names_session, varying, varying_by_row
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def past_guards(
     return None
 
 
-async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable | NeedsCatalog:
+async def policies_of(seen: Seen, judging: Judging) -> Policies | Unsupported | NeedsCatalog:
     """Check that row filters and masks speak of columns that exist; find the tables that they read.
 
     A column that is nowhere inside of the guard could be answered by a relation of the user's, outside of it.
@@ -183,7 +183,7 @@ def _standard(view: TableView, table: Table) -> frozenset[str]:
 
 def _otherwise(
     text: str, reading: Reading, table: Table, read: Sequence[Table], judging: Judging, *, standard: bool
-) -> NotGovernable | None:
+) -> Unsupported | None:
     """Refuse a policy's text that could mean something else under what the session has set."""
     # INVARIANT (a policy's text means what it says): under Spark's own settings, whatever a user sets.
     if not judging.settings:
@@ -196,7 +196,7 @@ def _otherwise(
                 influences = frozenset() if standard else depends(reading.tree, text, table, read)
             if reached not in influences:
                 continue
-        return NotGovernable(
+        return Unsupported(
             f"a policy for {table.name} could mean something else under this session's `{key}`; "
             f"RESET {key} first, or set it to what Spark has"
         )
@@ -220,7 +220,7 @@ def _qualified(reading: Reading) -> str | None:
 
 async def _checked(
     text: str, table: Table, principal: Principal, judging: Judging, *, standard: bool
-) -> _Checked | NotGovernable | NeedsCatalog:
+) -> _Checked | Unsupported | NeedsCatalog:
     """Return a policy's text as it is to be written for a principal, and what it depends on.
 
     Who the user is stands in it as a literal, on every endpoint: Spark's cache tells plans apart by that, and
@@ -228,10 +228,10 @@ async def _checked(
     """
     reading = await judging.reader.read_expression(text)
     if not isinstance(reading, Reading):
-        return NotGovernable(f"a policy for {table.name} cannot be read")
+        return Unsupported(f"a policy for {table.name} cannot be read")
     text = reading.written or text
     if reading.doubled_quotes:
-        return NotGovernable(
+        return Unsupported(
             f"a policy for {table.name} has two quotes within a literal, and to Spark "
             f"{judging.reader.spark_version} they end one and begin another; write \\' for a quote"
         )
@@ -239,34 +239,34 @@ async def _checked(
         name = builtin_name(function.parts)
         came = None if name is None or name in IDENTITIES else since(name)
         if came is not None and came > judging.minor:
-            return NotGovernable(
+            return Unsupported(
                 f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark "
                 f"{came}; this is Spark {judging.reader.spark_version}"
             )
     if judging.bare_builtins and (named := _qualified(reading)) is not None:
-        return NotGovernable(
+        return Unsupported(
             f"a policy for {table.name} calls `{named}`, and Spark {judging.reader.spark_version} has no "
             f"such name; there the function is `{named.rpartition('.')[-1]}`"
         )
     if reading.parameters or names_session(reading):
-        return NotGovernable(f"a policy for {table.name} depends on what a session or a statement says")
+        return Unsupported(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
     if any(len(parts) < 3 for parts in read):
-        return NotGovernable(f"a policy for {table.name} names a table without its catalog and database")
+        return Unsupported(f"a policy for {table.name} names a table without its catalog and database")
     known = judging.snapshot.catalog
     session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
     for parts in read:
         refused = session.refused(parts[0])
         if refused is not None:
-            return NotGovernable(f"a policy for {table.name} reads a table that {refused.why}")
+            return Unsupported(f"a policy for {table.name} reads a table that {refused.why}")
         if (len(parts) > 3 or "." in parts[1]) and (why := _ungoverned(parts, session)) is not None:
-            return NotGovernable(f"a policy for {table.name} reads `{'.'.join(parts)}`, which {why}")
+            return Unsupported(f"a policy for {table.name} reads `{'.'.join(parts)}`, which {why}")
     names = [TableName.of(parts) for parts in read]
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)
     tables = [judging.snapshot.catalog.table(name) for name in names]
     if not policy_text.fits(text, reading, table, tables):
-        return NotGovernable(f"a policy for {table.name} does not fit its columns")
+        return Unsupported(f"a policy for {table.name} does not fit its columns")
     read_tables = [other for other in tables if other is not None]
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:
@@ -275,12 +275,12 @@ async def _checked(
         len(function.parts) != 3 and not is_builtin(function) for function in reading.functions
     ):
         # A session that registered a function of that name would have it called in the other's place.
-        return NotGovernable(f"a policy for {table.name} calls a function without its catalog and database")
+        return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)
     if not reading.identities:
         return _Checked(text, frozenset(read), changes, by_row, reading.tree)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
-    if isinstance(splices, NotGovernable):
-        return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
+    if isinstance(splices, Unsupported):
+        return Unsupported(f"a policy for {table.name} asks who the user is: {splices.why}")
     return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)

@@ -22,7 +22,7 @@ from gateway.pipeline.judging import (
     Governed,
     Judging,
     Outcome,
-    Stop,
+    Refusal,
     access_denied,
     agreement,
     commanded,
@@ -58,7 +58,7 @@ from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
-from gateway.sql.wants import NotGovernable, Wants, join
+from gateway.sql.wants import Unsupported, Wants, join
 
 MOST_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
@@ -76,10 +76,10 @@ async def govern(
     by its own `rights`, and of which `above` is asked."""
     place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
     prepared = await prepare(text, context, judging, place)
-    if isinstance(prepared, Stop):
+    if isinstance(prepared, Refusal):
         return prepared
     outcome = await _govern(prepared, judging)
-    return replace(outcome, plan_class=prepared.reading.root) if isinstance(outcome, Stop) else outcome
+    return replace(outcome, plan_class=prepared.reading.root) if isinstance(outcome, Refusal) else outcome
 
 
 async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
@@ -106,8 +106,8 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
 
 async def prepare(
     text: str, context: SessionContext, judging: Judging, place: Place = TOP
-) -> Prepared | Stop:
-    """Read a text and say what it wants; a Stop when nothing of it can pass."""
+) -> Prepared | Refusal:
+    """Read a text and say what it wants; a Refusal when nothing of it can pass."""
     own = dataset_statement(text) if place.commands and place.depth == 0 else None
     if own is not None:
         text = own.text
@@ -115,9 +115,9 @@ async def prepare(
     if isinstance(reading, NotParsed):
         if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
-            return not_governable(NotGovernable(MISPLACED))
+            return not_governable(Unsupported(MISPLACED))
         # Spark's own words and SQLSTATE: the client must not notice who answered.
-        return Stop(
+        return Refusal(
             code="SPARK",
             sqlstate=reading.sqlstate,
             message=reading.message,
@@ -126,43 +126,43 @@ async def prepare(
         )
     if isinstance(reading, NotRead):
         return _unread(reading)
-    found: Prepared | Stop | NotGovernable = _classified(
+    found: Prepared | Refusal | Unsupported = _classified(
         reading.written or text, reading, context, judging, place
     )
     if isinstance(found, Prepared) and own is not None:
         found = _of_dataset(found, own, judging)
     if isinstance(found, Prepared):
         found = await _conditions_read(found, judging)
-    if isinstance(found, Stop):
+    if isinstance(found, Refusal):
         return found
-    if isinstance(found, NotGovernable):
+    if isinstance(found, Unsupported):
         if found.sqlstate == "42P02" and reading.parameters:
             found = unbound_parameter(reading.parameters[0], text)
         return replace(not_governable(found, text), plan_class=reading.root)
     return found
 
 
-def _of_dataset(prepared: Prepared, own: DatasetStatement, judging: Judging) -> Prepared | NotGovernable:
+def _of_dataset(prepared: Prepared, own: DatasetStatement, judging: Judging) -> Prepared | Unsupported:
     wants = dataset_wants(own, prepared.wants, judging.snapshot.catalog.sources)
-    return wants if isinstance(wants, NotGovernable) else replace(prepared, wants=wants)
+    return wants if isinstance(wants, Unsupported) else replace(prepared, wants=wants)
 
 
-async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | Stop | NotGovernable:
+async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | Refusal | Unsupported:
     """Read the texts that a procedure has Spark parse as conditions: nothing of them but a table's columns,
     values and built-in functions may pass."""
     for text in prepared.wants.conditions:
         reading = await judging.reader.read_expression(text)
         if isinstance(reading, NotParsed):
-            return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+            return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
         if isinstance(reading, NotRead):
             return _unread(reading)
         wants = classify(reading, prepared.names)
         functions = function_wants(reading.functions, prepared.names)
         for refusal in (wants, functions):
-            if isinstance(refusal, NotGovernable):
+            if isinstance(refusal, Unsupported):
                 return refusal
         if reading.relations or reading.nodes or functions:
-            return NotGovernable(f"`{text}` is more than a condition on columns of the table")
+            return Unsupported(f"`{text}` is more than a condition on columns of the table")
     return prepared
 
 
@@ -175,39 +175,39 @@ UNREAD_SQLSTATES = {
 """Of what the reader has no reading of; of everything else 57000: it may have one in a moment."""
 
 
-def _unread(answer: NotRead) -> Stop:
+def _unread(answer: NotRead) -> Refusal:
     sqlstate = UNREAD_SQLSTATES.get(answer.code, "57000")
-    return Stop(code=answer.code, sqlstate=sqlstate, message=answer.message)
+    return Refusal(code=answer.code, sqlstate=sqlstate, message=answer.message)
 
 
 def _classified(
     text: str, reading: Reading, context: SessionContext, judging: Judging, place: Place
-) -> Prepared | NotGovernable:
+) -> Prepared | Unsupported:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     known = judging.snapshot.catalog
     names = Names(bound, known.catalogs, known.sources, known.listed)
     wants = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
-    if isinstance(wants, NotGovernable):
+    if isinstance(wants, Unsupported):
         return wants
     if reading.commands and not place.commands:
         where = "the text of a view" if place.depth else "SQL within a plan"
-        return NotGovernable(f"{where} is not a query")
+        return Unsupported(f"{where} is not a query")
     scans = scans_of(reading, names)
-    if isinstance(scans, NotGovernable):
+    if isinstance(scans, Unsupported):
         return scans
     functions = function_wants(reading.functions, names)
-    if isinstance(functions, NotGovernable):
+    if isinstance(functions, Unsupported):
         return functions
     metadata = metadata_of(reading, names)
     if metadata and (place.depth or place.expression or keeps(reading) or wants.shares):
-        return NotGovernable("a view, a kept result or an expression cannot rest on metadata of a table")
+        return Unsupported("a view, a kept result or an expression cannot rest on metadata of a table")
     changes = changes_wants(reading, names)
-    if isinstance(changes, NotGovernable):
+    if isinstance(changes, Unsupported):
         return changes
     if changes.read and (place.depth or place.expression or keeps(reading) or wants.shares):
-        return NotGovernable("a view, a kept result or an expression cannot rest on changes of a table")
+        return Unsupported("a view, a kept result or an expression cannot rest on changes of a table")
     if keeps(reading) and _bound_scans(reading, place):
-        return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
+        return Unsupported("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
         text=text,
         place=place,
@@ -265,7 +265,7 @@ async def finish(
     if not isinstance(bodies, dict):
         return bodies
     policies = await policies_of(seen, judging)
-    if isinstance(policies, NotGovernable):
+    if isinstance(policies, Unsupported):
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
@@ -274,14 +274,14 @@ async def finish(
     if not isinstance(narrowed, dict):
         return narrowed
     guarded = guarded_scans(prepared, policies, bodies, narrowed, placed.below, evaluation, judging)
-    if isinstance(guarded, NotGovernable):
+    if isinstance(guarded, Unsupported):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
         return not_governable(collated("the statement"))
     records = scan_records(seen, evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
-        evaluation.commanded(wants, untold_names(bodies))
+        evaluation.commanded(wants, undisclosed_names(bodies))
         or past_guards(reading, wants, [*obliged, *_unexplained(wants, bodies)], judging)
         or shown_only(records if keeps(reading) or wants.shares else (), bodies.values(), judging)
     )
@@ -294,12 +294,12 @@ async def finish(
     written = guard.splices(text, reading, guarded)
     inner = guard.pin_metadata(prepared.metadata)
     pinned = guard.pin_targets(reading, wants, prepared.names)
-    if isinstance(written, NotGovernable):
+    if isinstance(written, Unsupported):
         return not_governable(written)
-    if isinstance(pinned, NotGovernable):
+    if isinstance(pinned, Unsupported):
         return not_governable(pinned)
     bound = identities(prepared, evaluation, judging, meaning)
-    if isinstance(bound, NotGovernable):
+    if isinstance(bound, Unsupported):
         return not_governable(bound)
     unbound = bool(reading.identities) and not bound
     changing = varying_text(text, reading, prepared.names, policies.varying, bodies, unbound=unbound)
@@ -330,7 +330,7 @@ async def finish(
     definition: Definition | None = None
     if wants.shares and not wants.explains:
         defined = guard.define_view(text, reading, wants.pins[0].table, splices, judging.principal.user)
-        if isinstance(defined, NotGovernable):
+        if isinstance(defined, Unsupported):
             return not_governable(defined)
         if isinstance(defined, Splice):
             splices = (*splices, defined)
@@ -361,14 +361,14 @@ async def finish(
         agree=agreement(usage) if prepared.scans else None,
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
-        answer=evaluation.answer(wants, untold_names(bodies)),
+        answer=evaluation.answer(wants, undisclosed_names(bodies)),
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
         hides_target=hides_target,
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
         # that the user may not see, and nowhere else.
-        plain=not (hiding or hides_target or untold_names(bodies))
+        plain=not (hiding or hides_target or undisclosed_names(bodies))
         and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins))),
         missing=tuple(
             dict.fromkeys(
@@ -393,7 +393,7 @@ async def finish(
     )
 
 
-def untold_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+def undisclosed_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
     """Return the views of which nothing but their columns may be told: their sources carry obligations, or
     their texts name what the reader may not select."""
     return obliged_names(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
@@ -402,7 +402,7 @@ def untold_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
 def _unexplained(wants: Wants, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
     """Yield the views whose plan may not be shown: it has the names of all that they read."""
     if wants.explains:
-        yield from sorted(untold_names(bodies), key=str)
+        yield from sorted(undisclosed_names(bodies), key=str)
 
 
 def hidden_within(bodies: Iterable[Governed]) -> bool:
@@ -436,24 +436,24 @@ def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None
     return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
 
 
-def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | None:
+def _unfounded(prepared: Prepared, evaluation: Evaluation) -> Unsupported | None:
     """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace
     has the table's name, so that it may be a table of its own."""
     for relation, one in prepared.metadata:
         table = evaluation.catalog.table(one.table)
         provider = (table.provider or "").lower() if table is not None else ""
         if table is None or provider != one.provider or table.shadowed:
-            return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+            return Unsupported(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
     for pin in prepared.wants.pins:
         table = evaluation.catalog.table(pin.table) if pin.below else None
         if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
-            return NotGovernable(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
+            return Unsupported(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
     return None
 
 
 async def view_bodies(
     names: Sequence[TableName], seen: Seen, judging: Judging, depth: int
-) -> dict[TableName, Governed] | Stop | NeedsCatalog:
+) -> dict[TableName, Governed] | Refusal | NeedsCatalog:
     """Govern the text of every persistent view among `names`, in the session that it was written in and by
     its definer's access; `seen` says who reads it."""
     bodies: dict[TableName, Governed] = {}
@@ -482,10 +482,10 @@ async def _view_body(
     """Govern the text of a view, for a text that is `depth` views deep; `conditions` on the view's columns go
     into it where they may."""
     if table.view is None:
-        return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
+        return not_governable(Unsupported(f"the text of the view {table.name} is not available"))
     if depth >= MAX_VIEW_DEPTH:
         return not_governable(
-            NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
+            Unsupported(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
         )
     context = SessionContext(
         catalog=table.view.catalog,
@@ -498,8 +498,8 @@ async def _view_body(
         return access_denied(rights, judging.evaluation())
     above = guard.above_view(table, table.view, conditions) if conditions else None
     body = await govern(table.view.text, context, judging, depth + 1, rights, above)
-    if isinstance(body, Stop) and body.code == "SPARK":
-        return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
+    if isinstance(body, Refusal) and body.code == "SPARK":
+        return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
     if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
         return not_governable(collated(f"the view {table.name}"))
     return body
@@ -507,7 +507,7 @@ async def _view_body(
 
 async def _narrowed_bodies(
     prepared: Prepared, passed: Mapping[Span, Sequence[Passed]], seen: Seen, judging: Judging
-) -> dict[Span, Governed] | Stop | NeedsCatalog:
+) -> dict[Span, Governed] | Refusal | NeedsCatalog:
     """Return the texts of views for those places where conditions on their columns go into them."""
     bodies: dict[Span, Governed] = {}
     for relation, name in prepared.scans:
@@ -532,14 +532,14 @@ async def _prove(
     splices: Sequence[Splice],
     allowed: frozenset[tuple[str, ...]],
     judging: Judging,
-) -> Stop | None:
+) -> Refusal | None:
     if not splices:
         # The text goes on as it was read; what is left to show is that every relation was accounted for.
         relations = prepared.reading.relations
         loose = [r for r in relations if r.role is not RelationRole.CTE and r.parts not in allowed]
         if not loose:
             return None
-        return not_governable(NotGovernable(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
+        return not_governable(Unsupported(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
     if prepared.place.expression:
         proof = await judging.reader.prove(prepared.text, forwarded, splices, allowed, expression=True)
     else:
@@ -550,13 +550,13 @@ async def _prove(
         return None
     if judging.seeds_while_parsing and "Sample" in prepared.reading.nodes:
         return not_governable(
-            NotGovernable(
+            Unsupported(
                 f"TABLESAMPLE without a seed is another sample each time that Spark "
                 f"{judging.reader.spark_version} reads it; add REPEATABLE (1) or another seed"
             )
         )
     return not_governable(
-        NotGovernable(
+        Unsupported(
             "the guarded statement could not be proved equal to the original; "
             "give its tables plain aliases or write it in a simpler form"
         )

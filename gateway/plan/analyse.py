@@ -14,7 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.plan import analyse_texts
 from gateway.plan.analyse_expressions import Expressions
 from gateway.plan.analyse_relations import INPUTS, Relations, local
-from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn, nothing_known
+from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.reading import PlanReading, SqlText
 from gateway.sql.analyse import ScannedTable, Silent, Usage
@@ -57,7 +57,7 @@ def analyse_plan(
     tables: Mapping[int, ScannedTable],
     texts: Mapping[int, TextUse] | None = None,
     expressions: Mapping[int, TextUse] | None = None,
-    findings: Findings | None = None,
+    findings: ColumnUsage | None = None,
 ) -> Usage | Silent:
     """Say which columns of its tables a plan uses, those of the SQL texts within it included.
 
@@ -65,7 +65,7 @@ def analyse_plan(
     view; `texts` and `expressions` have what is known of the text at a position of `reading.texts` and
     `reading.expressions`. To be called before the plan is guarded. `findings`: what is found is noted there.
     """
-    walk = _Walk(reading, tables, texts or {}, expressions or {}, findings or Findings())
+    walk = _ColumnUsageWalk(reading, tables, texts or {}, expressions or {}, findings or ColumnUsage())
     try:
         outputs = walk.run()
         if walk.findings.unclear is not None:
@@ -77,7 +77,7 @@ def analyse_plan(
     return walk.usage(outputs)
 
 
-class _Walk:
+class _ColumnUsageWalk:
     """One walk over one plan."""
 
     def __init__(
@@ -86,7 +86,7 @@ class _Walk:
         tables: Mapping[int, ScannedTable],
         texts: Mapping[int, TextUse],
         expressions: Mapping[int, TextUse],
-        findings: Findings,
+        findings: ColumnUsage,
     ) -> None:
         self.reading = reading
         self.tables = {id(reading.tables[i].relation): table for i, table in tables.items()}
@@ -221,7 +221,7 @@ class _Walk:
             raise Unclear("a table is not known")
         if table.name is None:
             return nothing_known(tuple([part.lower() for part in table.parts]))
-        node = _whole(table.name, _Columns(table.columns))
+        node = _whole(table.name, _TableColumns(table.columns))
         self.findings.count(len(node.columns))
         if case == "relation_changes":
             return Node(node.columns, complete=False, open=((),))
@@ -277,7 +277,7 @@ class _Walk:
         return found
 
 
-class _Columns:
+class _TableColumns:
     """The columns of a table in one snapshot, told from others by identity: they are compared often."""
 
     __slots__ = ("columns",)
@@ -289,11 +289,11 @@ class _Columns:
         return id(self.columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Columns) and self.columns is other.columns
+        return isinstance(other, _TableColumns) and self.columns is other.columns
 
 
 @lru_cache(maxsize=1024)
-def _whole(table: TableName, of: _Columns) -> Node:
+def _whole(table: TableName, of: _TableColumns) -> Node:
     """Return a table as a relation. Nobody changes a relation, so it serves every plan."""
     name = table.folded()
     qualifier = name.parts

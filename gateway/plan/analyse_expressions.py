@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.plan import analyse_texts
-from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn, shown
+from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, shown
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
@@ -75,7 +75,7 @@ def parts_of(text: str) -> Parts:
 class Expressions:
     """The expressions of one plan; what they read is noted in `findings`."""
 
-    findings: Findings
+    findings: ColumnUsage
     texts: Mapping[int, TextUse]
     """By the identity of the `ExpressionString`."""
     by_plan_id: Callable[[int], list[Node]]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Never, cast
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
-from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn, nothing_known, shown
+from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known, shown
 from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
@@ -59,7 +59,7 @@ class Relations:
 
     def __init__(
         self,
-        findings: Findings,
+        findings: ColumnUsage,
         expressions: Expressions,
         lateral: Callable[[pb.Relation, ColumnPlace], Node],
     ) -> None:

@@ -230,7 +230,7 @@ def _frame(node: Node) -> sql.ColumnFrame:
 
 
 @dataclass(slots=True)
-class Findings:
+class ColumnUsage:
     """What is found of a whole plan."""
 
     used: set[tuple[TableName, str]] = field(default_factory=set)

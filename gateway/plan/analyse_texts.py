@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.model.reading import ColumnRef
-from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn
+from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn
 from gateway.sql import analyse_within
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.analyse_scope import Output, OutputColumn, Parts, Unclear
@@ -42,14 +42,14 @@ def star(text: str) -> Parts | None:
     return tuple(found[1].lower().split(".")) if found[1] else ()
 
 
-def expression(text: str, use: TextUse, place: ColumnPlace, findings: Findings) -> Output:
+def expression(text: str, use: TextUse, place: ColumnPlace, findings: ColumnUsage) -> Output:
     """Note what an expression reads; return it as columns of a projection: one, unless it is a generator."""
     return analyse_within.expression(
         text, use.scans, use.references, place.environment(), findings.sql_walk()
     )
 
 
-def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: Findings) -> Node:
+def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: ColumnUsage) -> Node:
     """Note what a statement reads and return its columns; it may name the plan's relations `aliases`."""
     if not aliases and use.usage is not None:
         if isinstance(use.usage, Silent):
@@ -64,7 +64,7 @@ def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: Findin
     return _node(output.columns, output.complete)
 
 
-def _merged(usage: Usage, findings: Findings) -> Node:
+def _merged(usage: Usage, findings: ColumnUsage) -> Node:
     for found, into in (
         (usage.columns, findings.used),
         (usage.named, findings.named),

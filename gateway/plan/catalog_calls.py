@@ -31,7 +31,7 @@ from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_below_current, use_wants
-from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.sql.wants import Unsupported, Want, Wants
 from gateway.wire.connect import Message, pb
 
 Handler = Callable[[Never, PlanScope], PlanWants]
@@ -350,14 +350,14 @@ REFUSED_CALLS: Mapping[str, str] = {
 }
 
 
-def call_wants(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> PlanWants | NotGovernable:
+def call_wants(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> PlanWants | Unsupported:
     """Say what a call of the Catalog API wants of a Spark of this minor, or why it cannot pass."""
     handler = CALLS.get(call.operation)
     if handler is None:
         why = REFUSED_CALLS.get(call.operation, f"the call `{call.operation}` is not known to Sluice")
-        return NotGovernable(why)
+        return Unsupported(why)
     if not call.root and call.operation not in DATAFRAMES:
-        return NotGovernable(
+        return Unsupported(
             "a list of the catalog cannot stand within a DataFrame; collect it and make a DataFrame of it"
         )
     try:

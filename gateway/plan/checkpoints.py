@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gateway.plan.walk_sources import TABLE_OPTIONS
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb, serialize
 
 _OPTION = "checkpointlocation"
@@ -21,19 +21,19 @@ _ASIDE = frozenset(
 _OWN_ROWS = frozenset({"local_relation", "cached_local_relation", "chunked_cached_local_relation", "range"})
 """Relations whose rows the plan brings along."""
 
-Leaf = Callable[[Message], str | NotGovernable | None]
+Leaf = Callable[[Message], str | Unsupported | None]
 """What a relation without inputs is, in words that are the same for the same; None: it is for this room."""
 
 
-def location_option(start: pb.WriteStreamOperationStart) -> str | NotGovernable | None:
+def location_option(start: pb.WriteStreamOperationStart) -> str | Unsupported | None:
     """Return the key under which a stream's start names a checkpoint's location; None when it names none."""
     keys = [key for key in start.options if key.lower() == _OPTION]
     if len(keys) > 1:
-        return NotGovernable("the option `checkpointLocation` is written in more than one way")
+        return Unsupported("the option `checkpointLocation` is written in more than one way")
     return keys[0] if keys else None
 
 
-def sources_of(relation: pb.Relation, leaf: Leaf) -> tuple[str, ...] | NotGovernable:
+def sources_of(relation: pb.Relation, leaf: Leaf) -> tuple[str, ...] | Unsupported:
     """Return what a plan reads: its leaves, and the relations that put more than one together, from the top
     down and from the left to the right, so that the same answer means the same order of the same sources."""
     found: list[str] = []
@@ -49,7 +49,7 @@ def sources_of(relation: pb.Relation, leaf: Leaf) -> tuple[str, ...] | NotGovern
         else:
             told = leaf(one)
             told = _leaf(one) if told is None else told
-            if isinstance(told, NotGovernable):
+            if isinstance(told, Unsupported):
                 return told
             found.append(told)
     return tuple(found)
@@ -72,12 +72,12 @@ def _inputs(relation: pb.Relation) -> Iterator[pb.Relation]:
         pending.extend(reversed(inside))
 
 
-def _leaf(relation: pb.Relation) -> str | NotGovernable:
+def _leaf(relation: pb.Relation) -> str | Unsupported:
     case = relation.WhichOneof("rel_type")
     if case in _OWN_ROWS:
         return str(case)
     if case == "cached_remote_relation":
-        return NotGovernable(
+        return Unsupported(
             "a cached relation is of this session only, and a stream with a `checkpointLocation` may go on "
             "in another; read what it was made from"
         )

@@ -19,7 +19,7 @@ from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names, quote
 from gateway.sql.scope import CannotClassify, table_resource
-from gateway.sql.wants import NotGovernable, Want, Wants, Written
+from gateway.sql.wants import Unsupported, Want, Wants, Written
 from gateway.wire.connect import Message, pb
 
 # Enumerations of commands.proto. A value that is not among them is refused.
@@ -336,16 +336,16 @@ REFUSED_COMMANDS: Mapping[str, str] = {
 }
 
 
-def command_wants(reading: PlanReading, names: Names) -> PlanWants | NotGovernable:
+def command_wants(reading: PlanReading, names: Names) -> PlanWants | Unsupported:
     """Say what a plan's command wants; a plan without one wants nothing."""
     if reading.command is None:
         return PlanWants()
     case = reading.command.WhichOneof("command_type") or ""
     handler = COMMANDS.get(case)
     if handler is None:
-        return NotGovernable(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
+        return Unsupported(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
     if case in CODE and not reading.code:
-        return NotGovernable(f"what the command `{case}` runs could not be read")
+        return Unsupported(f"what the command `{case}` runs could not be read")
     try:
         return handler(getattr(reading.command, case), PlanScope(names))
     except CannotClassify as problem:

@@ -28,7 +28,7 @@ from gateway.sql.functions import (
     is_of,
 )
 from gateway.sql.names import Names, TempViewName, Ungovernable
-from gateway.sql.wants import NotGovernable, Want, Wants, join
+from gateway.sql.wants import Unsupported, Want, Wants, join
 
 _BUILTIN = ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()
 _BUILTIN_TABLE_FUNCTIONS = ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()
@@ -83,22 +83,22 @@ class PlanFacts:
         return next((p.wants.answer for p in self.parts if p.wants.answer is not RELAY), RELAY)
 
 
-def facts_of(reading: PlanReading, names: Names) -> PlanFacts | NotGovernable:
+def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
     """Resolve the names of a plan and say what it wants, or why it cannot pass."""
     reads = _reads(reading, names)
-    if isinstance(reads, NotGovernable):
+    if isinstance(reads, Unsupported):
         return reads
     command = command_wants(reading, names)
-    if isinstance(command, NotGovernable):
+    if isinstance(command, Unsupported):
         return command
     calls = []
     for call in reading.catalog_calls:
         wants = call_wants(call, names, reading.minor)
-        if isinstance(wants, NotGovernable):
+        if isinstance(wants, Unsupported):
             return wants
         calls.append(wants)
     functions = _functions(reading.functions, names, reading.minor)
-    if isinstance(functions, NotGovernable):
+    if isinstance(functions, Unsupported):
         return functions
     refusal = _handles(reading, names) or _code(reading.code, names) or _bound_names(reading, names)
     if refusal is not None:
@@ -120,7 +120,7 @@ def _udf(use: CodeUse) -> Resource:
     return Resource.udf("system", "session", use.name)
 
 
-def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernable:
+def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | Unsupported:
     found = []
     for read in reading.tables:
         written = ".".join(read.parts)
@@ -129,7 +129,7 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernab
                 return resolved.refusal(written)
             case TempViewName():
                 if read.changes or read.options:
-                    return NotGovernable(
+                    return Unsupported(
                         f"`{written}` is a temporary view, which has neither changes nor options"
                     )
                 found.append(Read(read=read, name=None))
@@ -138,7 +138,7 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernab
     return tuple(found)
 
 
-def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tuple[Want, ...] | NotGovernable:
+def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tuple[Want, ...] | Unsupported:
     wants: dict[Want, None] = {}
     for call in dict.fromkeys(calls):
         parts, table_valued, internal, _ = call
@@ -146,7 +146,7 @@ def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tup
             continue
         written = ".".join(parts)
         if internal:
-            return NotGovernable(f"the internal function `{written}` is not one that Sluice knows")
+            return Unsupported(f"the internal function `{written}` is not one that Sluice knows")
         registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
         builtin = len(parts) == 1 and parts[0].lower() in registry and is_of(parts[0].lower(), minor)
         reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
@@ -154,7 +154,7 @@ def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tup
         if refusal is not None:
             return refusal
         found = function_wants(reference, names)
-        if isinstance(found, NotGovernable):
+        if isinstance(found, Unsupported):
             return found
         wants.update(dict.fromkeys(found))
     return tuple(wants)
@@ -176,36 +176,34 @@ def _plain(call: FunctionCall, minor: Minor) -> bool:
     return name in ALLOWED_FUNCTIONS or (not by_name and name in INTERNAL_FUNCTIONS)
 
 
-def _handles(reading: PlanReading, names: Names) -> NotGovernable | None:
+def _handles(reading: PlanReading, names: Names) -> Unsupported | None:
     for use in reading.handles:
         if use.handle not in names.context.handles:
             kind, _, known = use.handle.partition(":")
             what = {"relation": "the cached relation", "query": "the streaming query"}.get(kind, kind)
-            return NotGovernable(f"{what} `{known}` is not of this session")
+            return Unsupported(f"{what} `{known}` is not of this session")
     return None
 
 
-def _code(uses: Iterable[CodeUse], names: Names) -> NotGovernable | None:
+def _code(uses: Iterable[CodeUse], names: Names) -> Unsupported | None:
     """Refuse to register a name that masks, filters and everybody's statements call, and what is called by a
     name that the session has not registered."""
     for use in uses:
         if use.handle and use.handle not in names.context.handles:
-            return NotGovernable(unknown_format(use.name))
+            return Unsupported(unknown_format(use.name))
         name = use.name.replace("`", "").strip().rsplit(".", 1)[-1].lower()
         if use.access == "create" and name in RESERVED_FUNCTIONS:
-            return NotGovernable(
-                f"`{use.name}` is a function of Spark's own, whose name cannot be registered"
-            )
+            return Unsupported(f"`{use.name}` is a function of Spark's own, whose name cannot be registered")
     return None
 
 
-def _bound_names(reading: PlanReading, names: Names) -> NotGovernable | None:
+def _bound_names(reading: PlanReading, names: Names) -> Unsupported | None:
     """Refuse references that Spark would make, and drop again, in the place of a temporary view."""
     bound = [text.aliases for text in reading.texts] + [text.aliases for text in reading.expressions]
     for aliases in bound:
         taken = sorted(aliases & names.context.temp_views)
         if taken:
-            return NotGovernable(
+            return Unsupported(
                 f"the name `{taken[0]}` is bound for one query and is a temporary view of the session too"
             )
     return None

@@ -20,7 +20,7 @@ from gateway.sql.functions import builtin_name
 from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.names import dotted
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb, serialize
 
 _CALLS = frozenset({"unresolved_function", "call_function"})
@@ -105,19 +105,19 @@ def _set(message: Message, name: str, text: str | None) -> None:
         setattr(message, name, text)
 
 
-def read_suffix(read: TableRead) -> str | NotGovernable:
+def read_suffix(read: TableRead) -> str | Unsupported:
     """Write the options of a read as SQL has them after the name; refuse those that lead elsewhere."""
     if not read.options:
         return ""
     pairs = []
     for key, value in read.options:
         if key.lower() not in TABLE_OPTIONS:
-            return NotGovernable(
+            return Unsupported(
                 f"the option `{key}` on `{'.'.join(read.parts)}` can point it at other data, so it is refused"
             )
         word = string_literal(value)
         if word is None or not word.startswith("'"):
-            return NotGovernable(f"the value of the option `{key}` cannot be written in SQL")
+            return Unsupported(f"the value of the option `{key}` cannot be written in SQL")
         pairs.append(f"{string_literal(key)} = {word}")
     return f"WITH ({', '.join(pairs)})"
 

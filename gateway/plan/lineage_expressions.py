@@ -28,12 +28,12 @@ from gateway.sql.lineage_scope import (
     TRANSFORMED,
     WINDOWED,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
     Open,
     OperandUse,
-    Part,
     RelationRows,
     RowCondition,
     Sum,
@@ -54,7 +54,7 @@ _METADATA = "_metadata"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanFragment:
-    """Part of a plan, to be written out as PySpark would write it, if it is asked for."""
+    """Part of a plan, to be written out much as one writes it in PySpark, if it is asked for."""
 
     message: Message
 
@@ -335,7 +335,7 @@ class PlanLineageExpressions(References):
         found.take(value, WINDOWED if way.direct else way)
         if value.dependencies:
             # INVARIANT (bearing): rows that decide on one value only hang on the value, not on its query.
-            part = Part(window, value.dependencies, by_row=False)
+            part = ConditionPart(window, value.dependencies, by_row=False)
             rows = RelationRows([RowCondition(Clause.WINDOW, PlanFragment(window), [part])], list(value.rows))
             found.decided_by((rows,))
 

@@ -16,11 +16,11 @@ from gateway.sql.lineage_scope import (
     CHOOSING,
     NOTHING,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
     Open,
-    Part,
     RelationRows,
     RowCondition,
     Value,
@@ -181,7 +181,7 @@ class Grouping(OneInput):
 
 
 def _group(rows: RelationRows, grouping: RowCondition, by: Value) -> None:
-    grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
+    grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
     rows.conditions.append(grouping)
     rows.parents += by.rows
 

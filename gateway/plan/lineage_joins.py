@@ -17,9 +17,9 @@ from gateway.sql.lineage_scope import (
     NOTHING,
     TRANSFORMED,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
-    Part,
     RelationRows,
     Value,
     merged,
@@ -139,7 +139,11 @@ class TwoInputs(Grouping):
         )
         rows = RelationRows(parents=[made.rows])
         decide_by(
-            rows, Clause.JOIN, "cogroup", compared, [Part("cogroup", compared.dependencies, by_row=False)]
+            rows,
+            Clause.JOIN,
+            "cogroup",
+            compared,
+            [ConditionPart("cogroup", compared.dependencies, by_row=False)],
         )
         return made.over(rows=rows)
 

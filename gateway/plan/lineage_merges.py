@@ -25,10 +25,10 @@ def merged_into(
         raise Unclear(f"the target {write.dataset} of MERGE is no table that can be known")
     source = walk.relation(command.source_table_plan, None)
     target = walk.extraction.sources.table(write.table)
-    return _Merge(walk, command, write, target, source).made()
+    return _PlanMerge(walk, command, write, target, source).made()
 
 
-class _Merge:
+class _PlanMerge:
     """A MERGE: actions on rows of the target, of the source, or of both."""
 
     def __init__(

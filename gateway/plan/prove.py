@@ -87,7 +87,7 @@ def proved(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits
     return None
 
 
-def _looked_at(root: Message) -> Iterator[tuple[_Kind, Message]]:
+def _looked_at(root: Message) -> Iterator[tuple[_CheckedType, Message]]:
     """Yield the messages that are looked at, each with what is."""
     pending = [root]
     while pending:
@@ -108,7 +108,7 @@ def _looked_at(root: Message) -> Iterator[tuple[_Kind, Message]]:
                 pending.append(getattr(message, name))
 
 
-class _Kind:
+class _CheckedType:
     """What is looked at in messages of one type."""
 
     __slots__ = ("check", "counted", "fields", "name", "oneof", "sensitive", "within")
@@ -174,11 +174,11 @@ def _stream_check(message: pb.WriteStreamOperationStart, edits: Edits) -> str | 
     return None if written <= edits.checkpoints else "the stream has a checkpoint that was not judged"
 
 
-class _Kinds(dict[type[Message], _Kind]):
+class _Kinds(dict[type[Message], _CheckedType]):
     """What is looked at in messages, by their class."""
 
-    def __missing__(self, cls: type[Message]) -> _Kind:
-        found = self[cls] = _Kind(cls)
+    def __missing__(self, cls: type[Message]) -> _CheckedType:
+        found = self[cls] = _CheckedType(cls)
         return found
 
 

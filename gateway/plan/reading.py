@@ -1,7 +1,7 @@
 """What a plan says: the facts that enforcement rests on, each with the message that it was found in.
 
 The messages are live protobuf objects of the plan's own copy: guarding changes them in place. Nothing is left
-out: a message, field or case that the table of the walk does not know makes the plan NotGovernable.
+out: a message, field or case that the table of the walk does not know makes the plan Unsupported.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class PlanReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedPlan:
     """The bytes are not a plan, or one beyond the limits; `why` is for the client."""
 
     why: str

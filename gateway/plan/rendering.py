@@ -1,6 +1,6 @@
 """A plan as one would write it in PySpark: what the audit record shows of it, and what people search in it.
 
-Any message of the schema has a rendering, those that nobody knows as `Name(field=…)`. It is the same for the
+Any message of the schema has a rendering: by its template, or as `Name(field=…)`. It is the same for the
 same message, in linear time, without recursion, and cut behind MAX_CHARACTERS. SQL texts, expressions and
 literals appear whole; data that the client brings and its code only as what they are and how large. Ids of
 plans and sessions do not appear.
@@ -9,58 +9,58 @@ plans and sessions do not appear.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Never, cast
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from gateway.plan import rendering_commands, rendering_relations, rendering_sources
-from gateway.plan.rendering_expressions import (
+from gateway.plan.rendering_expressions import NAME, OPERAND, VALUE, expression, now, order, receiver
+from gateway.plan.rendering_templates import TEMPLATES, TRUE_UNLESS_SAID, UNSAID
+from gateway.plan.rendering_values import (
     MAX_CHARACTERS,
     MAX_ITEMS,
-    OPERAND,
     Piece,
     Pieces,
-    data_type,
-    expression,
-    expressions,
     listed,
     literal,
-    order,
     quoted,
-    size,
+    scalar,
+    schema,
+    sql_text,
 )
-from gateway.wire.connect import FieldValue, Message, pb
+from gateway.plan.table import short_name
+from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
 
 __all__ = ["MAX_CHARACTERS", "Rendering", "render", "rendered"]
 
 CUT = "…"
-_HIDDEN = frozenset(
-    {"common", "plan_id", "session_id", "user_context", "operation_id", "client_type",
-     "client_observed_server_side_session_id"}
-)  # fmt: skip
-"""Fields that say nothing of what is asked."""
+_SQL_TEXTS = frozenset({"SQL.query", "SqlCommand.sql"})
+_SECRET = re.compile(r"(?i)secret|password|passwd|token|credential|access[._-]?key|private[._-]?key")
+"""Keys of options whose values are not for a record; Spark redacts by nearly the same pattern."""
+_SECRET_WITHIN = re.compile(r"(?i)((?:password|passwd|secret|token|key)\w*=)[^&;,\s]*")
+"""A secret in the address of a database: `jdbc:…;password=…`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A message as text, and where in it relations stand that read no other."""
+    """A message as text, and where in it relations stand that read a table."""
 
     message: Message
     text: str
     _pieces: Sequence[str]
-    _sources: Sequence[tuple[int, Message]]
+    _reads: Sequence[tuple[int, Message]]
     """Relations that are one piece, by its position."""
 
     def again(self) -> str:
         """Return the message's text now that nothing in it was changed but what stands in the places of
-        relations that read no other: only these are rendered again."""
+        relations that read a table: only these are rendered again."""
         if self.text.endswith(CUT):
             return render(self.message)
         pieces = list(self._pieces)
-        for at, source in self._sources:
-            pieces[at] = render(source)
+        for at, read in self._reads:
+            pieces[at] = render(read)
         text = "".join(pieces)
         return text if len(text) <= MAX_CHARACTERS else _cut(text)
 
@@ -74,7 +74,7 @@ def rendered(message: Message) -> Rendering:
     """Return a plan, an analysis of one, or any part of them as text that can be brought up to date."""
     references: dict[int, pb.Relation] = {}
     written: list[str] = []
-    sources: list[tuple[int, Message]] = []
+    reads: list[tuple[int, Message]] = []
     length = 0
     stack: Pieces = [message]
     while stack:
@@ -84,76 +84,250 @@ def rendered(message: Message) -> Rendering:
             length += len(piece)
             if length > MAX_CHARACTERS:
                 return Rendering(message, _cut("".join(written)), (), ())
-            continue
-        if isinstance(piece, list):
+        elif isinstance(piece, list):
             piece.reverse()
             stack += piece
         elif isinstance(piece, tuple):
             stack.append(piece[0](*piece[1:]))
-        else:
-            if isinstance(piece, pb.Relation):
-                made = rendering_relations.relation(piece, references)
-                if isinstance(made, str):
-                    sources.append((len(written), piece))
-                stack.append(made)
-            elif isinstance(piece, pb.SubqueryExpression):
-                stack.append(_subquery(piece, references))
+        elif isinstance(piece, pb.Relation):
+            case = piece.WhichOneof("rel_type")
+            if case == "read":
+                reads.append((len(written), piece))
+            if case == "with_relations":
+                stack.append(_with_relations(piece.with_relations, references))
             else:
-                write = cast("Callable[[Message], Piece]", _BY_NAME.get(piece.DESCRIPTOR.name, _fields))
-                stack.append(write(piece))
-    return Rendering(message, "".join(written), written, sources)
+                stack.append("<nothing>" if case is None else getattr(piece, case))
+        elif isinstance(piece, pb.SubqueryExpression):
+            stack.append(_subquery(piece, references))
+        else:
+            write = cast("Callable[[Message], Piece]", _BY_TYPE.get(type(piece), _by_template))
+            stack.append(write(piece))
+    return Rendering(message, "".join(written), written, reads)
 
 
 def _cut(text: str) -> str:
     return text[: MAX_CHARACTERS - 1] + CUT
 
 
-# -------------------------------------------------------------------- messages that stand at the top
+# -------------------------------------------------------------------- templates
 
 
-def _plan(plan: pb.Plan) -> Piece:
-    match plan.WhichOneof("op_type"):
-        case "root":
-            return plan.root
-        case "command":
-            return plan.command
-        case "compressed_operation":
-            return f"<compressed plan, {size(plan.compressed_operation.data)}>"
-    return "<empty plan>"
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A field's place in a template."""
+
+    before: str
+    """The keyword."""
+    how: int
+    raw: bool
+    """Whether a name stands there without quotes."""
+    many: bool
+    """Whether the values of a repeated field stand there without brackets."""
+    field: FieldDescriptor
+    name: str
+    repeated: bool
+    optional: bool
+    follows: bool
+    """Whether a comma stands before it."""
+    first: bool
+    """Whether it is what the call is made on."""
 
 
-def _analyze(request: pb.AnalyzePlanRequest) -> Piece:
-    case = request.WhichOneof("analyze")
+@dataclass(frozen=True, slots=True)
+class _Template:
+    parts: Sequence[str | _Slot]
+    fields: frozenset[str]
+    """Those with a place of their own, and those that are never told."""
+    others: bool
+    """Whether other fields are told behind the last part."""
+    end: str
+
+
+@cache
+def _template(descriptor: Descriptor) -> _Template:
+    text = TEMPLATES.get(short_name(descriptor.full_name), f"{descriptor.name}()")
+    end = ")" if text.endswith(")") else ""
+    parts: list[str | _Slot] = []
+    found = re.split(r"(\w+=)?\{([*.!]?)(\w+)\}", text.removesuffix(end))
+    for at in range(0, len(found), 4):
+        words = found[at]
+        if words.removesuffix(", "):
+            parts.append(words.removesuffix(", "))
+        if at + 1 < len(found):
+            before, sigil, name = found[at + 1 : at + 4]
+            field = descriptor.fields_by_name[name]
+            parts.append(
+                _Slot(
+                    before=before or "",
+                    how={"*": NAME, ".": OPERAND}.get(sigil, VALUE),
+                    raw=sigil == "!",
+                    many=sigil == "*",
+                    field=field,
+                    name=name,
+                    repeated=field.is_repeated,
+                    optional=field.has_presence,
+                    follows=words.endswith(", "),
+                    first=not parts,
+                )
+            )
+    named = {part.name for part in parts if isinstance(part, _Slot)} | UNSAID
+    others = end != "" and not named.issuperset(descriptor.fields_by_name)
+    return _Template(tuple(parts), frozenset(named), others, end)
+
+
+def _by_template(message: Message) -> Pieces:
+    template = _template(descriptor_of(message))
+    pieces: Pieces = []
+    comma = False
+    for part in template.parts:
+        if isinstance(part, str):
+            pieces.append(part)
+            comma = False
+            continue
+        shown = _shown(message, part)
+        if shown is not None:
+            if part.before or (comma and part.follows):
+                pieces.append(f"{', ' if comma and part.follows else ''}{part.before}")
+            pieces += shown if isinstance(shown, list) else (shown,)
+            comma = True
+    if template.others:
+        for field, value in message.ListFields():
+            if field.name not in template.fields and _is_told(field, value):
+                pieces += [f"{', ' if comma else ''}{camel_case(field.name)}=", _value(field, value, VALUE)]
+                comma = True
+    pieces.append(template.end)
+    return pieces
+
+
+def _is_told(field: FieldDescriptor, value: FieldValue) -> bool:
+    if value is True or value is False:
+        return value is not (short_name(field.full_name) in TRUE_UNLESS_SAID)
+    return True
+
+
+def _shown(message: Message, slot: _Slot) -> Piece | None:
+    """Return the piece of a field in its place, None if nothing stands there."""
+    field = slot.field
+    if slot.optional and not message.HasField(slot.name):
+        return "<nothing>" if slot.first else None
+    value: FieldValue = getattr(message, slot.name)
+    if slot.repeated:
+        if not value:
+            return None
+        return listed(_items(value)) if slot.many else _value(field, value, NAME)
+    if isinstance(value, Message):
+        if not isinstance(value, pb.Expression):
+            return value
+        return receiver(value) if slot.first else now(value, slot.how)
+    if slot.raw:
+        return value if field.enum_type is None else camel_case(_enumerated(field.enum_type, value))
+    if field.enum_type is not None and not value:
+        return None
+    return _value(field, value, slot.how)
+
+
+def _value(field: FieldDescriptor, value: FieldValue, how: int) -> Piece:
+    inner = field.message_type
+    if inner is not None and inner.GetOptions().map_entry:
+        return ["{", *listed(_entry(key, value[key]) for key in sorted(value)), "}"]
+    if field.is_repeated:
+        return ["[", *listed(_items(value)), "]"]
+    if isinstance(value, pb.Expression):
+        return now(value, how)
+    if isinstance(value, Message):
+        return value
+    if field.enum_type is not None:
+        return quoted(_enumerated(field.enum_type, value))
+    return sql_text(value) if short_name(field.full_name) in _SQL_TEXTS else scalar(value)
+
+
+def _items(values: Sequence[FieldValue]) -> Iterable[Piece]:
+    for value in values[:MAX_ITEMS]:
+        if isinstance(value, pb.Expression):
+            yield now(value)
+        elif isinstance(value, Message):
+            yield value
+        else:
+            yield scalar(value)
+
+
+def _entry(key: object, value: FieldValue) -> Pieces:
+    if isinstance(value, pb.Expression):
+        return [scalar(key), ": ", expression(value, VALUE)]
+    if isinstance(value, str):
+        secret = _SECRET.search(str(key))
+        return [scalar(key), ": ", '"***"' if secret else quoted(_SECRET_WITHIN.sub(r"\1***", value))]
+    return [scalar(key), ": ", value if isinstance(value, Message) else scalar(value)]
+
+
+def _enumerated(enum: EnumDescriptor, number: int) -> str:
+    known = enum.values_by_number.get(number)
+    if known is None:
+        return str(number)
+    return known.name.removeprefix(_enumerated_prefix(enum.name)).lower()
+
+
+@cache
+def _enumerated_prefix(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper() + "_"
+
+
+def camel_case(name: str) -> str:
+    return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+
+
+# -------------------------------------------------------------------- what no template says
+
+
+def _one_of(oneof: str) -> Callable[[Message], Piece]:
+    """Return what renders a message that is nothing but what its oneof holds."""
+
+    def write(message: Message) -> Piece:
+        case = message.WhichOneof(oneof)
+        return f"<empty {message.DESCRIPTOR.name}>" if case is None else getattr(message, case)
+
+    return write
+
+
+def _command(command: pb.Command) -> Piece:
+    case = command.WhichOneof("command_type")
+    body: Message = getattr(command, case) if case is not None else command
+    if case in ("register_function", "register_table_function", "register_data_source"):
+        return [f"spark.{camel_case(case)}(", body, ")"]
+    if isinstance(body, pb.SqlCommand) and body.HasField("input"):
+        return body.input
+    return _by_template(command) if case is None else body
+
+
+def _catalog(catalog: pb.Catalog) -> Piece:
+    """Return `spark.catalog.listTables("db")`."""
+    case = catalog.WhichOneof("cat_type")
     if case is None:
-        return "<empty analysis>"
-    analysis = getattr(request, case)
-    if case == "same_semantics":
-        return [analysis.target_plan, ".sameSemantics(", analysis.other_plan, ")"]
-    if case == "explain":
-        mode = _EXPLAIN_MODES.get(analysis.explain_mode, "")
-        return [analysis.plan, f'.explain("{mode}")' if mode else ".explain()"]
-    if case == "tree_string":
-        return [analysis.plan, f".printSchema({analysis.level if analysis.HasField('level') else ''})"]
-    if case == "spark_version":
-        return "spark.version"
-    called = _ANALYSES.get(case)
-    if called is None:
-        return _fields(analysis)
-    return [analysis.relation if case in _OF_RELATIONS else analysis.plan, called]
+        return "spark.catalog"
+    pieces: Pieces = []
+    for field, value in getattr(catalog, case).ListFields():
+        named = [] if not pieces and isinstance(value, str) else [f"{camel_case(field.name)}="]
+        pieces.append([*named, _value(field, value, VALUE)])
+    return [f"spark.catalog.{camel_case(case)}(", *listed(pieces), ")"]
 
 
-_EXPLAIN_MODES = {2: "extended", 3: "codegen", 4: "cost", 5: "formatted"}
-_ANALYSES = {
-    "schema": ".schema",
-    "is_local": ".isLocal()",
-    "is_streaming": ".isStreaming",
-    "input_files": ".inputFiles()",
-    "semantic_hash": ".semanticHash()",
-    "persist": ".persist()",
-    "unpersist": ".unpersist()",
-    "get_storage_level": ".storageLevel",
-}
-_OF_RELATIONS = frozenset({"persist", "unpersist", "get_storage_level"})
+def _read(read: pb.Read) -> Piece:
+    """Return one text: whoever guards a table replaces just this."""
+    case = read.WhichOneof("read_type")
+    text = "spark.read" if case is None else render(getattr(read, case))
+    return f"spark.readStream.{re.sub('^spark[.](read[.])?', '', text)}" if read.is_streaming else text
+
+
+def _with_relations(body: pb.WithRelations, references: dict[int, pb.Relation]) -> Piece:
+    """Return a relation whose subqueries `references` hold from now on; views stand behind a SQL text."""
+    views: Pieces = []
+    for reference in body.references[:MAX_ITEMS]:
+        if body.root.WhichOneof("rel_type") == "sql" and reference.HasField("subquery_alias"):
+            alias = reference.subquery_alias
+            views += [f", {alias.alias}=", alias.input]
+        else:
+            references[reference.common.plan_id] = reference
+    return [*_by_template(body.root.sql)[:-1], *views, ")"] if views else body.root
 
 
 def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation]) -> Pieces:
@@ -164,91 +338,24 @@ def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation
             return [relation, ".scalar()"]
         case 2:
             return [relation, ".exists()"]
-        case 4:
-            values = subquery.in_subquery_values
-            left: Pieces = [expression(values[0], OPERAND)] if len(values) == 1 else [
-                "F.struct(", *expressions(values), ")"]  # fmt: skip
-            return [*left, ".isin(", relation, ")"]
         case 3:
-            pieces: Pieces = [relation, ".asTable()"]
-            options = subquery.table_arg_options
-            if options.partition_spec:
-                pieces += [".partitionBy(", *expressions(options.partition_spec), ")"]
-            if options.order_spec:
-                pieces += [".orderBy(", *listed(order(item) for item in options.order_spec[:MAX_ITEMS]), ")"]
-            if options.with_single_partition:
-                pieces.append(".withSinglePartition()")
-            return pieces
+            options: Pieces = [subquery.table_arg_options] if subquery.HasField("table_arg_options") else []
+            return [relation, ".asTable(", *options, ")"]
+        case 4:
+            values = listed(now(value, OPERAND) for value in subquery.in_subquery_values[:MAX_ITEMS])
+            left = values if len(values) == 1 else ["F.struct(", *values, ")"]
+            return [*left, ".isin(", relation, ")"]
     return [relation]
 
 
-# -------------------------------------------------------------------- any other message
-
-
-def _fields(message: Message) -> Pieces:
-    """Return any message as its name and its fields."""
-    pieces = [(_field, field, value) for field, value in message.ListFields() if field.name not in _HIDDEN]
-    return [f"{message.DESCRIPTOR.name}(", *listed(pieces), ")"]
-
-
-def _field(field: FieldDescriptor, value: FieldValue) -> Pieces:
-    inner = field.message_type
-    if inner is not None and inner.GetOptions().map_entry:
-        return [f"{field.name}={{", *listed((_entry, field, key, value[key]) for key in sorted(value)), "}"]
-    if field.is_repeated:
-        return [f"{field.name}=[", *listed(_value(field, item) for item in value[:MAX_ITEMS]), "]"]
-    return [f"{field.name}=", _value(field, value)]
-
-
-def _entry(field: FieldDescriptor, key: object, value: FieldValue) -> Pieces:
-    shown = rendering_sources.option(str(key), value) if isinstance(value, str) else value
-    return [f"{_scalar(key)}: ", shown if not isinstance(shown, (bytes, int, float)) else _scalar(shown)]
-
-
-def _value(field: FieldDescriptor, value: FieldValue) -> Piece:
-    if isinstance(value, Message):
-        return value
-    if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return known.name if known is not None else str(value)
-    return _scalar(value)
-
-
-def _scalar(value: object) -> str:
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, bytes):
-        return f"<{size(value)}>"
-    return repr(value)
-
-
-def _catalog(catalog: pb.Catalog) -> Piece:
-    """Return `spark.catalog.listTables("db")`."""
-    case = catalog.WhichOneof("cat_type")
-    if case is None:
-        return "spark.catalog"
-    pieces = [
-        _value(field, value) if at == 0 and isinstance(value, str) else (_field, field, value)
-        for at, (field, value) in enumerate(getattr(catalog, case).ListFields())
-    ]
-    return [f"spark.catalog.{camel_case(case)}(", *listed(pieces), ")"]
-
-
-def camel_case(name: str) -> str:
-    return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
-
-
-def _schema_of(message: pb.DataType) -> Piece:
-    return ['"', data_type(message), '"']
-
-
-_BY_NAME: Mapping[str, Callable[[Never], Piece]] = {
-    "Plan": _plan,
-    "AnalyzePlanRequest": _analyze,
-    "Command": rendering_commands.command,
-    "Expression": expression,
-    "Literal": literal,
-    "SortOrder": order,
-    "DataType": _schema_of,
-    "Catalog": _catalog,
+_BY_TYPE: Mapping[type[Message], Callable[[Never], Piece]] = {
+    pb.AnalyzePlanRequest: _one_of("analyze"),
+    pb.Catalog: _catalog,
+    pb.Command: _command,
+    pb.DataType: schema,
+    pb.Expression: expression,
+    pb.Expression.Literal: literal,
+    pb.Expression.SortOrder: order,
+    pb.Plan: _one_of("op_type"),
+    pb.Read: _read,
 }

@@ -15,7 +15,7 @@ from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan.identifiers import table_parts
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted, quote
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.sql.wants import Unsupported, Want, Wants
 from gateway.wire.connect import Message
 
 
@@ -56,7 +56,7 @@ class PlanScope:
     def parts(self, text: str) -> tuple[str, ...]:
         parts = table_parts(text)
         if parts is None:
-            raise CannotClassify(NotGovernable(f"`{text}` is not a name that can be read", name=text))
+            raise CannotClassify(Unsupported(f"`{text}` is not a name that can be read", name=text))
         return parts
 
     def table(self, text: str) -> TableName | TempViewName:

@@ -1,6 +1,6 @@
 """What every field of every message that a plan can hold is to the policies: the one classification table.
 
-A message type, field or oneof case that is not here makes a plan NotGovernable, and so does a set field that
+A message type, field or oneof case that is not here makes a plan Unsupported, and so does a set field that
 is `RefusedField`. tests/plan/test_table.py derives the list from the descriptors and fails for a missing or a
 stale row, so a new Spark's messages are refused until someone has said here what they are.
 """

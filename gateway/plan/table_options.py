@@ -14,7 +14,7 @@ from gateway.plan.walk_sources import table_options
 from gateway.plan.walk_state import refuse, shown
 from gateway.policy.sqltext import string_literal
 from gateway.sql.names import METADATA_TABLES, dotted
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb
 
 BY_NAME = frozenset({"iceberg"})
@@ -72,7 +72,7 @@ def parts_of_table(text: str) -> tuple[str, ...]:
             f"the table name `{shown(text)}` cannot be read; write parts with other signs than letters, "
             "digits and `_` in backticks, and time travel as SQL"
         )
-        raise refuse(NotGovernable(why, name=text))
+        raise refuse(Unsupported(why, name=text))
     return parts
 
 

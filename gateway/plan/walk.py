@@ -5,12 +5,12 @@ from __future__ import annotations
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import PlanRequest
 from gateway.plan.compressed import open_plan
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.walk_state import Walk, refuse
 from gateway.plan.walk_steps import Op, steps_for
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import (
     MAX_MESSAGES,
     Message,
@@ -42,17 +42,17 @@ MOST_HELD = 1024
 """Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
 
 
-def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | Malformed | NotGovernable:
+def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | MalformedPlan | Unsupported:
     """Say what a plan reads, writes, calls and carries before a Spark of this minor; compressed plans are
     opened first.
 
     Total: whatever the bytes are, the answer is one of the three. What is not in the table of `plan.table`
-    makes the plan NotGovernable: fields, cases, enum values and message types alike.
+    makes the plan Unsupported: fields, cases, enum values and message types alike.
     """
     try:
         return _read(request, minor)
     except ProtobufError as error:
-        return Malformed(error.why, error.code)
+        return MalformedPlan(error.why, error.code)
     except CannotClassify as refused:
         return refused.refusal
 

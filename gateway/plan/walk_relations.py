@@ -23,7 +23,7 @@ from gateway.plan.walk_sources import is_registrable, read_paths, table_options,
 from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 
@@ -419,9 +419,9 @@ def _user_defined_type(walk: Walk, user_type: pb.DataType.UDT) -> None:
     check_user_type(user_type.jvm_class, user_type.serialized_python_class)
 
 
-def unread_column(text: str) -> NotGovernable:
+def unread_column(text: str) -> Unsupported:
     """Return what Spark says of a column's name that it cannot split."""
-    return NotGovernable(
+    return Unsupported(
         f"[INVALID_ATTRIBUTE_NAME_SYNTAX] Syntax error in the attribute name: {shown(text)}. Check that "
         "backticks appear in pairs, a quoted string is a complete name part and use a backtick only inside "
         "quoted name parts. SQLSTATE: 42601",
@@ -432,5 +432,5 @@ def unread_column(text: str) -> NotGovernable:
 def parts_of_function(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
-        raise refuse(NotGovernable(f"the function name `{shown(text)}` cannot be read", name=text))
+        raise refuse(Unsupported(f"the function name `{shown(text)}` cannot be read", name=text))
     return parts

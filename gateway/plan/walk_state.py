@@ -7,7 +7,7 @@ from typing import Never, TypeVar
 
 from gateway.plan.reading import PlanReading
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb
 
 
@@ -74,6 +74,6 @@ def shown(text: str) -> str:
     return line if len(line) <= 80 else line[:79] + "…"
 
 
-def refuse(why: str | NotGovernable) -> CannotClassify:
-    """Return the error that makes the plan NotGovernable."""
+def refuse(why: str | Unsupported) -> CannotClassify:
+    """Return the error that makes the plan Unsupported."""
     return CannotClassify(why)

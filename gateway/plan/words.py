@@ -6,20 +6,20 @@ the account that it runs as. Where each word stands the analyst has noted; what 
 
 from __future__ import annotations
 
-from gateway.plan.analyse_scope import Findings
+from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
 from gateway.sql.identity import IDENTITIES, Meaning, unclear
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import Message, pb
 
 
-def asking(reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ...]) -> Findings:
+def asking(reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ...]) -> ColumnUsage:
     """Return findings that will note where the plan's words stand, and the expressions of `texts`."""
-    return Findings(asked={id(message) for message in (*reading.words, *texts)})
+    return ColumnUsage(asked={id(message) for message in (*reading.words, *texts)})
 
 
-def meaning_of(message: Message, findings: Findings) -> Meaning:
+def meaning_of(message: Message, findings: ColumnUsage) -> Meaning:
     """Return what words mean where a message stands."""
 
     def meaning(name: str) -> bool | None:
@@ -30,8 +30,8 @@ def meaning_of(message: Message, findings: Findings) -> Meaning:
 
 
 def functions_among(
-    reading: PlanReading, findings: Findings, *, followed: bool
-) -> frozenset[int] | NotGovernable:
+    reading: PlanReading, findings: ColumnUsage, *, followed: bool
+) -> frozenset[int] | Unsupported:
     """Return the words, by the identity of their messages, that are functions. `followed`: the analyst was
     not silent about the plan."""
     found = set()

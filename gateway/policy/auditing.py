@@ -10,7 +10,7 @@ from gateway.model.policy import AuditFilter, PolicyType, ServiceDef
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.combining import wants_any
 from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, compile_entry, ways_down
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.matching import fold
 from gateway.policy.service import CompiledService, ResourceQuestion, TagQuestion
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
@@ -65,7 +65,7 @@ class Auditing:
         settled = self._settled(question)
         if settled is not None:
             return settled
-        if not self._service.filing.compiled and self._service.model.tags is None:
+        if not self._service.policy_index.compiled and self._service.model.tags is None:
             return True
         sharing, anything = self._service.sharing, wants_any(question.access)
         return known and any(
@@ -139,11 +139,11 @@ class Auditing:
 def _compiled(
     rules: Iterable[AuditFilter], definition: ServiceDef, service: CompiledService
 ) -> list[_Filter]:
-    ways = ways_down(definition.resources)
+    hierarchies = hierarchies_of(definition.resources)
     return [
         _Filter(
             rule,
-            compile_entry(rule, rule.resources, ways),
+            compile_entry(rule, rule.resources, hierarchies),
             sum({service.bits.wanted(access) for access in rule.accesses}),
         )
         for rule in rules
@@ -172,7 +172,7 @@ def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:
 
 def _flagged(question: ResourceQuestion, zone: str) -> bool:
     """Say whether some policy that matches, whoever its items are about, wants a record."""
-    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    index = question.service.policy_index.index(zone, PolicyType.ACCESS)
     for policy, *_ in question.applying(index, None):
         if _wants_record(policy, question, question):
             return True

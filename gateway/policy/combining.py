@@ -72,7 +72,7 @@ def all_effects(
     if len(on_tags) > 1:
         on_tags.sort(key=lambda one: (one[1][0].sort_key, one[0].hit.tag.type))
     found = [effect_of(question, tag, one, ignore_below=ignore_below) for tag, one in on_tags]
-    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    index = question.service.policy_index.index(zone, PolicyType.ACCESS)
     found += [
         effect_of(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
     ]
@@ -189,7 +189,7 @@ def sees(question: ResourceQuestion, zone: str, bits: int) -> bool:
         effect_of(question, tag, one, ignore_below=True)
         for tag, one in question.on_tags(PolicyType.ACCESS, zone, subject)
     ]
-    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    index = question.service.policy_index.index(zone, PolicyType.ACCESS)
     here = question.applying(index, subject, below=False)
     said += [effect_of(question, None, one, ignore_below=True) for one in here]
     said += _shared(question, zone)

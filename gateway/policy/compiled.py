@@ -24,12 +24,12 @@ from gateway.model.policy import (
 from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS
 from gateway.policy.conditions import Test, Untranslatable, compile_condition
 from gateway.policy.facts import Facts
-from gateway.policy.hierarchy import MatchType, way_down
+from gateway.policy.hierarchy import MatchType, hierarchy_to
 from gateway.policy.matching import NO_FACETS, is_dynamic
 from gateway.policy.schedules import compile_schedules
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC, Subject
 
-__all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "way_down"]
+__all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "hierarchy_to"]
 
 
 class Circumstances(Protocol):
@@ -146,21 +146,23 @@ class CompiledPolicy:
         "_deny",
         "_deny_exceptions",
         "_else_bits",
+        "_sort_key",
         "_tests",
+        "_types",
         "conditional",
         "facets",
         "obligations",
         "policy",
         "priority",
         "ref",
-        "sort_key",
     )
 
     def __init__(self, policy: Policy, definition: ServiceDef, bits: AccessBits) -> None:
         self.policy = policy
         self.priority = policy.priority
         self.ref = PolicyRef(id=policy.id, name=policy.name, version=policy.version)
-        self.sort_key = sort_key(policy, bits.count)
+        self._types = bits.count
+        self._sort_key: SortKey | None = None
         access = policy.type is PolicyType.ACCESS
         excepting = access and definition.deny_enabled
         conditions = {c.name: c for c in definition.conditions}
@@ -192,6 +194,14 @@ class CompiledPolicy:
 
     def _items(self) -> tuple[CompiledItem, ...]:
         return self._allow + self._deny + self._allow_exceptions + self._deny_exceptions + self.obligations
+
+    @property
+    def sort_key(self) -> SortKey:
+        """What it is sorted by, where several speak of one resource; for all of a load it would take long."""
+        found = self._sort_key
+        if found is None:
+            found = self._sort_key = sort_key(self.policy, self._types)
+        return found
 
     @property
     def deciding_items(self) -> tuple[CompiledItem, ...]:

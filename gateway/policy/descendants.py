@@ -13,7 +13,7 @@ from gateway.policy.zones import UNZONED
 
 def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int) -> PolicyEffect | None:
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
-    tags = question.service.tag_filing
+    tags = question.service.tag_policy_index
     if tags is not None and tags.denying:
         for value in question.service.tagged_paths():
             if _may_reach(question, value):
@@ -22,7 +22,7 @@ def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int)
                 question.note(further.facets)
                 if said is not None:
                     return said
-    for policy in question.service.filing.path_denials.reachable(question.values[-1]):
+    for policy in question.service.policy_index.path_denials.reachable(question.values[-1]):
         if policy.priority < priority or policy.policy.zone != zone:
             continue
         said = effect_of(question, None, (policy, False, False), ignore_below=True)
@@ -69,10 +69,12 @@ def may_be_denied_below(question: ResourceQuestion) -> bool:
     if levels[-1:] == (DATABASE,) and _may_be_denied_inside(question):
         return True
     if any(
-        _may_concern(entry, levels, values) for found in service.filing.denying.values() for entry in found
+        _may_concern(entry, levels, values)
+        for found in service.policy_index.denying.values()
+        for entry in found
     ):
         return True
-    tags = service.tag_filing
+    tags = service.tag_policy_index
     return tags is not None and bool(tags.denying) and service.taggings.may_tag_in(levels, values)
 
 
@@ -82,10 +84,10 @@ def _may_be_denied_inside(question: ResourceQuestion) -> bool:
     inside = (*question.values[:-1], f"{question.values[-1]}.")
     if frozenset(entry.of for entry in service.zones.beginning(levels, inside)) - {*question.zones()}:
         return True
-    denying = (entry for found in service.filing.denying.values() for entry in found)
+    denying = (entry for found in service.policy_index.denying.values() for entry in found)
     if any(len(e.levels) >= len(levels) and e.may_begin(levels, inside) for e in denying):
         return True
-    tags = service.tag_filing
+    tags = service.tag_policy_index
     return tags is not None and bool(tags.denying) and bool(service.taggings.beginning(levels, inside))
 
 

@@ -8,9 +8,7 @@ from its composer: the composer recurses in C, so deep nesting would end the pro
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,15 +16,13 @@ import yaml
 
 from gateway.errors import Faults
 from gateway.model.policy import Place
+from gateway.policy.diagnostics import Path
 
 MAX_BYTES = 4 * 1024 * 1024
 """A pack of 10,000 policies has about 2 MB."""
 MAX_NODES = 500_000
 MAX_DEPTH = 40
 """Levels of nesting; the deepest file that we document has 7."""
-
-Path = tuple[str | int, ...]
-"""Keys and list positions from the document's root to a value."""
 
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _QUOTED = frozenset("'\"|>")
@@ -37,12 +33,12 @@ _FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})?(?:\.[0-9]{1,18})?(?:[eE][-+]?
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class _YamlNode:
     """A value with its line, and how large and how deep it is when every alias in it is expanded."""
 
     line: int
     value: Any = None
-    children: dict[str | int, _Node] = field(default_factory=dict)
+    children: dict[str | int, _YamlNode] = field(default_factory=dict)
     key_lines: dict[str | int, int] = field(default_factory=dict)
     size: int = 1
     height: int = 1
@@ -58,7 +54,7 @@ class Document:
 
     file: str
     data: Any
-    _root: _Node | None = field(repr=False)
+    _root: _YamlNode | None = field(repr=False)
 
     def line(self, path: Path) -> int:
         """Return the line (from 1) of the value at `path`: for a mapping's entry the line of its key.
@@ -76,13 +72,6 @@ class Document:
     def place(self, path: Path) -> Place:
         """Return file and line of the value at `path`."""
         return Place(file=self.file, line=self.line(path))
-
-
-def hint(name: str, options: Iterable[str]) -> str:
-    """Return ` (did you mean …?)` with the option nearest to `name`, or nothing when none is near."""
-    folded = {option.lower(): option for option in options}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    return f" (did you mean `{folded[near[0]]}`?)" if near else ""
 
 
 def parse_document(
@@ -135,13 +124,13 @@ class _Builder:
     def __init__(self, file: str, max_nodes: int, max_depth: int) -> None:
         self.file = file
         self.faults: list[str] = []
-        self.root: _Node | None = None
+        self.root: _YamlNode | None = None
         self.stopped = False
         self._max_nodes = max_nodes
         self._max_depth = max_depth
         self._nodes = 0
-        self._stack: list[_Node] = []
-        self._anchors: dict[str, _Node] = {}
+        self._stack: list[_YamlNode] = []
+        self._anchors: dict[str, _YamlNode] = {}
 
     def fault(self, line: int, message: str) -> None:
         self.faults.append(f"{self.file}:{line}: {message}")
@@ -176,11 +165,11 @@ class _Builder:
             value = event.value if is_key or not plain else _scalar(event.value)
             if is_key and plain and event.value == "<<":
                 self.fault(line, "merge keys (`<<`) are not taken")
-            node = _Node(line, value)
+            node = _YamlNode(line, value)
         elif isinstance(event, yaml.MappingStartEvent):
-            node = _Node(line, {}, closed=False, expects_key=True)
+            node = _YamlNode(line, {}, closed=False, expects_key=True)
         else:
-            node = _Node(line, [], closed=False)
+            node = _YamlNode(line, [], closed=False)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         if node.closed:
@@ -208,7 +197,7 @@ class _Builder:
             # Counted here already: closing the containers would be too late to stop a chain of aliases early.
             self._place(node, line)
 
-    def _place(self, node: _Node, line: int | None = None) -> None:
+    def _place(self, node: _YamlNode, line: int | None = None) -> None:
         """Put a finished value where it belongs: a key, a mapping's value, a list's item or the root."""
         self._nodes += 1
         if not self._stack:
@@ -238,7 +227,7 @@ class _Builder:
         parent.height = max(parent.height, node.height + 1)
         self._bound(parent, line or node.line)
 
-    def _bound(self, node: _Node, line: int) -> None:
+    def _bound(self, node: _YamlNode, line: int) -> None:
         if max(self._nodes, node.size) > self._max_nodes:
             self._stop(line, f"more than {self._max_nodes} values when aliases are expanded")
 
@@ -254,35 +243,3 @@ def _scalar(text: str) -> str | int | float | bool | None:
     if any(c.isdigit() for c in text) and _FLOAT.match(text):
         return float(text)
     return text
-
-
-class FaultList:
-    """Faults of one document, gathered so that all are told at once."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.faults: list[tuple[int, str]] = []
-
-    def add(self, path: Path, message: str) -> None:
-        """Note a fault at `path`."""
-        self.faults.append((self.document.line(path), message))
-
-    def texts(self) -> list[str]:
-        """Return the faults as `file:line: message`, in the order of lines."""
-        return [f"{self.document.file}:{line}: {message}" for line, message in sorted(set(self.faults))]
-
-    def raise_any(self) -> None:
-        """Raise Faults when there is any."""
-        if self.faults:
-            raise Faults(self.texts())
-
-
-def unknown_keys(
-    data: Mapping[str, object], allowed: Iterable[str], path: Path, faults: FaultList, what: str = ""
-) -> None:
-    """Note each key of `data` that is not allowed, with the nearest allowed one."""
-    allowed = tuple(allowed)
-    for key in data:
-        if key not in allowed:
-            where = f" in {what}" if what else ""
-            faults.add((*path, key), f"unknown key `{key}`{where}{hint(key, allowed)}")

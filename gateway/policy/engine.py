@@ -303,7 +303,7 @@ class Engine:
         found = self._services.get(service or DEFAULT_SERVICE)
         if found is None:
             return f"there is no service `{service or DEFAULT_SERVICE}`"
-        if in_catalog and "catalog" not in found.ways:
+        if in_catalog and "catalog" not in found.hierarchies:
             # A definition without catalogs (hive's) speaks for exactly the catalogs that were given to it.
             if service is None:
                 return f"no service was chosen to speak for catalog {elements[0][1]}"
@@ -491,7 +491,10 @@ class Engine:
         question = self._question(principal, table, access, context)
         names = [column.name for column in columns]
         request = AccessRequest(principal=principal, resource=table, access=access, context=context)
-        if isinstance(question, str) or question.service.ways.get(COLUMN) != (*question.levels, COLUMN):
+        if isinstance(question, str) or question.service.hierarchies.get(COLUMN) != (
+            *question.levels,
+            COLUMN,
+        ):
             each = {name: name for name in names}
             decisions = Decisions(self.decide, request, names, lambda: each)
             facets = NO_FACETS.union(*(decision.facets for decision in decisions.values()))

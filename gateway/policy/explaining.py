@@ -68,11 +68,13 @@ def consider(
             told.append(_considered(policy.policy, why, tag=tag, settled=settled))
     heard = {policy for policy, _ in asked}
     rest = []
-    for filing, on_tags in ((service.tag_filing, True), (service.filing, False)):
-        for policy_ in filing.policies if filing is not None else ():
-            compiled = filing.compiled.get(id(policy_)) if filing is not None else None
-            if filing is not None and (compiled is None or compiled[0] not in heard):
-                rest.append(_considered(policy_, _unasked(policy_, filing, question, zones, on_tags=on_tags)))
+    for policy_index, on_tags in ((service.tag_policy_index, True), (service.policy_index, False)):
+        for policy_ in policy_index.policies if policy_index is not None else ():
+            compiled = policy_index.compiled.get(id(policy_)) if policy_index is not None else None
+            if policy_index is not None and (compiled is None or compiled[0] not in heard):
+                rest.append(
+                    _considered(policy_, _unasked(policy_, policy_index, question, zones, on_tags=on_tags))
+                )
     return (*told, *_shared(question, outcomes), *rest)
 
 
@@ -112,7 +114,7 @@ def _asked(
         on_tags.sort(key=lambda one: one[1][0].sort_key)
         for tag, (policy, *_) in on_tags:
             yield policy, tag
-        for policy, *_ in question.applying(question.service.filing.index(zone, type_), None):
+        for policy, *_ in question.applying(question.service.policy_index.index(zone, type_), None):
             yield policy, question
 
 
@@ -139,8 +141,8 @@ def _obligation(question: ResourceQuestion, found: Obliged | None, kind: str) ->
 
 
 def _priority(question: ResourceQuestion, ref: PolicyRef, *, tag: bool) -> int:
-    filing = question.service.tag_filing if tag else question.service.filing
-    found = filing.compiled.values() if filing is not None else ()
+    policy_index = question.service.tag_policy_index if tag else question.service.policy_index
+    found = policy_index.compiled.values() if policy_index is not None else ()
     return max((policy.priority for policy, _ in found if policy.ref == ref), default=0)
 
 
@@ -209,9 +211,9 @@ def _silence(
     if not listing:
         return f"no item for user {user} lists `{access}`"
     if force is None:
-        untold = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is None]
-        if untold:
-            return f"its condition {_names(untold)} cannot be told, which counts against access"
+        indeterminate = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is None]
+        if indeterminate:
+            return f"its condition {_names(indeterminate)} cannot be told, which counts against access"
         lacking = "without a time its schedule" if asking.facts().context.time is None else "its schedule"
         return f"{lacking} cannot be told, which counts against access"
     held = [item.holds(asking) for item in listing]
@@ -242,7 +244,12 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _unasked(
-    policy: Policy, filing: PolicyIndex, question: ResourceQuestion, zones: Sequence[str], *, on_tags: bool
+    policy: Policy,
+    policy_index: PolicyIndex,
+    question: ResourceQuestion,
+    zones: Sequence[str],
+    *,
+    on_tags: bool,
 ) -> str:
     """Say why a policy was not asked at all."""
     if not policy.enabled:
@@ -256,13 +263,15 @@ def _unasked(
     if on_tags:
         named = [name for resources in sets for values in resources.values() for name in values.values]
         return f"the resource has no tag {' or '.join(f'`{name}`' for name in named)}"
-    why = list(dict.fromkeys(_mismatch(policy, resources, filing, question) for resources in sets))
+    why = list(dict.fromkeys(_mismatch(policy, resources, policy_index, question) for resources in sets))
     return f"its resources do not match: {'; '.join(why)}"
 
 
-def _mismatch(policy: Policy, resources: ResourceSet, filing: PolicyIndex, question: ResourceQuestion) -> str:
-    ways = filing.way_of(policy.type)
-    entry = compile_entry(policy, resources, ways)
+def _mismatch(
+    policy: Policy, resources: ResourceSet, policy_index: PolicyIndex, question: ResourceQuestion
+) -> str:
+    hierarchies = policy_index.hierarchies(policy.type)
+    entry = compile_entry(policy, resources, hierarchies)
     if entry is None:
         alone = "themselves" if len(resources) > 1 else "itself"
         return f"{', '.join(resources)} by {alone} is nothing that {_WHAT[policy.type]}"

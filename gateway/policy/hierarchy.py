@@ -1,4 +1,4 @@
-"""Ways down from the root of a service definition, and how a policy's resources relate to a requested one."""
+"""Hierarchies of a service definition, and how a policy's resources relate to a requested one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ResourceEntry:
         )
 
 
-def way_down(name: str, levels: Sequence[ResourceDef]) -> tuple[ResourceDef, ...] | None:
+def hierarchy_to(name: str, levels: Sequence[ResourceDef]) -> tuple[ResourceDef, ...] | None:
     """Return the levels from the root to `name`, or None when the definition has no such way."""
     by_name = {level.name: level for level in levels}
     way: list[ResourceDef] = []
@@ -129,26 +129,26 @@ class Hierarchy:
         return ResourceEntry(of, self.names, tuple(matchers))
 
 
-Ways = Mapping[frozenset[str], Hierarchy]
+Hierarchies = Mapping[frozenset[str], Hierarchy]
 """The levels of a way down from the root, as a set → the same in order."""
 
 
-def ways_down(levels: Sequence[ResourceDef]) -> Ways:
+def hierarchies_of(levels: Sequence[ResourceDef]) -> Hierarchies:
     """Return every way from the root to some level."""
-    ways = [way for level in levels if (way := way_down(level.name, levels)) is not None]
+    hierarchies = [way for level in levels if (way := hierarchy_to(level.name, levels)) is not None]
     shared: dict[str, dict[ResourceValues, LevelMatcher]] = {level.name: {} for level in levels}
     return {
         frozenset(level.name for level in way): Hierarchy(
             tuple(level.name for level in way), way, tuple(shared[level.name] for level in way)
         )
-        for way in ways
+        for way in hierarchies
     }
 
 
-def compile_entry(of: Any, resources: ResourceSet, ways: Ways) -> ResourceEntry | None:
+def compile_entry(of: Any, resources: ResourceSet, hierarchies: Hierarchies) -> ResourceEntry | None:
     """Return the entry for one resource set, or None when it can never match.
 
     A set whose levels do not form a way down without gaps matches nothing, as in Ranger.
     """
-    way = ways.get(frozenset(resources))
+    way = hierarchies.get(frozenset(resources))
     return None if way is None else way.entry(of, resources)

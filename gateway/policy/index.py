@@ -31,7 +31,7 @@ _Key = Any
 _Gone = Collection[ResourceEntry]
 
 
-class _Pile:
+class _Bucket:
     """Entries that are looked through, or once there are many, those of fitting prefixes."""
 
     __slots__ = ("_by_prefix", "_rest", "entries")
@@ -92,11 +92,11 @@ class _File:
 
     def __init__(self, depth: int, shape: Shape, entries: list[ResourceEntry]) -> None:
         self._depth, self._shape = depth, shape
-        self.all = _Pile(entries, depth, shape)
-        self._wide: _Pile | None = None
-        self._by_user: dict[str, _Pile] = {}
-        self._by_group: dict[str, _Pile] = {}
-        self._by_role: dict[str, _Pile] = {}
+        self.all = _Bucket(entries, depth, shape)
+        self._wide: _Bucket | None = None
+        self._by_user: dict[str, _Bucket] = {}
+        self._by_group: dict[str, _Bucket] = {}
+        self._by_role: dict[str, _Bucket] = {}
         if len(entries) > _SPLIT_AT:
             self._exchange((), entries)
 
@@ -105,8 +105,8 @@ class _File:
         if self._wide is None:
             return self.all.find(values)
         found = list(self._wide.find(values))
-        if pile := self._by_user.get(subject.user):
-            found += pile.find(values)
+        if bucket := self._by_user.get(subject.user):
+            found += bucket.find(values)
         for group in subject.groups & self._by_group.keys():
             found += self._by_group[group].find(values)
         for role in subject.roles & self._by_role.keys():
@@ -120,7 +120,7 @@ class _File:
         if self._wide is None or len(entries) <= _SPLIT_AT:
             return _File(self._depth, self._shape, entries)
         file = _File(self._depth, self._shape, [])
-        file.all = _Pile(entries, self._depth, self._shape)
+        file.all = _Bucket(entries, self._depth, self._shape)
         file._wide = self._wide
         file._by_user, file._by_group = dict(self._by_user), dict(self._by_group)
         file._by_role = dict(self._by_role)
@@ -143,13 +143,13 @@ class _File:
             old = self._wide if kind == "" else parts[kind].get(name)
             out = was.get(part, ())
             kept = _without(old.entries, out) if old is not None else []
-            pile = _Pile(kept + now.get(part, []), self._depth, self._shape)
+            bucket = _Bucket(kept + now.get(part, []), self._depth, self._shape)
             if kind == "":
-                self._wide = pile
+                self._wide = bucket
             else:
-                parts[kind][name] = pile
+                parts[kind][name] = bucket
         if self._wide is None:
-            self._wide = _Pile([], self._depth, self._shape)
+            self._wide = _Bucket([], self._depth, self._shape)
 
 
 def _principals(entry: ResourceEntry) -> set[tuple[str, str]]:
@@ -166,7 +166,7 @@ def _principals(entry: ResourceEntry) -> set[tuple[str, str]]:
     }
 
 
-class _Shelf:
+class _LevelIndex:
     """Every entry that speaks of one way down at one depth, by shape and key."""
 
     __slots__ = ("depth", "files")
@@ -195,16 +195,19 @@ class _Shelf:
 
     def changed(
         self, changes: dict[tuple[Shape, _Key], tuple[set[ResourceEntry], list[ResourceEntry]]]
-    ) -> _Shelf:
-        shelf = _Shelf(self.depth)
-        shelf.files = dict(self.files)
+    ) -> _LevelIndex:
+        level_index = _LevelIndex(self.depth)
+        level_index.files = dict(self.files)
         copied: set[Shape] = set()
         for (shape, key), (gone, new) in changes.items():
             if shape not in copied:
-                key_of, files = shelf.files.get(shape) or (itemgetter(*shape) if shape else _nothing, {})
-                shelf.files[shape] = (key_of, dict(files))
+                key_of, files = level_index.files.get(shape) or (
+                    itemgetter(*shape) if shape else _nothing,
+                    {},
+                )
+                level_index.files[shape] = (key_of, dict(files))
                 copied.add(shape)
-            files = shelf.files[shape][1]
+            files = level_index.files[shape][1]
             old = files.get(key)
             if isinstance(old, _File):
                 file = old.changed(gone, new)
@@ -222,9 +225,9 @@ class _Shelf:
             else:
                 files.pop(key, None)
         for shape in copied:
-            if not shelf.files[shape][1]:
-                del shelf.files[shape]
-        return shelf
+            if not level_index.files[shape][1]:
+                del level_index.files[shape]
+        return level_index
 
 
 def _nothing(_: Sequence[str]) -> tuple[str, ...]:
@@ -238,10 +241,13 @@ _Place = tuple[bool, tuple[str, ...], Shape, _Key]
 class Index:
     """The entries of one kind: of one zone's policies of one type, say."""
 
-    __slots__ = ("_shelves",)
+    __slots__ = ("_level_indexes",)
 
     def __init__(self, entries: Iterable[ResourceEntry] = ()) -> None:
-        self._shelves: tuple[dict[tuple[str, ...], _Shelf], dict[tuple[str, ...], _Shelf]] = ({}, {})
+        self._level_indexes: tuple[dict[tuple[str, ...], _LevelIndex], dict[tuple[str, ...], _LevelIndex]] = (
+            {},
+            {},
+        )
         """Way down → entries that reach exactly so deep, or deeper with nothing specific further down;
         and entries that speak of something specific further down."""
         gathered: dict[tuple[bool, tuple[str, ...]], dict[tuple[Shape, _Key], list[ResourceEntry]]] = {}
@@ -249,15 +255,15 @@ class Index:
             for below, levels, shape, key in _places(entry):
                 gathered.setdefault((below, levels), {}).setdefault((shape, key), []).append(entry)
         for (below, levels), files in gathered.items():
-            shelf = self._shelves[below][levels] = _Shelf(len(levels))
+            level_index = self._level_indexes[below][levels] = _LevelIndex(len(levels))
             for (shape, key), found in files.items():
-                if shape not in shelf.files:
-                    shelf.files[shape] = (itemgetter(*shape) if shape else _nothing, {})
+                if shape not in level_index.files:
+                    level_index.files[shape] = (itemgetter(*shape) if shape else _nothing, {})
                 file = found[0] if len(found) == 1 else _File(len(levels), shape, found)
-                shelf.files[shape][1][key] = file
+                level_index.files[shape][1][key] = file
 
     def __bool__(self) -> bool:
-        return bool(self._shelves[0] or self._shelves[1])
+        return bool(self._level_indexes[0] or self._level_indexes[1])
 
     def changed(self, gone: Iterable[ResourceEntry], new: Iterable[ResourceEntry]) -> Index:
         """Return the index with some entries taken out and others put in."""
@@ -274,27 +280,27 @@ class Index:
                 place = changes.setdefault((below, levels), {}).setdefault((shape, key), (set(), []))
                 place[1].append(entry)
         index = Index()
-        index._shelves = (dict(self._shelves[0]), dict(self._shelves[1]))
+        index._level_indexes = (dict(self._level_indexes[0]), dict(self._level_indexes[1]))
         for (below, levels), files in changes.items():
-            shelf = self._shelves[below].get(levels) or _Shelf(len(levels))
-            shelf = index._shelves[below][levels] = shelf.changed(files)
-            if not shelf.files:
-                del index._shelves[below][levels]
+            level_index = self._level_indexes[below].get(levels) or _LevelIndex(len(levels))
+            level_index = index._level_indexes[below][levels] = level_index.changed(files)
+            if not level_index.files:
+                del index._level_indexes[below][levels]
         return index
 
     def at(
         self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None
     ) -> list[ResourceEntry]:
         """Return candidates that can match the resource itself (SELF or with all its descendants)."""
-        shelf = self._shelves[0].get(levels)
-        return shelf.find(values, subject) if shelf is not None else []
+        level_index = self._level_indexes[0].get(levels)
+        return level_index.find(values, subject) if level_index is not None else []
 
     def below(
         self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None
     ) -> list[ResourceEntry]:
         """Return candidates that can match something below the resource only."""
-        shelf = self._shelves[1].get(levels)
-        return shelf.find(values, subject) if shelf is not None else []
+        level_index = self._level_indexes[1].get(levels)
+        return level_index.find(values, subject) if level_index is not None else []
 
     def everything(self, subject: Subject | None) -> list[ResourceEntry]:
         """Return every entry that can say something about a subject, or without one about anybody."""

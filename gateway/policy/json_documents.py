@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from gateway.errors import Faults
 from gateway.model.policy import Place
-from gateway.policy.documents import Path
+from gateway.policy.diagnostics import Path
 
 MAX_BYTES = 256 * 1024 * 1024
 """100,000 policies as Ranger's admin exports them have about 100 MB."""

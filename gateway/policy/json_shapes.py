@@ -7,116 +7,29 @@ the wrong type is a fault, because guessing what was meant would guess about acc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from gateway.errors import Faults
-from gateway.model.policy import Place
-from gateway.policy.documents import Path
+from gateway.policy.diagnostics import Diagnostics, Path
 
 _LARGEST = 2**63
-
-
-class Located(Protocol):
-    """A parsed file that can say where its values stand."""
-
-    @property
-    def file(self) -> str:
-        """Return the name that messages give the file."""
-
-    def line(self, path: Path) -> int:
-        """Return the line of the value at `path`."""
-
-
-class Findings:
-    """Faults and warnings about one document, each with its place.
-
-    The place is `file:line` when the document was a file, else the way to the value, as `policies[3].name`.
-    """
-
-    def __init__(self, document: Located | None = None, *, file: str = "") -> None:
-        self._document = document
-        self._file = document.file if document is not None else file
-        self._faults: dict[tuple[int, str], None] = {}
-        self._warnings: dict[tuple[int, str], None] = {}
-
-    @property
-    def fault_count(self) -> int:
-        return len(self._faults)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple([text for _, text in self._warnings])
-
-    def fault(self, path: Path, message: str) -> None:
-        """Note what makes the document unusable."""
-        self._faults[self._told(path, message)] = None
-
-    def warn(self, path: Path, message: str) -> None:
-        """Note what is taken and does not mean what its author may think."""
-        self._warnings[self._told(path, message)] = None
-
-    def _told(self, path: Path, message: str) -> tuple[int, str]:
-        if self._document is not None:
-            line = self._document.line(path)
-            return line, f"{self._file}:{line}: {message}"
-        where = ": ".join(part for part in (self._file, spelled(path)) if part)
-        return len(self._faults) + len(self._warnings), f"{where}: {message}" if where else message
-
-    def mark(self) -> int:
-        """Return what `since` takes to tell the warnings of one part."""
-        return len(self._warnings)
-
-    def since(self, mark: int) -> tuple[str, ...]:
-        """Return the warnings that were noted after `mark`."""
-        return self.warnings[mark:] if len(self._warnings) > mark else ()
-
-    def repeat(self, warnings: tuple[str, ...]) -> None:
-        """Note warnings of something that was read before and is the same."""
-        self._warnings.update(dict.fromkeys((0, text) for text in warnings))
-
-    def place(self, path: Path) -> Place | None:
-        """Return where a value stands; None when the document was no file."""
-        if self._document is not None:
-            return Place(file=self._file, line=self._document.line(path))
-        return None
-
-    def texts(self) -> list[str]:
-        """Return the faults in the order of lines."""
-        return [text for _, text in sorted(self._faults, key=lambda told: told[0])]
-
-    def raise_any(self) -> None:
-        """Raise Faults when there is any."""
-        if self._faults:
-            raise Faults(self.texts())
-
-
-def spelled(path: Path) -> str:
-    """Return a path as one writes it: `policies[3].name`."""
-    text = ""
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text
 
 
 class Reader:
     """Reads values of one document; `label` stands before every message, such as `policy 7 \\`pii\\``."""
 
-    def __init__(self, findings: Findings, label: str = "") -> None:
+    def __init__(self, findings: Diagnostics, label: str = "") -> None:
         self.findings = findings
         self.label = f"{label}: " if label else ""
 
     def fault(self, path: Path, message: str) -> None:
-        self.findings.fault(path, self.label + message)
+        self.findings.add(path, self.label + message)
 
     def warn(self, path: Path, message: str) -> None:
         self.findings.warn(path, self.label + message)
 
     def mapping(self, value: object, path: Path, what: str = "") -> Mapping[str, Any]:
         """Return an object; nothing for null, and for anything else, which is a fault."""
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):  # an abstract class is slow to ask
             return value
         if value is not None:
             self.fault(path, f"{what or _last(path)} must be an object (`{{…}}`), not {_kind(value)}")
@@ -143,7 +56,7 @@ class Reader:
         found = []
         for i, entry in enumerate(self.listed(data, key, path)):
             where = (*path, key, i)
-            if isinstance(entry, Mapping):
+            if type(entry) is dict or isinstance(entry, Mapping):
                 found.append((entry, where))
             else:
                 self.fault(where, f"`{key}` must hold objects (`{{…}}`), not {_kind(entry)}")
@@ -180,14 +93,13 @@ class Reader:
     def flag(self, data: Mapping[str, Any], key: str, path: Path, *, default: bool) -> bool:
         """Return a boolean, which may be written as text."""
         value = data.get(key)
-        if isinstance(value, bool):
-            return value
         if value is None:
             return default
-        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-            return value.strip().lower() == "true"
-        self.fault((*path, key), f"`{key}` must be true or false, not {_kind(value)}")
-        return default
+        found = boolean(value)
+        if found is None:
+            self.fault((*path, key), f"`{key}` must be true or false, not {_kind(value)}")
+            return default
+        return found
 
     def number(self, data: Mapping[str, Any], key: str, path: Path, default: int = 0) -> int:
         """Return a whole number of at most 64 bits, which may be written as text."""
@@ -250,6 +162,13 @@ def literal(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else None
+
+
+def boolean(value: object) -> bool | None:
+    """Return a boolean from one or from a text that spells it, or None."""
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
 
 
 def whole(value: object) -> int | None:

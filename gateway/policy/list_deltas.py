@@ -19,7 +19,7 @@ class ListDelta(Generic[T]):
 
     gone: list[T]
     came: list[T]
-    twins: list[tuple[T, T]]
+    unchanged: list[tuple[T, T]]
     """What is another object now but equal, and has the same number."""
 
 
@@ -28,7 +28,7 @@ def exchanged(old: Sequence[T], new: Sequence[T]) -> ListDelta[T]:
     went, turned_up = unlike(old, new)
     gone = {ident: old[i] for ident, i in went.items()}
     came = {ident: new[j] for ident, j in turned_up.items()}
-    twins: list[tuple[T, T]] = []
+    unchanged: list[tuple[T, T]] = []
     if gone and came:
         by_number: dict[int, list[T]] = {}
         for item in gone.values():
@@ -37,9 +37,9 @@ def exchanged(old: Sequence[T], new: Sequence[T]) -> ListDelta[T]:
             twin = next((twin for twin in by_number.get(item.id, ()) if twin == item), None)
             if twin is not None:
                 by_number[item.id].remove(twin)
-                twins.append((twin, item))
+                unchanged.append((twin, item))
                 del gone[id(twin)], came[id(item)]
-    return ListDelta(list(gone.values()), list(came.values()), twins)
+    return ListDelta(list(gone.values()), list(came.values()), unchanged)
 
 
 _PORTION = 512

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gateway.policy.facts import Facts
-from gateway.policy.script import Script, parse
+from gateway.policy.script import PolicyScript, parse
 from gateway.policy.script.names import ScriptScope
 from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import AttributeValues, CannotTell, Value, is_nothing, to_text
@@ -38,7 +38,7 @@ def is_left_open(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def expression(script: str) -> Script:
+def expression(script: str) -> PolicyScript:
     """Parse what stands between `${{` and `}}`; raise Untranslatable.
 
     Names of attributes may hold dots and hyphens, as directories write them: `USER.cost-centre` is no
@@ -50,7 +50,7 @@ def expression(script: str) -> Script:
     return parse(script)
 
 
-def _attribute(name: str, script: str) -> Script:
+def _attribute(name: str, script: str) -> PolicyScript:
     otherwise = None if "-" in name else parse(script)
 
     def run(scope: ScriptScope) -> Value:
@@ -59,14 +59,14 @@ def _attribute(name: str, script: str) -> Script:
             return values[0] if len(values) == 1 else AttributeValues(values)
         return otherwise.value(scope.facts) if otherwise is not None else None
 
-    return Script(frozenset(), run)
+    return PolicyScript(frozenset(), run)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
     """A text whose `${{…}}` are parsed."""
 
-    parts: tuple[str | Script, ...]
+    parts: tuple[str | PolicyScript, ...]
     facets: frozenset[str]
     """Fields of the AccessContext that the text depends on."""
 
@@ -83,7 +83,7 @@ class Template:
             return None
 
 
-def _shown(script: Script, facts: Facts) -> str:
+def _shown(script: PolicyScript, facts: Facts) -> str:
     value = script.value(facts)
     return "" if is_nothing(value) else to_text(value)
 
@@ -96,11 +96,11 @@ def compile_template(text: str) -> Template:
         raise Untranslatable(f"a text with macros is longer than {MAX_TEMPLATE} characters")
     if is_left_open(text):
         raise Untranslatable(f"`{OPENING}` is not closed in `{text[:60]}`")
-    parts: list[str | Script] = []
+    parts: list[str | PolicyScript] = []
     position = 0
     for found in macros(text):
         parts += [text[position : found.start()], expression(found["script"])]
         position = found.end()
     parts.append(text[position:])
-    facets = frozenset[str]().union(*(part.facets for part in parts if isinstance(part, Script)))
+    facets = frozenset[str]().union(*(part.facets for part in parts if isinstance(part, PolicyScript)))
     return Template(tuple(part for part in parts if part != ""), facets)

@@ -95,7 +95,7 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ValuePart:
     """A piece of a value: a token, a script, or text in which wildcards mean what they mean."""
 
     text: str
@@ -109,19 +109,19 @@ _LOST = Template((), frozenset())
 """Stands for a script that is not of our language: what it yields cannot be told."""
 
 
-def _parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
+def _parts(value: str, level: ResourceDef) -> tuple[_ValuePart, ...]:
     if SCRIPT_START not in value or not level.replaces_expressions:
         return _plain_parts(value, level)
     try:
         template = compile_template(value)
     except Untranslatable:
-        return (_Part("", script=_LOST),)
-    parts: list[_Part] = []
+        return (_ValuePart("", script=_LOST),)
+    parts: list[_ValuePart] = []
     for piece in template.parts:
         if isinstance(piece, str):
             parts += _plain_parts(piece, level)
         else:
-            parts.append(_Part("", script=Template((piece,), template.facets)))
+            parts.append(_ValuePart("", script=Template((piece,), template.facets)))
     return tuple(parts)
 
 
@@ -130,16 +130,16 @@ def _has_marks(value: str, level: ResourceDef) -> bool:
     return level.replaces_tokens and (escape in value or (start in value and end in value))
 
 
-def _plain_parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
+def _plain_parts(value: str, level: ResourceDef) -> tuple[_ValuePart, ...]:
     """Return the tokens of a value and what stands between them, read as Ranger reads them.
 
     What escapes stands for itself but before itself and before what begins a token, or ends the one that is
     open. Nothing begins a token within another.
     """
     if not _has_marks(value, level):
-        return (_Part(value),)
+        return (_ValuePart(value),)
     start, end, escape, prefix = level.token_marks
-    parts: list[_Part] = []
+    parts: list[_ValuePart] = []
     plain: list[str] = []
     token: list[str] | None = None
     characters = iter(value)
@@ -156,14 +156,14 @@ def _plain_parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
             name = "".join(token)
             written = f"{start}{name}{end}"
             if name.startswith(prefix) and len(name) > len(prefix):
-                parts += [_Part("".join(plain)), _Part(written, token=name.removeprefix(prefix))]
+                parts += [_ValuePart("".join(plain)), _ValuePart(written, token=name.removeprefix(prefix))]
                 plain = []
             else:
                 plain.append(written)
             token = None
     if token is not None:
         plain += [start, *token]
-    parts.append(_Part("".join(plain)))
+    parts.append(_ValuePart("".join(plain)))
     return tuple([part for part in parts if part.text])
 
 

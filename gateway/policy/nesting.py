@@ -28,7 +28,7 @@ def grants(question: ResourceQuestion, policy: CompiledPolicy, hit: TagHit | Non
     sets = (policy.policy.resources, *policy.policy.additional_resources)
     if not any(values.excludes for each in sets for level, values in each.items() if level == DATABASE):
         return True
-    index = question.service.filing.index(policy.policy.zone, PolicyType.ACCESS)
+    index = question.service.policy_index.index(policy.policy.zone, PolicyType.ACCESS)
     return all(
         any(found is policy for found, *_ in one.applying(index, one.subject)) for one in question.above()
     )

@@ -86,7 +86,7 @@ def _find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) ->
             type_,
             zone,
             question.on_tags(type_, zone, question.subject),
-            question.applying(question.service.filing.index(zone, type_), question.subject),
+            question.applying(question.service.policy_index.index(zone, type_), question.subject),
         )
         if found is not None:
             return found

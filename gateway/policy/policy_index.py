@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef
 from gateway.policy.compiled import AccessBits, CompiledPolicy
-from gateway.policy.hierarchy import ResourceEntry, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import Hierarchies, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.list_deltas import exchanged
 from gateway.policy.matching import is_file_path
@@ -22,7 +22,7 @@ class PolicyIndex:
 
     __slots__ = (
         "_asking",
-        "_ways",
+        "_hierarchies",
         "bits",
         "compiled",
         "definition",
@@ -34,7 +34,9 @@ class PolicyIndex:
 
     def __init__(self, policies: Sequence[Policy], definition: ServiceDef, bits: AccessBits) -> None:
         self.definition, self.bits = definition, bits
-        self._ways: dict[PolicyType, Ways] = {t: ways_down(definition.levels(t)) for t in PolicyType}
+        self._hierarchies: dict[PolicyType, Hierarchies] = {
+            t: hierarchies_of(definition.levels(t)) for t in PolicyType
+        }
         self.policies = policies
         self.compiled: dict[int, tuple[CompiledPolicy, tuple[ResourceEntry, ...]]] = {}
         """Id of the policy object → what was made of it. `policies` keeps those objects, and so their ids."""
@@ -63,47 +65,47 @@ class PolicyIndex:
 
     def entries_of(self, policy: CompiledPolicy) -> tuple[ResourceEntry, ...]:
         """Return an entry for each of the policy's resource sets that can match something."""
-        ways = self._ways[policy.policy.type]
+        hierarchies = self._hierarchies[policy.policy.type]
         sets: tuple[ResourceSet, ...] = (policy.policy.resources, *policy.policy.additional_resources)
-        found = (compile_entry(policy, resources, ways) for resources in sets)
+        found = (compile_entry(policy, resources, hierarchies) for resources in sets)
         return tuple([entry for entry in found if entry is not None])
 
-    def way_of(self, type_: PolicyType) -> Ways:
-        return self._ways[type_]
+    def hierarchies(self, type_: PolicyType) -> Hierarchies:
+        return self._hierarchies[type_]
 
     def changed(self, policies: Sequence[Policy]) -> PolicyIndex:
-        """Return the filing of another list of policies, sharing what has not changed."""
+        """Return the index of another list of policies, sharing what has not changed."""
         if policies is self.policies:
             return self
         change = exchanged(self.policies, policies)
-        filing = PolicyIndex((), self.definition, self.bits)
-        filing._ways = self._ways
-        filing.policies = policies
-        filing.compiled = dict(self.compiled)
-        filing.denying = dict(self.denying)
-        filing._asking = self._asking
+        policy_index = PolicyIndex((), self.definition, self.bits)
+        policy_index._hierarchies = self._hierarchies
+        policy_index.policies = policies
+        policy_index.compiled = dict(self.compiled)
+        policy_index.denying = dict(self.denying)
+        policy_index._asking = self._asking
         out: dict[Section, list[ResourceEntry]] = {}
         new: dict[Section, list[ResourceEntry]] = {}
         for policy in change.gone:
-            made = filing.compiled.pop(id(policy), None)
+            made = policy_index.compiled.pop(id(policy), None)
             if made is not None:
-                filing._asking -= _asks(*made)
-                filing.denying.pop(made[0], None)
+                policy_index._asking -= _asks(*made)
+                policy_index.denying.pop(made[0], None)
                 out.setdefault(_section(policy), []).extend(made[1])
-        for twin, policy in change.twins:
+        for twin, policy in change.unchanged:
             if policy.enabled:
-                filing.compiled[id(policy)] = filing.compiled.pop(id(twin))
+                policy_index.compiled[id(policy)] = policy_index.compiled.pop(id(twin))
         for policy in change.came:
-            filing._file(policy, new)
-        same = filing.denying.keys() == self.denying.keys()
-        filing.path_denials = self.path_denials if same else filing._path_denials()
-        filing.indexes = dict(self.indexes)
+            policy_index._file(policy, new)
+        same = policy_index.denying.keys() == self.denying.keys()
+        policy_index.path_denials = self.path_denials if same else policy_index._path_denials()
+        policy_index.indexes = dict(self.indexes)
         for section in {**out, **new}:
             index = self.indexes.get(section, _NOTHING)
-            index = filing.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
+            index = policy_index.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
             if not index:
-                del filing.indexes[section]
-        return filing
+                del policy_index.indexes[section]
+        return policy_index
 
     def _file(self, policy: Policy, entries: dict[Section, list[ResourceEntry]]) -> None:
         if not policy.enabled:
@@ -126,6 +128,6 @@ def _section(policy: Policy) -> Section:
     return policy.zone, policy.type
 
 
-def entries_for(of: object, sets: Iterable[ResourceSet], ways: Ways) -> list[ResourceEntry]:
+def entries_for(of: object, sets: Iterable[ResourceSet], hierarchies: Hierarchies) -> list[ResourceEntry]:
     """Return an entry for each resource set that can match something."""
-    return [entry for resources in sets if (entry := compile_entry(of, resources, ways)) is not None]
+    return [entry for resources in sets if (entry := compile_entry(of, resources, hierarchies)) is not None]

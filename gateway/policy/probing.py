@@ -54,7 +54,7 @@ def resources_of(pair: Pair, principals: Sequence[Principal]) -> Iterator[Probe]
     found = _sets_of(pair)
     if not any(each.changed for each in found):
         return
-    walk = _Walk(pair.definition, found, principals)
+    walk = _ProbeWalk(pair.definition, found, principals)
     yield from walk.probes()
 
 
@@ -109,7 +109,7 @@ class _Values:
     """Folded stand-in for a pattern → how a report writes it."""
 
 
-class _Walk:
+class _ProbeWalk:
     """Goes down the hierarchy with the sets that still match, so that only combinations that mean
     something are made."""
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.model.procedures import Procedure, Procedures
-from gateway.policy.documents import FaultList, Path, parse_document, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, unknown_keys
+from gateway.policy.documents import parse_document
 
 PROCEDURE_KEYS = frozenset({"format", "namespace", "procedures"})
 _KEYS = frozenset({"arguments", "table", "url", "condition", "refused"})
@@ -21,7 +22,7 @@ def load_procedures(texts: Mapping[str, str], accesses: frozenset[str]) -> Proce
     rows: dict[tuple[str, str], tuple[Procedure, ...]] = {}
     for file, text in texts.items():
         document = parse_document(text, file)
-        faults = FaultList(document)
+        faults = Diagnostics(document)
         data = document.data
         if not isinstance(data, dict) or not isinstance(data.get("procedures"), dict):
             faults.add((), "a file of procedures has `format`, `namespace` and `procedures`")
@@ -39,7 +40,7 @@ def load_procedures(texts: Mapping[str, str], accesses: frozenset[str]) -> Proce
     return Procedures(rows=rows)
 
 
-def _procedure(value: Any, path: Path, faults: FaultList, accesses: frozenset[str]) -> Procedure:
+def _procedure(value: Any, path: Path, faults: Diagnostics, accesses: frozenset[str]) -> Procedure:
     if not isinstance(value, dict):
         faults.add(path, "a procedure has `arguments` and what is wanted of them, or `refused`")
         return Procedure()
@@ -61,7 +62,7 @@ def _procedure(value: Any, path: Path, faults: FaultList, accesses: frozenset[st
     return Procedure(arguments=arguments, table=table, url=url, condition=frozenset(condition))
 
 
-def _names(value: Any, path: Path, faults: FaultList) -> tuple[str, ...]:
+def _names(value: Any, path: Path, faults: Diagnostics) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
         faults.add(path, "a list of names is expected")
         return ()
@@ -69,7 +70,7 @@ def _names(value: Any, path: Path, faults: FaultList) -> tuple[str, ...]:
 
 
 def _wanted(
-    value: Any, path: Path, faults: FaultList, accesses: frozenset[str]
+    value: Any, path: Path, faults: Diagnostics, accesses: frozenset[str]
 ) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         faults.add(path, "a mapping of an argument's name to access types is expected")

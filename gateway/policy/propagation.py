@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from gateway.model.tags import FLOWS, Propagation, PropagationRules
-from gateway.policy.documents import FaultList, Path, hint, parse_document, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.documents import parse_document
 
 _WORDS = {"carry": Propagation.CARRY, "ask": Propagation.ASK, "drop": Propagation.DROP}
 PROPAGATION_KEYS = ("flows", "aggregates", "tags")
@@ -20,8 +21,8 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
     Raises Faults with every fault as `file:line: message`.
     """
     document = parse_document(text, file)
-    faults = FaultList(document)
-    reading = _Reading(faults, frozenset(aggregates))
+    faults = Diagnostics(document)
+    reading = _FlowReading(faults, frozenset(aggregates))
     data = document.data
     if not isinstance(data, dict):
         faults.add((), "the rules are a mapping with `flows`")
@@ -51,8 +52,8 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
     return PropagationRules(flows=flows, aggregates=functions, tags=tags, digest=digest)
 
 
-class _Reading:
-    def __init__(self, faults: FaultList, functions: frozenset[str]) -> None:
+class _FlowReading:
+    def __init__(self, faults: Diagnostics, functions: frozenset[str]) -> None:
         self._faults = faults
         self._functions = functions
 

@@ -27,7 +27,7 @@ def renaming_opens(old: ResourceQuestion, new: ResourceQuestion) -> bool:
         return True
     for zone in zones or (UNZONED,):
         for type_ in PolicyType:
-            index = service.filing.index(zone, type_)
+            index = service.policy_index.index(zone, type_)
             was, becomes = _Speaking(index, old), _Speaking(index, new)
             if type_ is PolicyType.ACCESS:
                 # A policy may come to allow nothing new, and none that denies may be left behind.
@@ -62,11 +62,15 @@ def guards_escaped(old: ResourceQuestion, new: ResourceQuestion, *, beginning: b
         return True  # a zone may have policies of its own on tags
     obliged = bool(old_tags)
     for type_ in PolicyType:
-        was = {e for zone in asked for e in _guards(service.filing.index(zone, type_), old, type_, beginning)}
+        was = {
+            e
+            for zone in asked
+            for e in _guards(service.policy_index.index(zone, type_), old, type_, beginning)
+        }
         if not was:
             continue
         # Where the new name lies in several zones, it is guarded by what every one of them has of it.
-        each = [_Speaking(service.filing.index(zone, type_), new) for zone in new_zones or (UNZONED,)]
+        each = [_Speaking(service.policy_index.index(zone, type_), new) for zone in new_zones or (UNZONED,)]
         if was - frozenset.intersection(*(one.surely for one in each)):
             return True
         came = frozenset[ResourceEntry]().union(*(one.maybe for one in each)) - was
@@ -124,7 +128,7 @@ def _zones(asked: ResourceQuestion, *, beginning: bool) -> tuple[frozenset[str],
 def _tags_of(asked: ResourceQuestion, *, beginning: bool) -> frozenset[ResourceEntry]:
     """Return what gives the table or its columns tags; nothing where no policy is on tags."""
     service = asked.service
-    if service.tag_filing is None or not service.tag_filing.indexes:
+    if service.tag_policy_index is None or not service.tag_policy_index.indexes:
         return frozenset()
     if beginning:
         return frozenset(service.taggings.beginning(asked.levels, asked.values))

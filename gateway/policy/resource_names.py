@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gateway.model.policy import ResourceDef, ServiceDef
 from gateway.model.resource import Resource
-from gateway.policy.documents import hint
-from gateway.policy.hierarchy import way_down
+from gateway.policy.diagnostics import hint
+from gateway.policy.hierarchy import hierarchy_to
 
 _KIND = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?!//)(.+)", re.DOTALL)
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -27,7 +27,7 @@ def resource_of(text: str, definition: ServiceDef) -> Resource:
     levels = definition.resources
     found = _KIND.fullmatch(text)
     if found is not None and definition.resource(found[1]) is not None:
-        return _along(way_down(found[1], levels) or (), found[2], whole=True)
+        return _along(hierarchy_to(found[1], levels) or (), found[2], whole=True)
     if found is not None and "." not in found[1]:
         near = hint(found[1], (level.name for level in levels))
         raise NotAResource(f"there is no level `{found[1]}`{near}")
@@ -41,9 +41,9 @@ def resource_of(text: str, definition: ServiceDef) -> Resource:
 
 def main_way(definition: ServiceDef) -> Sequence[ResourceDef]:
     """Return the way to columns, or else the longest way."""
-    ways = [way_down(level.name, definition.resources) or () for level in definition.resources]
-    columns = [way for way in ways if way and way[-1].name == "column"]
-    return max(columns or ways, key=len, default=())
+    hierarchies = [hierarchy_to(level.name, definition.resources) or () for level in definition.resources]
+    columns = [way for way in hierarchies if way and way[-1].name == "column"]
+    return max(columns or hierarchies, key=len, default=())
 
 
 def _along(way: Sequence[ResourceDef], text: str, *, whole: bool) -> Resource:

@@ -13,7 +13,7 @@ from gateway.model.resource import AnyOf, ElementScope, Resource
 from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
-from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, ways_down
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
 from gateway.policy.policy_index import PolicyIndex
@@ -37,15 +37,15 @@ class CompiledService:
         self.bits: AccessBits = AccessBits(definition) if base is None else base.bits
         self.mask_bits = self.bits.granted(definition.mask_accesses)
         self.filter_bits = self.bits.granted(definition.filter_accesses)
-        self.ways = {
-            way.names[-1]: way.names for way in ways_down(definition.resources).values() if way.names
+        self.hierarchies = {
+            way.names[-1]: way.names for way in hierarchies_of(definition.resources).values() if way.names
         }
         """Level → the levels from the root down to it."""
         by_name = {level.name: comparison(level) for level in definition.resources}
         self._compared: dict[tuple[str, ...], tuple[_Compared, ...]] = {(): ()}
-        for way in self.ways.values():
+        for way in self.hierarchies.values():
             self._compared[way] = tuple(by_name[name] for name in way)
-        self._orders = {frozenset(way): way for way in self.ways.values()}
+        self._orders = {frozenset(way): way for way in self.hierarchies.values()}
         self.paths = frozenset(
             level.name
             for level in definition.resources
@@ -55,23 +55,23 @@ class CompiledService:
         self._tagged_paths: list[str] | None = None
         self._excluding_tags: bool | None = None
         if base is None:
-            self.filing = PolicyIndex(service.policies, definition, self.bits)
+            self.policy_index = PolicyIndex(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
             self.taggings = Taggings(service.tagged, definition.resources)
             self.sharing = _sharing(service)
         else:
-            self.filing = base.filing.changed(service.policies)
+            self.policy_index = base.policy_index.changed(service.policies)
             kept = base.zones.zones == service.zones
             self.zones = base.zones if kept else Zones(service.zones, definition.resources)
             self.taggings = base.taggings.changed(service.tagged)
             same = base.model.sharing == service.sharing
             self.sharing = base.sharing if same else _sharing(service)
-        self.tag_filing: PolicyIndex | None = None
+        self.tag_policy_index: PolicyIndex | None = None
         if service.tags is not None:
-            if base is not None and base.tag_filing is not None and base.model.tags is not None:
-                self.tag_filing = base.tag_filing.changed(service.tags.policies)
+            if base is not None and base.tag_policy_index is not None and base.model.tags is not None:
+                self.tag_policy_index = base.tag_policy_index.changed(service.tags.policies)
             else:
-                self.tag_filing = PolicyIndex(service.tags.policies, service.tags.definition, self.bits)
+                self.tag_policy_index = PolicyIndex(service.tags.policies, service.tags.definition, self.bits)
 
     def compare(self, elements: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return a resource's levels and its values as they are compared; None when there is none such."""
@@ -86,7 +86,7 @@ class CompiledService:
 
     def compared(self, level: str, values: Iterable[str]) -> list[str]:
         """Return values of one level as they are compared."""
-        same = self._compared[self.ways[level]][-1]
+        same = self._compared[self.hierarchies[level]][-1]
         return [same(value) for value in values]
 
     def tagged_paths(self) -> list[str]:
@@ -378,14 +378,14 @@ class ResourceQuestion(Asker):
 
     def on_tags(self, type_: PolicyType, zone: str, subject: Subject | None) -> list[OnTag]:
         """Return the policies on the resource's tags that apply, tag by tag."""
-        filing = self.service.tag_filing
-        if filing is None or not filing.indexes:
+        policy_index = self.service.tag_policy_index
+        if policy_index is None or not policy_index.indexes:
             return []
-        index = filing.index(self.service.zones.tag_zone(zone), type_)
+        index = policy_index.index(self.service.zones.tag_zone(zone), type_)
         if not index:
             return []
         asked = [TagQuestion(self, hit) for hit in self.hits()]
-        return [(tag, found) for tag in asked for found in tag.applying(filing, index, subject)]
+        return [(tag, found) for tag in asked for found in tag.applying(policy_index, index, subject)]
 
 
 def _each(value: str) -> tuple[str, ...]:
@@ -417,9 +417,9 @@ class TagQuestion(Asker):
             self._facts = replace(self.question.facts(), tag=self.hit.tag)
         return self._facts
 
-    def applying(self, filing: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
+    def applying(self, policy_index: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
         """Return the policies on the tag that apply, in Ranger's order."""
-        root = filing.definition.resources[0]
+        root = policy_index.definition.resources[0]
         values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)
         below, doubted = self.hit.match is MatchType.DESCENDANT, self.hit.doubted
         found: list[Applying] = []

@@ -13,10 +13,11 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.model.policy import AccessTypeDef, ConditionDef, MaskTypeDef, ResourceDef, ServiceDef
 from gateway.model.resource import ANY_ACCESS
-from gateway.policy.documents import Document, Path, hint, parse_document
-from gateway.policy.hierarchy import way_down
+from gateway.policy.diagnostics import Diagnostics, Path, hint
+from gateway.policy.documents import Document, parse_document
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_documents import JsonDocument, parse_json
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.json_shapes import Reader
 from gateway.policy.transformers import transformer_faults
 
 ALIAS = "sluice.access."
@@ -58,9 +59,9 @@ def parse_service_def(text: str, file: str) -> ServiceDef:
 
 def definition_of(document: JsonDocument | Document) -> ServiceDef:
     """Return the definition in a file that was parsed; raises Faults."""
-    findings = Findings(document)
+    findings = Diagnostics(document)
     if not isinstance(document.data, Mapping):
-        findings.fault((), "a mapping is expected here")
+        findings.add((), "a mapping is expected here")
         findings.raise_any()
     definition = read_service_def(document.data, Reader(findings), (), strict=True)
     findings.raise_any()
@@ -131,7 +132,7 @@ def levels_of(data: Mapping[str, Any], key: str = "") -> dict[str, ResourceDef]:
     `key` is `dataMaskDef` or `rowFilterDef`. What is wrong is passed over: of a definition that is checked
     elsewhere. The order is that of the definition's own resources.
     """
-    reader = Reader(Findings())
+    reader = Reader(Diagnostics())
     found = _Definition(reader, strict=False)
     base = {
         level.name: level
@@ -212,7 +213,7 @@ class _Definition:
             if resource.parent and resource.parent not in levels:
                 near = hint(resource.parent, levels)
                 self._reader.fault(where, f"`{resource.name}` has no parent `{resource.parent}`{near}")
-            elif resource.name in levels and way_down(resource.name, resources) is None:
+            elif resource.name in levels and hierarchy_to(resource.name, resources) is None:
                 self._reader.fault(where, f"`{resource.name}` is its own ancestor")
             if resource.name in levels[:i]:
                 self._reader.fault(where, f"resource `{resource.name}` is defined a second time")

@@ -17,7 +17,7 @@ from gateway.model.sharing import DataShare, Project, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.compiled import AccessBits, CompiledPolicy, all_hold
 from gateway.policy.conditions import Test, compile_condition
-from gateway.policy.hierarchy import HERE, ResourceEntry, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import HERE, Hierarchies, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.matching import LevelMatcher
 from gateway.policy.schedules import Applies, compile_schedules
@@ -36,7 +36,9 @@ _TIME = frozenset({TIME})
 class _Holder:
     """A dataset or a project, and what its policies grant."""
 
-    def __init__(self, model: Project, definition: ServiceDef, ways: Ways, bits: AccessBits) -> None:
+    def __init__(
+        self, model: Project, definition: ServiceDef, hierarchies: Hierarchies, bits: AccessBits
+    ) -> None:
         self.id, self.name = model.id, model.name
         self.order = (model.name, model.id)
         self.applies = _compiled(model.schedules)
@@ -46,7 +48,9 @@ class _Holder:
             if policy.enabled:
                 made = CompiledPolicy(replace(policy, priority=PRIORITY), definition, bits)
                 sets = (policy.resources, *policy.additional_resources)
-                entries = [entry for one in sets if (entry := compile_entry(made, one, ways)) is not None]
+                entries = [
+                    entry for one in sets if (entry := compile_entry(made, one, hierarchies)) is not None
+                ]
                 self.policies.append((made, entries))
 
     def speaking(self, question: ResourceQuestion) -> list[CompiledPolicy]:
@@ -110,15 +114,15 @@ class SharedResources:
     def __init__(self, sharing: Sharing, definition: ServiceDef) -> None:
         own = sharing.definition
         self._bits = bits = AccessBits(own)
-        ways = ways_down(own.resources)
-        projects = {one.id: _Holder(one, own, ways, bits) for one in sharing.projects}
+        hierarchies = hierarchies_of(own.resources)
+        projects = {one.id: _Holder(one, own, hierarchies, bits) for one in sharing.projects}
         shares = {one.id: _Share(one, _tests(one)) for one in sharing.shares}
         for dataset in sharing.datasets:
-            made = _Holder(dataset, own, ways, bits)
+            made = _Holder(dataset, own, hierarchies, bits)
             made.projects = [(_compiled(m.schedules), projects[m.id]) for m in dataset.projects]
             for member in dataset.shares:
                 shares[member.id].datasets.append((_compiled(member.schedules), made))
-        self._levels = {type_: ways_down(definition.levels(type_)) for type_ in PolicyType}
+        self._levels = {type_: hierarchies_of(definition.levels(type_)) for type_ in PolicyType}
         found: dict[PolicyType, dict[str, list[ResourceEntry]]] = {type_: {} for type_ in PolicyType}
         for share in shares.values():
             for resource in share.model.resources if share.datasets else ():

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import hint
 from gateway.policy.facts import Facts
 from gateway.policy.macros import expression
-from gateway.policy.script import Script
+from gateway.policy.script import PolicyScript
 from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import (
     CannotTell,
@@ -248,7 +248,7 @@ def _user_place(attribute: str | None, *, several: bool) -> Callable[[Facts], st
     return place
 
 
-def _macro_place(script: Script, *, several: bool) -> Callable[[Facts], str]:
+def _macro_place(script: PolicyScript, *, several: bool) -> Callable[[Facts], str]:
     return lambda facts: _written(script.value(facts), several=several)
 
 
@@ -279,7 +279,7 @@ def _unquoted(items: tuple[str, ...], *, several: bool) -> list[str]:
     return [_literal(item) for item in items]
 
 
-def _composed_place(fixed: tuple[str, ...], inner: tuple[Script, ...]) -> Callable[[Facts], str]:
+def _composed_place(fixed: tuple[str, ...], inner: tuple[PolicyScript, ...]) -> Callable[[Facts], str]:
     def place(facts: Facts) -> str:
         text = fixed[0]
         for script, after in zip(inner, fixed[1:], strict=True):

@@ -9,7 +9,7 @@ from datetime import datetime
 from gateway.model.policy import ResourceDef, TaggedResource
 from gateway.model.resource import ElementScope
 from gateway.model.tags import Tag
-from gateway.policy.hierarchy import MatchType, ResourceEntry, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import Hierarchies, MatchType, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.list_deltas import exchanged
 from gateway.policy.matching import Asker
@@ -54,7 +54,7 @@ class Taggings:
 
     def __init__(self, tagged: Sequence[TaggedResource], levels: Sequence[ResourceDef]) -> None:
         self.tagged = tagged
-        self._ways: Ways = ways_down(levels)
+        self._hierarchies: Hierarchies = hierarchies_of(levels)
         self._entries: dict[int, ResourceEntry] = {}
         """Id of the tagged resource → its entry. `tagged` keeps those objects, and so their ids."""
         self._index = Index(self._file(tagged))
@@ -65,9 +65,13 @@ class Taggings:
             return self
         change = exchanged(self.tagged, tagged)
         taggings = Taggings((), ())
-        taggings.tagged, taggings._ways, taggings._entries = tagged, self._ways, dict(self._entries)
+        taggings.tagged, taggings._hierarchies, taggings._entries = (
+            tagged,
+            self._hierarchies,
+            dict(self._entries),
+        )
         out = [taggings._entries.pop(id(item)) for item in change.gone if id(item) in self._entries]
-        for twin, item in change.twins:
+        for twin, item in change.unchanged:
             if id(twin) in self._entries:
                 taggings._entries[id(item)] = taggings._entries.pop(id(twin))
         taggings._index = self._index.changed(out, taggings._file(change.came))
@@ -76,7 +80,7 @@ class Taggings:
     def _file(self, tagged: Sequence[TaggedResource]) -> list[ResourceEntry]:
         entries = []
         for item in tagged:
-            entry = compile_entry(Made(item.tags), item.resources, self._ways)
+            entry = compile_entry(Made(item.tags), item.resources, self._hierarchies)
             if entry is not None:
                 self._entries[id(item)] = entry
                 entries.append(entry)

@@ -71,7 +71,7 @@ def hive_masking(text: str) -> Masking | None:
     return _call(tokens)
 
 
-class _Column:
+class _ColumnPlaceholder:
     """`{col}`."""
 
 
@@ -85,11 +85,11 @@ class _Name:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _LiteralText:
     text: str
 
 
-_Part = _Column | _Type | _Name | _Text | int | str
+_Part = _ColumnPlaceholder | _Type | _Name | _LiteralText | int | str
 
 
 def _word(part: _Part) -> str:
@@ -108,13 +108,13 @@ def _tokens(text: str) -> list[_Part] | None:
             case "name":
                 tokens.append(_Name(found["name"]))
             case "column":
-                tokens.append(_Column())
+                tokens.append(_ColumnPlaceholder())
             case "type":
                 tokens.append(_Type())
             case "number":
                 tokens.append(int(found["number"]))
             case "text":
-                tokens.append(_Text(found["text"]))
+                tokens.append(_LiteralText(found["text"]))
             case _:
                 tokens.append(found["mark"])
     return tokens
@@ -128,7 +128,7 @@ def _call(tokens: list[_Part]) -> Masking | None:
     arguments, commas = inside[::2], inside[1::2]
     if len(inside) % 2 == 0 or any(comma != "," for comma in commas):
         return None
-    if not isinstance(arguments[0], _Column):
+    if not isinstance(arguments[0], _ColumnPlaceholder):
         return None
     return _masking(function, arguments[1:])
 
@@ -185,7 +185,7 @@ def _number(part: _Part) -> int | None:
 def _whole(part: _Part) -> int:
     if isinstance(part, int):
         return part
-    if isinstance(part, _Text) and re.fullmatch("-?[0-9]{1,9}", part.text):
+    if isinstance(part, _LiteralText) and re.fullmatch("-?[0-9]{1,9}", part.text):
         return int(part.text)
     raise ValueError("not a number")
 
@@ -194,7 +194,7 @@ def _character(part: _Part) -> str | None:
     """Return the character that an argument means, None for "keep"; ValueError when we cannot write it."""
     if part == KEEP:
         return None
-    if isinstance(part, _Text) and part.text:
+    if isinstance(part, _LiteralText) and part.text:
         character = part.text[0]
     elif isinstance(part, int) and not isinstance(part, bool):
         character = chr(part) if 0 <= part < 128 else "\0"

@@ -157,20 +157,20 @@ def sort_columns(
 ) -> Sorting:
     """Return what speaks of the table's columns to a subject, or to anybody."""
     service = question.service
-    entries = question.column_entries(service.filing.index(zone, type_), subject)
+    entries = question.column_entries(service.policy_index.index(zone, type_), subject)
     plain = not any(e.of.conditional or e.facets or e.scripted for e in entries)
-    filing = service.tag_filing
+    policy_index = service.tag_policy_index
     if question.context.tags is not None:
         return Sorting(entries, (), plain=False, given=True)
-    if filing is None or not filing.indexes:
+    if policy_index is None or not policy_index.indexes:
         return Sorting(entries, (), plain)
-    on_tags = filing.index(service.zones.tag_zone(zone), type_)
+    on_tags = policy_index.index(service.zones.tag_zone(zone), type_)
     if not on_tags or not service.model.tagged:
         return Sorting(entries, (), plain)
     tagged = [
         entry for entry, _ in service.taggings.on(question.levels, question.values, question, below=True)
     ]
-    changing = filing.conditional or any(e.of.temporal or e.facets or e.scripted for e in tagged)
+    changing = policy_index.conditional or any(e.of.temporal or e.facets or e.scripted for e in tagged)
     plain = plain and not (tagged and changing)
     return Sorting(entries, tagged, plain)
 
@@ -339,7 +339,7 @@ class Viewing:
 
     def _may_speak(self, type_: PolicyType, zone: str) -> bool:
         service = self._question.service
-        return service.tag_filing is not None or bool(service.filing.index(zone, type_))
+        return service.tag_policy_index is not None or bool(service.policy_index.index(zone, type_))
 
     def _direct(
         self, question: ResourceQuestion, sorting: Sorting, name: str, zone: str

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gateway.model.policy import ResourceDef, ResourceSet, Zone
 from gateway.model.resource import ElementScope
-from gateway.policy.hierarchy import MatchType, ResourceEntry, ways_down
+from gateway.policy.hierarchy import MatchType, ResourceEntry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker
 from gateway.policy.policy_index import entries_for
@@ -24,11 +24,11 @@ class Zones:
         self.governing_tags = frozenset(zone.name for zone in zones if zone.governs_tags)
         self._order = {name: i for i, name in enumerate(self.names)}
         recursive = {level.name for level in levels if level.recursive_supported}
-        ways = ways_down(levels)
+        hierarchies = hierarchies_of(levels)
         self._index = Index(
             entry
             for zone in zones
-            for entry in entries_for(zone.name, [_plain(r, recursive) for r in zone.resources], ways)
+            for entry in entries_for(zone.name, [_plain(r, recursive) for r in zone.resources], hierarchies)
         )
 
     def of(

@@ -7,6 +7,7 @@ arguments. The one event that is not built here is `abandoned`: only a ledger th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
@@ -58,13 +59,24 @@ def _uuid7(timestamp: bytes, rest: bytes) -> str:
     raw = bytearray(timestamp + rest[:10])
     raw[6] = 0x70 | raw[6] & 0x0F
     raw[8] = 0x80 | raw[8] & 0x3F
-    return str(uuid.UUID(bytes=bytes(raw)))
+    return written(raw)
+
+
+def written(raw: bytes | bytearray) -> str:
+    """Return sixteen bytes as a UUID is written."""
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+@functools.lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def format_time(unix_us: int) -> str:
     """Write a Unix time in microseconds as an AuditEvent has it: `2026-11-20T13:05:00.000123Z`."""
     seconds, microseconds = divmod(unix_us, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{microseconds:06d}Z"
+    return f"{_second(seconds)}.{microseconds:06d}Z"
 
 
 def digest(text: str) -> str:

@@ -2,12 +2,13 @@
 
 Its keys are taken without regard to case and with `-` or `_`, because documents spell them in several ways
 (`Default-db`, `is-default`). The section is brought into one spelling here, and every fault of it is told,
-before the models see it.
+before the models see it. An entry of type `files` is another spelling of a source in `files`: it becomes one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,11 +16,14 @@ from pydantic import Field
 from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
 from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
 from gateway.model.reading_settings import may_hold_secret
-from gateway.policy.documents import FaultList, Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
+from gateway.settings.files import FileSourceSettings
 from gateway.settings.metalakes import check_metalake
 from gateway.settings.section import Name, Secret, Section
 
 DEFAULT_SERVICE = "spark"
+FILES = "files"
+"""The type of entries that are sources of files."""
 _NAME = CATALOG_NAME
 _NO_SECRETS = frozenset({"oauth2-token-path"})
 """Parameters that only look like secrets by their names."""
@@ -30,7 +34,8 @@ class CatalogConnection(Section):
 
     type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$")]
     """`spark`, `hive`, `generic-hive-metastore`, `iceberg`, `paimon`, `delta`, `jdbc`, `memory` (also
-    `in-memory`) or `gravitino`; docs/catalogs.md tells of each."""
+    `in-memory`), `gravitino` or `files`; docs/catalogs.md tells of each. One of `files` is a source as in
+    `files` below, whose keys are its parameters."""
     is_default: bool = False
     """Whether sessions begin in it. One catalog at most; without any, Spark's session catalog."""
     default_db: Name = "default"
@@ -67,34 +72,69 @@ _ENTRY_KEYS = tuple(CatalogEntry.model_fields)
 _CATALOG_KEYS = tuple(CatalogConnection.model_fields)
 
 
-def normalized(entries: Any, faults: FaultList) -> list[dict[str, Any]]:
-    """Return the entries in the models' spelling, and note every fault of them. What has one is left out."""
+@dataclass(slots=True)
+class Normalized:
+    """The section in the models' spelling, what has a fault left out."""
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What entries of type `files` say, as `files` of the settings has it: by name."""
+    services: list[tuple[Path, Any]] = field(default_factory=list)
+    """Services that these name, and where they stand."""
+    _places: dict[Path, Path] = field(default_factory=dict)
+    """Where a key of a source was written, by its place in the models."""
+
+    def written(self, location: Path) -> Path:
+        """Return where the value at a place in the models stands in the document."""
+        for depth in range(len(location), 0, -1):
+            if location[:depth] in self._places:
+                return (*self._places[location[:depth]], *location[depth:])
+        return location
+
+    def add(self, made: dict[str, Any], at: Path, places: Mapping[str, Path]) -> None:
+        """Take an entry without faults."""
+        if made["catalog"]["type"] != FILES:
+            self.entries.append(made)
+            return
+        name = made["name"]
+        self.sources[name] = made["catalog"]["connection_params"]
+        if "policies" in made:
+            self.services.append(((*at, "policies"), made["policies"]))
+        self._places["files", name] = at
+        self._places.update({("files", name, key): place for key, place in places.items()})
+
+
+def normalized(entries: Any, faults: Diagnostics) -> Normalized:
+    """Return the section in the models' spelling, and note every fault of it."""
+    good = Normalized()
     if entries is None:
-        return []
+        return good
     if not isinstance(entries, list):
         faults.add(("catalogs",), "`catalogs` is a list of entries with `name` and `catalog`")
-        return []
-    good, names, defaults = [], dict[str, int](), list[int]()
+        return good
+    names, defaults = dict[str, int](), list[int]()
     for index, entry in enumerate(entries):
-        before = len(faults.faults)
-        made = _entry(entry, ("catalogs", index), faults)
+        before = faults.fault_count
+        places: dict[str, Path] = {}
+        made = _entry(entry, ("catalogs", index), faults, places)
         name = made.get("name")
         if isinstance(name, str):
             first = names.setdefault(name.lower(), index)
             if first != index:
-                line = faults.document.line(("catalogs", first))
+                line = faults.line(("catalogs", first))
                 faults.add(("catalogs", index), f"catalog `{name}` stands here a second time (line {line})")
         if isinstance(made.get("catalog"), dict) and made["catalog"].get("is_default") is True:
             defaults.append(index)
-        if len(faults.faults) == before:
-            good.append(made)
+        if faults.fault_count == before:
+            good.add(made, ("catalogs", index), places)
     for index in defaults[1:]:
-        line = faults.document.line(("catalogs", defaults[0]))
+        line = faults.line(("catalogs", defaults[0]))
         faults.add(("catalogs", index), f"a second default catalog: line {line} has one; name exactly one")
     return good
 
 
-def _entry(entry: Any, at: Path, faults: FaultList) -> dict[str, Any]:
+def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path]) -> dict[str, Any]:
+    """Return an entry; `parameters` takes where those of a source of files were written."""
     if not isinstance(entry, dict):
         faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
         return {}
@@ -109,18 +149,20 @@ def _entry(entry: Any, at: Path, faults: FaultList) -> dict[str, Any]:
     if not isinstance(policies, str) or not policies:
         faults.add(places["policies"], "`policies` is the name of a service")
     if "catalog" in made:
-        made["catalog"] = _catalog(made["catalog"], places["catalog"], faults, name)
+        made["catalog"] = _catalog(made["catalog"], places["catalog"], faults, name, parameters)
     return made
 
 
-def _check_name(name: Any, at: Path, faults: FaultList) -> None:
+def _check_name(name: Any, at: Path, faults: Diagnostics) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
     elif name.lower() in RESERVED_NAMES:
         faults.add(at, f"`{name}` is a name that Spark keeps for itself")
 
 
-def _catalog(section: Any, at: Path, faults: FaultList, name: Any) -> dict[str, Any]:
+def _catalog(
+    section: Any, at: Path, faults: Diagnostics, name: Any, parameters: dict[str, Path]
+) -> dict[str, Any]:
     if not isinstance(section, dict):
         faults.add(at, "`catalog` is a mapping with `type`")
         return {}
@@ -144,14 +186,32 @@ def _catalog(section: Any, at: Path, faults: FaultList, name: Any) -> dict[str, 
         faults.add(places["default_db"], "`default-db` is the name of a database")
     if kind is not None and kind.session_only and isinstance(name, str) and name.lower() != SESSION_CATALOG:
         faults.add(places["type"], f"type `{kind.name}` is for the catalog `{SESSION_CATALOG}` alone")
-    made["connection_params"] = _parameters(
-        made.get("connection_params"), places.get("connection_params", at), faults, kind
-    )
+    given, place = made.get("connection_params"), places["connection_params"]
+    if kind is not None and kind.name == FILES:
+        if "default_db" in made:
+            faults.add(places["default_db"], "`default-db`: tables of files are in `database`, a parameter")
+        made["connection_params"] = _source(given, place, faults, kind, parameters)
+    else:
+        made["connection_params"] = _parameters(given, place, faults, kind)
+    return made
+
+
+def _source(
+    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind, places: dict[str, Path]
+) -> dict[str, Any]:
+    """Return the parameters of a source of files by the keys of its model, which says what they may be."""
+    if given is not None and not isinstance(given, dict):
+        faults.add(at, "`connection-params` is a mapping")
+        return {}
+    made, written = _folded(given or {}, tuple(FileSourceSettings.model_fields), at, faults)
+    places.update(written)
+    for missing in kind.missing(made):
+        faults.add(at, f"type `{kind.name}` needs the parameter {missing}")
     return made
 
 
 def _parameters(
-    given: Any, at: Path, faults: FaultList, kind: CatalogKind | None
+    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None
 ) -> dict[str, str | dict[str, str]]:
     if given is not None and not isinstance(given, dict):
         faults.add(at, "`connection-params` is a mapping")
@@ -175,7 +235,7 @@ def _parameters(
     return made
 
 
-def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
+def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
     if isinstance(value, dict):
         if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
             faults.add(at, f"`{key}`: a secret is either `env: NAME` or `file: PATH`")
@@ -194,7 +254,7 @@ def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
 
 
 def _folded(
-    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: FaultList
+    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: Diagnostics
 ) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return values by the models' keys, and where each was written; repeated and unknown keys are noted."""
     made: dict[str, Any] = {}
@@ -212,7 +272,7 @@ def _folded(
     return made, places
 
 
-def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: FaultList) -> dict[str, Any]:
+def spoken_for(read: Normalized, policies: Any, faults: Diagnostics) -> dict[str, Any]:
     """Return `policies` with the services of the entries among its `catalogs`."""
     section = dict(policies) if isinstance(policies, dict) else {}
     named = section.get("catalogs", {SESSION_CATALOG: DEFAULT_SERVICE})
@@ -220,7 +280,7 @@ def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: FaultList) 
         return section
     services = dict(named)
     folded = {name.lower(): name for name in services}
-    for name, service in _services(entries):
+    for name, service in _services(read.entries):
         known = folded.get(name.lower())
         explicit = known is not None and "catalogs" in section
         if explicit and service is not None and services[known or name] != service:
@@ -229,6 +289,11 @@ def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: FaultList) 
             faults.add(("policies", "catalogs", known or name), told)
         elif not explicit:
             services[known or name] = service or services.get(known or name, DEFAULT_SERVICE)
+    of_files = next((services[name] for name in services if name.lower() == SESSION_CATALOG), None)
+    for place, service in read.services:
+        if service != of_files:
+            told = f"tables of files are in `{SESSION_CATALOG}`, for which `{of_files or 'nobody'}` speaks"
+            faults.add(place, f"{told}, and not `{service}`")
     return {**section, "catalogs": services}
 
 

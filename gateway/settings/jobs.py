@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.jobs.schedules import parse_cron
 from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups"]
+JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify"]
 
 
 def _cron(text: str) -> str:
@@ -215,6 +215,13 @@ class JobsSettings(Section):
     """Java heap of the driver, and with `local[…]` of everything."""
     shuffle_partitions: Count = 8
     """Parts into which Spark divides what it sorts and joins."""
+    catalog: Name | None = None
+    """Catalog of `catalogs`, of type `iceberg`, that their tables are in, not in directories of Parquet. It
+    takes a Spark that there is Iceberg for."""
+    database: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "sluice"
+    """Database of that catalog; it is made where it is not there."""
+    jars: tuple[Path, ...] = ()
+    """Jars that a Spark in the job's own process has besides its own, such as Iceberg's."""
     schedule: dict[JobName, ScheduleSettings] = Field(default_factory=dict)
     """Which jobs run by themselves."""
     poll_s: Seconds = 30.0

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.errors import Faults
-from gateway.policy.documents import Document, FaultList, hint, parse_document
-from gateway.settings.catalogs import normalized, secrets_of, spoken_for
+from gateway.policy.diagnostics import Diagnostics, hint
+from gateway.policy.documents import Document, parse_document
+from gateway.settings.catalogs import Normalized, normalized, secrets_of, spoken_for
 from gateway.settings.models import Settings
 from gateway.settings.section import Section
 
@@ -30,26 +31,41 @@ def load_settings(path: Path) -> Settings:
 def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     """Return the settings of a text that stood in `file`; relative paths start at `directory`."""
     document = parse_document(text, file)
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
         faults.add((), "settings are a mapping of sections, such as `listeners:`")
         faults.raise_any()
+    read = Normalized()
     if "catalogs" in data:
-        catalogs = normalized(data["catalogs"], faults)
-        policies = spoken_for(catalogs, data.get("policies"), faults)
-        data = {**data, "catalogs": catalogs, "policies": policies}
+        read = normalized(data["catalogs"], faults)
+        policies = spoken_for(read, data.get("policies"), faults)
+        data = {**data, "catalogs": read.entries, "policies": policies}
+    if read.sources:
+        data = {**data, "files": _with_sources(data.get("files"), read, faults)}
     try:
         settings = Settings.model_validate(data)
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
-            location = tuple(detail["loc"])
+            location = read.written(tuple(detail["loc"]))
             faults.add(location, _in_our_words(detail, location, document))
         faults.raise_any()
         raise
     faults.raise_any()
     anchored: Settings = _with_absolute_paths(settings, directory)
     return anchored
+
+
+def _with_sources(files: Any, read: Normalized, faults: Diagnostics) -> Any:
+    """Return `files` with the sources that `catalogs` has."""
+    if files is not None and not isinstance(files, dict):
+        return files  # the models tell of it
+    given = {} if files is None else files
+    folded = {name.lower() for name in given if isinstance(name, str)}
+    for name in read.sources:
+        if name.lower() in folded:
+            faults.add(read.written(("files", name)), f"`files` has a source `{name}` as well")
+    return {**given, **read.sources}
 
 
 def check_settings(path: Path) -> list[str]:
@@ -59,7 +75,7 @@ def check_settings(path: Path) -> list[str]:
     except Faults as error:
         return list(error.faults)
     document = parse_document(path.read_bytes(), str(path))
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     for location, value in _files_that_must_exist(settings):
         if not value.exists():
             faults.add(location, f"`{value}` does not exist")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gateway.policy.documents import FaultList, Path
+from gateway.policy.diagnostics import Diagnostics, Path
 
 if TYPE_CHECKING:
     from gateway.settings.section import Secret
@@ -96,7 +96,7 @@ def metalake_settings(parameters: Mapping[str, str | Secret]) -> MetalakeSetting
     )
 
 
-def check_metalake(parameters: Mapping[str, Any], at: Path, faults: FaultList) -> None:
+def check_metalake(parameters: Mapping[str, Any], at: Path, faults: Diagnostics) -> None:
     """Note what is wrong with the parameters of an entry, beyond their names."""
     folded = {key.lower(): (key, value) for key, value in parameters.items()}
     for name, choices in _CHOICES.items():

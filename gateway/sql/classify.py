@@ -31,7 +31,7 @@ from gateway.sql.parameters import parameter_refusal
 from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
 from gateway.sql.spark_words import unknown_function
-from gateway.sql.wants import NotGovernable, Wants, join
+from gateway.sql.wants import Unsupported, Wants, join
 
 Handler = Callable[[CommandScope], Wants]
 
@@ -235,7 +235,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
 
 def classify(
     reading: Reading, names: Names, *, parameters: bool = False, procedures: Procedures = NO_PROCEDURES
-) -> Wants | NotGovernable:
+) -> Wants | Unsupported:
     """Say what the statement's commands want, or why nothing of it can pass.
 
     Every plan node, every expression and every function of the reading is accounted for here. `parameters`:
@@ -249,29 +249,29 @@ def classify(
             continue
         why = REFUSED_COMMANDS.get(node) or node_refusal(node)
         if why is not None:
-            return NotGovernable(why)
+            return Unsupported(why)
     expressions = reading.expressions
     if parameters:
         why = parameter_refusal(reading)
         if why is not None:
-            return NotGovernable(why)
+            return Unsupported(why)
         expressions -= PARAMETERS
     for expression in sorted(expressions):
         why = expression_refusal(expression, command=holds_command)
         if why is not None:
-            return NotGovernable(why, "42P02" if expression in PARAMETERS else "")
+            return Unsupported(why, "42P02" if expression in PARAMETERS else "")
     for node in sorted(unknown):
-        return NotGovernable(f"`{node}` is not a known part of a statement")
+        return Unsupported(f"`{node}` is not a known part of a statement")
     refusal = function_refusal(reading.functions, names)
     if refusal is not None:
         return refusal
     for command in reading.commands:
         if _generates_by_text(command):
-            return NotGovernable(GENERATED_TEXT)
+            return Unsupported(GENERATED_TEXT)
     commands = {command.node for command in reading.commands}
     unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
     if unread:
-        return NotGovernable(f"{unread[0]} could not be read")
+        return Unsupported(f"{unread[0]} could not be read")
     try:
         return join(
             COMMANDS[c.node](CommandScope(c, reading, names, procedures))
@@ -291,7 +291,7 @@ def _generates_by_text(command: CommandNode) -> bool:
     )
 
 
-def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGovernable | None:
+def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsupported | None:
     """Refuse built-in functions that are not on the allow-list; persistent ones are judged as udf.
 
     A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
@@ -304,7 +304,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGover
         if name in deliberately or is_builtin(function):
             why = builtin_refusal(name, table_valued=function.table_valued)
             if why is not None:
-                return NotGovernable(f"the function `{written}` is refused: {why}")
+                return Unsupported(f"the function `{written}` is refused: {why}")
             refusal = _schema_refusal(name, function)
             if refusal is not None:
                 return refusal
@@ -313,11 +313,11 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGover
         elif function.table_valued:
             return unknown_function(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
-            return NotGovernable(f"the function `{written}` lies in a reserved namespace")
+            return Unsupported(f"the function `{written}` lies in a reserved namespace")
     return None
 
 
-def _schema_refusal(name: str, function: FunctionRef) -> NotGovernable | None:
+def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     """Refuse a schema that cannot be read, or that holds what Spark would evaluate."""
     position = schema_argument(name)
     if position is None or len(function.arguments) <= position:

@@ -19,7 +19,7 @@ from gateway.model.catalog import TableName
 from gateway.model.files import decoded
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
-from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.sql.wants import Unsupported, Want, Wants
 
 Source = Callable[[tuple[str, ...]], TableName]
 """Makes a table's name of a path, or raises ValueError."""
@@ -59,12 +59,12 @@ def dataset_statement(text: str) -> DatasetStatement | None:
 
 def dataset_wants(
     statement: DatasetStatement, wants: Wants, sources: Mapping[str, Source]
-) -> Wants | NotGovernable:
+) -> Wants | Unsupported:
     """Return what the statement wants, from what Spark's own on the same name would: `promote` on the table,
     which may be another one afterwards."""
     table = wants.pins[0].table if len(wants.pins) == 1 else None
     if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):
-        return NotGovernable("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
+        return Unsupported("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
     return replace(
         wants,
         wants=(Want(_resource(table), "promote"),),

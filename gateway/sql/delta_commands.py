@@ -12,7 +12,7 @@ from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql import storage
 from gateway.sql.names import SESSION_CATALOG, Names, Ungovernable
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
-from gateway.sql.wants import NotGovernable, Pin, Want, Wants
+from gateway.sql.wants import Pin, Unsupported, Want, Wants
 
 _NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
 CHANGES = "table_changes"
@@ -102,7 +102,7 @@ def alter(scope: CommandScope) -> Wants:
     return _on_files(scope.target("table"), "alter")
 
 
-def changes_wants(reading: Reading, names: Names) -> Wants | NotGovernable:
+def changes_wants(reading: Reading, names: Names) -> Wants | Unsupported:
     """Return what `table_changes('db.t', …)` wants: to read all of a table, as it was and is."""
     tables = []
     for function in reading.functions:
@@ -110,14 +110,14 @@ def changes_wants(reading: Reading, names: Names) -> Wants | NotGovernable:
             continue
         literal = function.arguments[0].literal if function.arguments else None
         if not isinstance(literal, str) or not _NAME.fullmatch(literal):
-            return NotGovernable(
+            return Unsupported(
                 f"{CHANGES} names its table by a plain string with the database, such as 'sales.orders'"
             )
         table = names.new_table(tuple(literal.split(".")))
         if isinstance(table, Ungovernable):
             return table.refusal(literal)
         if table.catalog.lower() != SESSION_CATALOG:
-            return NotGovernable(f"{CHANGES} has tables of the catalog {SESSION_CATALOG} alone")
+            return Unsupported(f"{CHANGES} has tables of the catalog {SESSION_CATALOG} alone")
         tables.append(table)
     found = tuple(tables)
     return Wants(wants=tuple(Want(table_resource(name), "select") for name in found), read=found, past=found)

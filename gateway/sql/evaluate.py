@@ -21,7 +21,7 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable, dotted
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
-from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.sql.wants import Unsupported, Want, Wants
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +373,7 @@ class Evaluation:
         return None
 
 
-def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable:
+def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | Unsupported:
     """Return the catalog tables that are read; temporary views of the session were judged when created."""
     scans: list[Scan] = []
     for relation in reading.relations:
@@ -381,9 +381,9 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
             continue
         written = ".".join(relation.parts)
         if relation.span is None or relation.whole is None:
-            return NotGovernable(f"`{written}` is not written literally in the statement")
+            return Unsupported(f"`{written}` is not written literally in the statement")
         if relation.options:
-            return NotGovernable(f"options on `{written}` can point it at other data and are not supported")
+            return Unsupported(f"options on `{written}` can point it at other data and are not supported")
         if names.metadata_table(relation.parts) is not None:
             continue
         match names.table(relation.parts):
@@ -415,7 +415,7 @@ def metadata_wants(tables: Iterable[MetadataTable]) -> Wants:
     )
 
 
-def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want, ...] | NotGovernable:
+def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want, ...] | Unsupported:
     """Return execute on every persistent function that is called; they must be named in full, because what
     is judged is not written over them."""
     wants = []

@@ -22,7 +22,7 @@ from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import MetadataTable, Names, TempViewName, dotted, quote
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
 _CHANGED = "the table was changed after the statement was judged; run the statement again"
@@ -130,7 +130,7 @@ def _types_as_judged(types: Sequence[tuple[str, str]], *, bare: bool) -> Iterato
         yield f"CASE WHEN {' AND '.join(tests)} THEN TRUE ELSE {failing} END"
 
 
-def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
+def view_source(table: Table, view: ViewBody, body: str) -> str | Unsupported:
     """Write a view's guarded body as a source: its columns by the names that the body gives them, or by their
     places, as Spark finds them, cast and named as the view has them.
 
@@ -139,7 +139,7 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
     found = tuple([c.name for c in table.columns]) if view.by_position else view.output
     output = [name.lower() for name in found]
     if len(set(output)) != len(table.columns) or len(output) != len(table.columns):
-        return NotGovernable(f"the columns of the view {table.name} cannot be told apart by name")
+        return Unsupported(f"the columns of the view {table.name} cannot be told apart by name")
     # CHAR and VARCHAR are strings outside of table schemas, so a cast to them would change nothing.
     columns = ", ".join(
         (
@@ -174,7 +174,7 @@ def guard_scan(
     period: int = 0,
     below: Below = NOTHING,
     bare: bool = False,
-) -> GuardedRelation | NotGovernable:
+) -> GuardedRelation | Unsupported:
     """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
@@ -191,7 +191,7 @@ def guard_scan(
         below=below,
         bare=bare,
     )
-    if isinstance(query, NotGovernable):
+    if isinstance(query, Unsupported):
         return query
     obliged = within or has_obligations(table, view)
     return GuardedRelation(relation=relation, table=table, query=query, obliged=obliged)
@@ -241,7 +241,7 @@ def table_query(
     period: int = 0,
     below: Below = NOTHING,
     bare: bool = False,
-) -> str | NotGovernable | None:
+) -> str | Unsupported | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
@@ -250,10 +250,10 @@ def table_query(
         return None
     hidden = hidden_columns(table, view)
     masks = masks_of(view)
-    source: str | NotGovernable = named_source(table, suffix, stream=stream)
+    source: str | Unsupported = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
-    if isinstance(source, NotGovernable):
+    if isinstance(source, Unsupported):
         return source
     gone = {name.lower() for name in hidden}
     return guarded_query(
@@ -300,7 +300,7 @@ def pinned_parts(table: Table) -> tuple[str, ...]:
 
 def splices(
     text: str, reading: Reading, guarded: Sequence[GuardedRelation]
-) -> tuple[tuple[Splice, ...], tuple[tuple[str, str], ...]] | NotGovernable:
+) -> tuple[tuple[Splice, ...], tuple[tuple[str, str], ...]] | Unsupported:
     """Return the splices for all scans, and (what we wrote, what the user wrote) pairs for messages.
 
     References such as `db.t.c` lose their qualifier where the relation loses its database; where that could
@@ -320,16 +320,16 @@ def splices(
                     for r in reading.columns
                     if len(r.parts) > (0 if r.star else 1)
                 ):
-                    return NotGovernable(
+                    return Unsupported(
                         f"`{'.'.join(guard.relation.parts)}` is one of several relations called `{alias}`; "
                         f"give each of them an alias"
                     )
                 alias = f"{guard.table.name.database}.{guard.table.name.table}"
                 if alias.lower() in reading.subquery_aliases:
-                    return NotGovernable(f"the alias `{alias}` is needed for a guarded table; choose another")
+                    return Unsupported(f"the alias `{alias}` is needed for a guarded table; choose another")
             for reference in references:
                 if reference.span is None:
-                    return NotGovernable(f"`{'.'.join(reference.parts)}` is not written literally")
+                    return Unsupported(f"`{'.'.join(reference.parts)}` is not written literally")
                 parts = (alias, *reference.parts[_qualifies(reference, guard.table) or 0 :])
                 columns[reference.span.start] = Splice(
                     span=reference.span,
@@ -342,7 +342,7 @@ def splices(
     result = list(columns.values())
     for guard in guarded:
         splice = _splice(text, guard, aliases.get(id(guard), guard.relation.parts[-1]))
-        if isinstance(splice, NotGovernable):
+        if isinstance(splice, Unsupported):
             return splice
         if splice is not None:
             result.append(splice)
@@ -379,10 +379,10 @@ def _is_shadowed(guard: GuardedRelation, guarded: Sequence[GuardedRelation], rea
     )
 
 
-def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovernable | None:
+def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | Unsupported | None:
     relation = guard.relation
     if relation.span is None or relation.whole is None:
-        return NotGovernable(f"`{'.'.join(relation.parts)}` is not written literally")
+        return Unsupported(f"`{'.'.join(relation.parts)}` is not written literally")
     if guard.query is None:
         parts = pinned_parts(guard.table)
         if parts == relation.parts:
@@ -423,7 +423,7 @@ def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice
 
 def pin_targets(
     reading: Reading, wants: Wants, names: Names
-) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | NotGovernable:
+) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | Unsupported:
     """Write full names over the names of targets; return the splices and every name that may stay.
 
     A target that no command's row has pinned must be a temporary view: a new one, or one of this session.
@@ -444,7 +444,7 @@ def pin_targets(
         parts = (*pin.table.parts, *filter(None, (pin.below,)))
         if relation.span is None:
             if relation.parts != parts:
-                return NotGovernable(
+                return Unsupported(
                     f"`{'.'.join(relation.parts)}` is not written in one piece; use catalog.database.table"
                 )
             allowed.add(relation.parts)
@@ -460,7 +460,7 @@ def pin_targets(
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
             split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
             if not (temporary or split_name or relation.holder == "CreateViewCommand"):
-                return NotGovernable(f"`{'.'.join(relation.parts)}` is not accounted for")
+                return Unsupported(f"`{'.'.join(relation.parts)}` is not accounted for")
             allowed.add(relation.parts)
     for namespace in wants.namespaces:
         result[namespace.span.start] = Splice(
@@ -471,12 +471,12 @@ def pin_targets(
 
 def define_view(
     text: str, reading: Reading, view: TableName, splices: Sequence[Splice], user: str
-) -> Splice | Definition | NotGovernable:
+) -> Splice | Definition | Unsupported:
     """Say how it is recorded that `user` defines the view with the text that is stored once `splices` are
     written in: with the statement that makes it, or by another one before the text of a view changes."""
     found = reading.view_text
     if found is None:
-        return NotGovernable("the text of the view could not be found in the statement")
+        return Unsupported("the text of the view could not be found in the statement")
     start, end = found.query.start, found.query.end
     within = [
         replace(splice, span=Span(splice.span.start - start, splice.span.end - start))

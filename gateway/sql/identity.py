@@ -14,7 +14,7 @@ from gateway.model.reading import Identity, Reading, RelationRole, Splice
 from gateway.policy.sqltext import string_literal
 from gateway.sql.names import quote
 from gateway.sql.varying import QUERIES
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 IDENTITIES = frozenset({"current_user", "session_user", "user"})
 """Functions without arguments that answer the user whom Spark runs as; their names without brackets, too,
@@ -31,7 +31,7 @@ def identity_splices(
     *,
     named: bool = True,
     meaning: Meaning | None = None,
-) -> tuple[Splice, ...] | NotGovernable:
+) -> tuple[Splice, ...] | Unsupported:
     """Return the splices that bind every identity of a text to `user`.
 
     `tables` are those that the text reads or writes, None among them one whose columns are not known; left
@@ -41,7 +41,7 @@ def identity_splices(
     """
     literal = string_literal(user)
     if literal is None:
-        return NotGovernable("the name of the user cannot be written in SQL")
+        return Unsupported("the name of the user cannot be written in SQL")
     if tables is None:
         read = [r for r in reading.relations if r.role is not RelationRole.CTE]
         tables = [None] * len(read)
@@ -58,7 +58,7 @@ def identity_splices(
             if not found:
                 continue
         if identity.span is None:
-            return NotGovernable(f"`{identity.name}` stands where it cannot be bound to the user")
+            return Unsupported(f"`{identity.name}` stands where it cannot be bound to the user")
         text = literal
         if identity.output and named:
             # Spark's own names: a word without brackets is shown as the function that it stands for.
@@ -68,9 +68,9 @@ def identity_splices(
     return tuple(splices)
 
 
-def unclear(name: str) -> NotGovernable:
+def unclear(name: str) -> Unsupported:
     """Return the refusal of a word that Spark might take for the user whom it runs as."""
-    return NotGovernable(
+    return Unsupported(
         f"`{name}` may be a column or the function; write `{name}()` for the function, "
         f"or put the table, or an alias of the DataFrame, before the column"
     )

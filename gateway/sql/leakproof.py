@@ -183,7 +183,7 @@ def leakproof(
     named = frozenset(_named_columns(nodes))
     if above is not None:
         named |= {within.lower() for _, within, _ in above.columns}
-    walk = _Walk(text, scanned, ctes, Counter(_mentions(nodes)), named)
+    walk = _LeakWalk(text, scanned, ctes, Counter(_mentions(nodes)), named)
     try:
         outputs = walk.outputs(tree, {})
         if above is not None:
@@ -244,7 +244,7 @@ def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _LeakWalk:
     text: str
     scanned: Mapping[Span, Scanned]
     ctes: frozenset[Span]
@@ -306,7 +306,7 @@ class _Walk:
         match node.node:
             case "Filter":
                 # What varies by row would choose among other rows, were those gone that is dropped above.
-                return self._narrowed(list(_conjuncts(node.children)), first).if_kept(
+                return self._narrowed(list(conjuncts(node.children)), first).if_kept(
                     all(map(_row_wise, node.children))
                 )
             case "UnresolvedHaving":
@@ -364,7 +364,7 @@ class _Walk:
         return outputs
 
     def _join(self, node: ExpressionNode, left: _Outputs, right: _Outputs) -> _Outputs:
-        kind, conditions = node.mode, list(_conjuncts(node.children))
+        kind, conditions = node.mode, list(conjuncts(node.children))
         if kind not in _NARROWS_LEFT | _NARROWS_RIGHT:
             return _beside(_UNKNOWN, _beside(left, right)).if_kept(kept=False)
         self._step(len(conditions) * (len(left.columns) + len(right.columns)) // 4)
@@ -424,10 +424,11 @@ def _scans(output: _Output) -> frozenset[Span]:
     return frozenset(origin.scan for origin in output.origins)
 
 
-def _conjuncts(conditions: Iterable[ExpressionNode]) -> Iterator[ExpressionNode]:
+def conjuncts(conditions: Iterable[ExpressionNode]) -> Iterator[ExpressionNode]:
+    """Yield the conditions that have to hold, one by one."""
     for condition in conditions:
         if condition.node == "And":
-            yield from _conjuncts(condition.children)
+            yield from conjuncts(condition.children)
         else:
             yield condition
 

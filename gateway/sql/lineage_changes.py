@@ -35,7 +35,7 @@ def changed(walk: SqlLineageWalk, tree: exp.Expr, write: Write) -> tuple[list[Ta
             return _delete(walk, tree, write, ctes)
         case Operation.MERGE, exp.Merge():
             only(tree, _MERGE_PARTS)
-            return _Merge(walk, tree, write, ctes).changed()
+            return _SqlMerge(walk, tree, write, ctes).changed()
     raise Unclear(f"{NOT_UNDERSTOOD}{type(tree).__name__}")
 
 
@@ -100,7 +100,7 @@ def _assigned_value(walk: SqlLineageWalk, node: exp.Expr, place: Environment, ct
     return walk.value(node, place, ctes)
 
 
-class _Merge:
+class _SqlMerge:
     """A MERGE: actions on rows of the target, of the source, or of both."""
 
     def __init__(self, walk: SqlLineageWalk, tree: exp.Merge, write: Write, ctes: Ctes) -> None:

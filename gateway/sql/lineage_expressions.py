@@ -34,12 +34,12 @@ from gateway.sql.lineage_scope import (
     TRANSFORMED,
     WINDOWED,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
     Open,
     OperandUse,
-    Part,
     RelationRows,
     RowCondition,
     Sum,
@@ -246,7 +246,7 @@ class SqlLineageExpressions(References):
         found.take(value, WINDOWED if way.direct else way)
         if value.dependencies:
             # INVARIANT (bearing): rows that decide on one value only hang on the value, not on its query.
-            part = Part(node, value.dependencies, by_row=False)
+            part = ConditionPart(node, value.dependencies, by_row=False)
             rows = RelationRows(
                 [RowCondition(Clause.WINDOW, SqlFragment(node, self.text), [part])], list(value.rows)
             )

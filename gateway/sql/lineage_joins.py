@@ -10,9 +10,9 @@ from gateway.sql.lineage_references import References
 from gateway.sql.lineage_scope import (
     TRANSFORMED,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
-    Part,
     RowCondition,
     merged,
 )
@@ -43,10 +43,10 @@ def using_attributes(
 
 def key_parts(
     pairs: Mapping[str, tuple[Attribute, Attribute]], rejects: Callable[[Attribute], bool]
-) -> list[Part]:
+) -> list[ConditionPart]:
     """Return what a join compares of each key."""
     return [
-        Part(
+        ConditionPart(
             f"{name} = {name}",
             merged((a.value, b.value)).dependencies,
             by_row=True,

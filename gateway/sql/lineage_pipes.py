@@ -20,10 +20,10 @@ from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_pivots import pivoted
 from gateway.sql.lineage_scope import (
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
-    Part,
     RelationRows,
     RowCondition,
     merged,
@@ -188,7 +188,7 @@ class _Operator:
             place = replace(place, groups=RelationRows(groups=grouping))
             keys = self._keys(grouped)
             by = merged(key.value for key in keys)
-            grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
+            grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
             self.frame.rows.conditions.append(grouping)
             self.frame.rows.parents += by.rows
         added: list[Attribute] = []

@@ -15,10 +15,10 @@ from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
-    Part,
     RelationRows,
     RowCondition,
     Value,
@@ -72,7 +72,7 @@ def _pivot(
         return LineageRelation(attributes, frame.rows, relation.opens)
     grouped = [a for a in frame.shown if id(a) not in used]
     by = merged((*(a.value for a in grouped), chosen))
-    grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
+    grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
     frame.rows.conditions.append(grouping)
     frame.rows.parents += by.rows
     attributes = list(grouped)

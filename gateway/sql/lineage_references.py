@@ -15,9 +15,9 @@ from gateway.sql.lineage_scope import (
     WAYS,
     WINDOW,
     Attribute,
+    ConditionPart,
     Environment,
     Open,
-    Part,
     RelationRows,
     RowCondition,
     Sum,
@@ -128,15 +128,19 @@ def add_conjunct(
     alone = not value.rows and not any(
         (bits | bits >> WAYS) & (AGGREGATION | WINDOW) for bits in value.dependencies.values()
     )
-    condition.parts.append(Part(written, value.dependencies, alone, tuple(keys) if alone else ()))
+    condition.parts.append(ConditionPart(written, value.dependencies, alone, tuple(keys) if alone else ()))
     rows.parents += value.rows
 
 
 def decide_by(
-    rows: RelationRows, clause: Clause, written: object, value: Value, parts: Iterable[Part] | None = None
+    rows: RelationRows,
+    clause: Clause,
+    written: object,
+    value: Value,
+    parts: Iterable[ConditionPart] | None = None,
 ) -> RowCondition:
     """Lay something on rows that is no boolean: keys, groups, an order."""
-    parts = [Part(written, value.dependencies, by_row=False)] if parts is None else list(parts)
+    parts = [ConditionPart(written, value.dependencies, by_row=False)] if parts is None else list(parts)
     condition = RowCondition(clause, written, parts)
     rows.conditions.append(condition)
     rows.parents += value.rows

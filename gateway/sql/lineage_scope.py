@@ -76,7 +76,7 @@ WINDOWED = OperandUse(_indirect(WINDOW), direct=False)
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class ConditionPart:
     """One conjunct of a condition; `written` is syntax that only its maker understands."""
 
     written: object
@@ -92,7 +92,7 @@ class RowCondition:
 
     clause: Clause
     written: object
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ConditionPart] = field(default_factory=list)
     aggregates: bool = False
     """Of a GROUP_BY: whether some target's value is an aggregate over its groups; set at the end."""
 

@@ -10,9 +10,9 @@ from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_scope import (
     Attribute,
+    ConditionPart,
     Dependencies,
     LineageRelation,
-    Part,
     RelationRows,
     RowCondition,
     Value,
@@ -20,7 +20,7 @@ from gateway.sql.lineage_scope import (
 )
 
 
-class _Column:
+class _UnionColumn:
     """A column of a chain of UNIONs as it grows; copying it at each branch would cost the square."""
 
     __slots__ = ("dependencies", "name", "rows", "type", "written")
@@ -49,7 +49,7 @@ class Branches:
     """What a chain of set operations gives so far."""
 
     def __init__(self, first: LineageRelation) -> None:
-        self._columns = [_Column(a) for a in first.attributes if not a.hidden]
+        self._columns = [_UnionColumn(a) for a in first.attributes if not a.hidden]
         self._rows = RelationRows(parents=[first.rows])
         self._opens = list(first.opens)
         self._distinct = False
@@ -72,11 +72,11 @@ class Branches:
         compared = merged(value for column, value in values for value in (column.attribute().value, value))
         self.cost += len(compared.dependencies)
         self._rows = RelationRows(
-            [RowCondition(Clause.JOIN, kind, [Part(kind, compared.dependencies, by_row=False)])],
+            [RowCondition(Clause.JOIN, kind, [ConditionPart(kind, compared.dependencies, by_row=False)])],
             [self._rows, right.rows, *compared.rows],
         )
 
-    def _matched(self, right: LineageRelation, *, by_name: bool) -> list[tuple[_Column, Value]]:
+    def _matched(self, right: LineageRelation, *, by_name: bool) -> list[tuple[_UnionColumn, Value]]:
         theirs = [a for a in right.attributes if not a.hidden]
         if by_name:
             return self._by_name(theirs)
@@ -88,13 +88,13 @@ class Branches:
         whole = merged(a.value for a in theirs)
         return [(column, whole) for column in self._columns]
 
-    def _by_name(self, theirs: list[Attribute]) -> list[tuple[_Column, Value]]:
+    def _by_name(self, theirs: list[Attribute]) -> list[tuple[_UnionColumn, Value]]:
         mine = {column.name: column for column in self._columns}
         found = []
         for attribute in theirs:
             column = mine.get(attribute.name)
             if column is None:
-                column = _Column(attribute)
+                column = _UnionColumn(attribute)
                 self._columns.append(column)
                 mine[attribute.name] = column
             found.append((column, attribute.value))
@@ -104,7 +104,7 @@ class Branches:
         """Lay the comparison of a distinct UNION on its rows."""
         if self._distinct:
             compared = merged(column.attribute().value for column in self._columns)
-            part = Part("UNION", compared.dependencies, by_row=False)
+            part = ConditionPart("UNION", compared.dependencies, by_row=False)
             self._rows.conditions.append(RowCondition(Clause.GROUP_BY, "UNION", [part]))
             self._rows.parents += compared.rows
         self._distinct = False

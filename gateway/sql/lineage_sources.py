@@ -23,10 +23,10 @@ from gateway.sql.lineage_scope import (
     SUBTYPES,
     WAYS,
     Attribute,
+    ConditionPart,
     Dependencies,
     LineageRelation,
     Open,
-    Part,
     RelationRows,
     RowCondition,
     Value,
@@ -337,7 +337,9 @@ def _rows_of(
         steps = numbered(edge.steps)
         condition = RowCondition(edge.clause, edge.expression)
         for conjunct in edge.conjuncts:
-            part = Part(conjunct.expression, {**numbered(conjunct.sources), **steps}, conjunct.by_row)
+            part = ConditionPart(
+                conjunct.expression, {**numbered(conjunct.sources), **steps}, conjunct.by_row
+            )
             condition.parts.append(part)
         if set(edge.targets) >= set(made.columns):
             rows.conditions.append(condition)

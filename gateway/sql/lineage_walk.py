@@ -46,11 +46,11 @@ from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     NOTHING,
     Attribute,
+    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
     Open,
-    Part,
     RelationRows,
     RowCondition,
     Value,
@@ -282,7 +282,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         if group.args.get("all"):
             self.references.add(("all",))
         both = merged(values)
-        grouping.parts = [Part(grouping.written, both.dependencies, by_row=False)]
+        grouping.parts = [ConditionPart(grouping.written, both.dependencies, by_row=False)]
         rows.conditions.append(grouping)
         rows.parents += both.rows
 

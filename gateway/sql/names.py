@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gateway.model.catalog import TableName, joined, levels
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 SESSION_CATALOG = "spark_catalog"
 """Spark's own catalog, whose databases are not nested."""
@@ -112,11 +112,11 @@ class Ungovernable:
     sqlstate: str = ""
     """Set where Spark says the same: `why` then stands by itself, and begins with Spark's condition."""
 
-    def refusal(self, written: str) -> NotGovernable:
+    def refusal(self, written: str) -> Unsupported:
         """Return why a statement that has the name cannot pass."""
         if self.sqlstate:
-            return NotGovernable(self.why, self.sqlstate)
-        return NotGovernable(f"`{written}` {self.why}")
+            return Unsupported(self.why, self.sqlstate)
+        return Unsupported(f"`{written}` {self.why}")
 
 
 def quote(part: str) -> str:
@@ -290,9 +290,9 @@ class Names:
         return any(name == first for name, _ in self.context.catalogs)
 
 
-def no_catalog(name: str) -> NotGovernable:
+def no_catalog(name: str) -> Unsupported:
     """Return the refusal of a catalog that is not configured, in Spark's words for one that is not there."""
-    return NotGovernable(
+    return Unsupported(
         f"[CATALOG_NOT_FOUND] The catalog {quote(name)} not found: it is not configured. SQLSTATE: 42P08",
         "42P08",
     )

@@ -10,17 +10,17 @@ from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
-from gateway.sql.wants import NamespacePin, NotGovernable, Pin
+from gateway.sql.wants import NamespacePin, Pin, Unsupported
 
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
 """Statements that mean the session's database where they name none, as Spark 3.5 resolves them."""
 
 
 class CannotClassify(Exception):
-    """Raised within `sql/` by field readers and turned into a NotGovernable value by `classify`."""
+    """Raised within `sql/` by field readers and turned into a Unsupported value by `classify`."""
 
-    def __init__(self, why: str | NotGovernable) -> None:
-        self.refusal = why if isinstance(why, NotGovernable) else NotGovernable(why)
+    def __init__(self, why: str | Unsupported) -> None:
+        self.refusal = why if isinstance(why, Unsupported) else Unsupported(why)
         super().__init__(self.refusal.why)
 
 

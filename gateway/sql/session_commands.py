@@ -27,7 +27,7 @@ from gateway.model.statement import (
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Names, TempViewName, Ungovernable, no_catalog
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
-from gateway.sql.wants import Named, NotGovernable, Want, Wants
+from gateway.sql.wants import Named, Unsupported, Want, Wants
 
 _SET_INSTEAD = {
     "mapred.reduce.tasks": "spark.sql.shuffle.partitions",
@@ -110,8 +110,8 @@ def reset_setting(scope: CommandScope) -> Wants:
     return _change_setting(ChangeSetting(key, None))
 
 
-def pinned_refusal(key: str) -> NotGovernable:
-    return NotGovernable(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
+def pinned_refusal(key: str) -> Unsupported:
+    return Unsupported(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
 
 
 def _change_setting(change: ChangeSetting) -> Wants:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from gateway.model.reading import FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.names import dotted
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 _SYSTEM = ("`system`.`builtin`", "`system`.`session`")
 
@@ -21,14 +21,14 @@ def search_path(context: SessionContext, *, builtin: bool = True) -> str:
     return f"[{', '.join((*(_SYSTEM if builtin else _SYSTEM[1:]), current))}]"
 
 
-def unknown_function(function: FunctionRef, context: SessionContext) -> NotGovernable:
+def unknown_function(function: FunctionRef, context: SessionContext) -> Unsupported:
     """Return the refusal of what is neither built in nor registered, as Spark tells that there is none.
 
     Whether there is a persistent function of the name is not looked up.
     """
     name = dotted(function.parts)
     if function.table_valued:
-        return NotGovernable(
+        return Unsupported(
             f"[UNRESOLVABLE_TABLE_VALUED_FUNCTION] Could not resolve {name} to a table-valued function.\n"
             f"Please make sure that {name} is defined as a table-valued function and that all required "
             f"parameters are provided correctly.\nIf {name} is not defined, please create the table-valued "
@@ -39,7 +39,7 @@ def unknown_function(function: FunctionRef, context: SessionContext) -> NotGover
             parameters=(("name", name),),
         )
     path = search_path(context)
-    return NotGovernable(
+    return Unsupported(
         f"[UNRESOLVED_ROUTINE] Cannot resolve routine {name} on search path {path}. SQLSTATE: 42883",
         "42883",
         at=function.start,
@@ -47,13 +47,13 @@ def unknown_function(function: FunctionRef, context: SessionContext) -> NotGover
     )
 
 
-def unbound_parameter(parameter: Parameter, text: str) -> NotGovernable:
+def unbound_parameter(parameter: Parameter, text: str) -> Unsupported:
     """Return the refusal of a parameter marker in a text that came without arguments."""
     span = parameter.span
     name = "" if span is None else span.of(text).lstrip(":").strip()
     if span is not None and name == "?":
         name = f"_{span.start}"
-    return NotGovernable(
+    return Unsupported(
         f"[UNBOUND_SQL_PARAMETER] Found the unbound parameter: {name}. Please, fix `args` and provide a "
         "mapping of the parameter to either a SQL literal or collection constructor functions such as "
         "`map()`, `array()`, `struct()`. SQLSTATE: 42P02",
@@ -64,7 +64,7 @@ def unbound_parameter(parameter: Parameter, text: str) -> NotGovernable:
 
 def table_not_found(
     parts: Iterable[str], context: SessionContext, reading: Reading | None = None, at: int | None = None
-) -> NotGovernable:
+) -> Unsupported:
     """Return the refusal of a command about a table that is not there, as it is written.
 
     With the `reading` of its text, the plan is told as well, as Spark prints it.
@@ -74,7 +74,7 @@ def table_not_found(
     leaf = printed.rstrip("\n").rsplit("\n", 1)[-1]
     queried = "UnresolvedRelation" in printed or leaf.endswith("QueryLike")
     path = search_path(context, builtin=queried or not printed)
-    return NotGovernable(
+    return Unsupported(
         f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found. Verify the spelling and "
         f"correctness of the schema and catalog.\nSearch path: {path}.\n"
         "If you did not qualify the name with a schema, verify the current_schema() output, or qualify the "
@@ -88,7 +88,7 @@ def table_not_found(
     )
 
 
-def located(refusal: NotGovernable, text: str) -> str:
+def located(refusal: Unsupported, text: str) -> str:
     """Return a refusal in Spark's words with the place in the text and the plan, where it has them."""
     if refusal.at is None:
         return refusal.why

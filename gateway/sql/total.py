@@ -30,7 +30,7 @@ from typing import Final
 
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
-from gateway.sql.leakproof import AGGREGATING, steady
+from gateway.sql.leakproof import AGGREGATING, conjuncts, steady
 from gateway.sql.leakproof_copies import DECIMAL
 from gateway.sql.total_values import (
     BOOLEAN,
@@ -42,6 +42,7 @@ from gateway.sql.total_values import (
     Values,
     aggregate,
     column_kind,
+    never_fails,
     word,
 )
 
@@ -63,10 +64,11 @@ group, by the rows that there are."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _TypedColumn:
     """A column of a plan; always total, since it is a value that is there."""
 
     name: str
+    """Lower case; empty where Spark makes one up."""
     type: str
     qualifiers: frozenset[tuple[str, ...]] = frozenset()
     bare: bool = True
@@ -76,12 +78,12 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    columns: tuple[_Column, ...] = ()
+class _TypedColumns:
+    columns: tuple[_TypedColumn, ...] = ()
     open: bool = False
     """Whether there may be others, by names that are not known."""
 
-    def find(self, parts: Sequence[str]) -> list[_Column]:
+    def find(self, parts: Sequence[str]) -> list[_TypedColumn]:
         """Return the columns that a reference can mean."""
         *qualifier, name = (part.lower() for part in parts)
         return [
@@ -91,8 +93,8 @@ class _Columns:
         ]
 
 
-_OPEN: Final = _Columns(open=True)
-_Ctes = Mapping[str, _Columns]
+_OPEN: Final = _TypedColumns(open=True)
+_Ctes = Mapping[str, _TypedColumns]
 
 
 class _NotTotal(Exception):
@@ -111,7 +113,7 @@ def total_statement(
     """
     if tree is None:
         return None
-    walk = _Walk(scanned, ctes, Values(text))
+    walk = _FailureWalk(scanned, ctes, Values(text))
     try:
         walk.shown(tree, {}, ())
     except _NotTotal:
@@ -124,7 +126,7 @@ def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str
     if tree is None:
         return None
     here = Span(0, 0)
-    walk = _Walk({here: columns}, frozenset(), Values(text))
+    walk = _FailureWalk({here: columns}, frozenset(), Values(text))
     try:
         found = walk.value(tree, (walk.scan(here, ()),))
     except _NotTotal:
@@ -137,29 +139,35 @@ def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str
 
 
 @dataclass(slots=True)
-class _Walk:
+class _FailureWalk:
     scanned: Mapping[Span, Mapping[str, str]]
     ctes: frozenset[Span]
     values: Values
     used: dict[Span, set[str]] = field(default_factory=dict)
     steps: int = 0
+    reaching: int = 0
+    """References to columns of a query around, but for those that equal one of the query itself."""
+    overflowing: int = 0
+    """What was let pass although it may fail, since it is made of groups."""
+    binding: set[int] = field(default_factory=set)
+    """The identities of the filters right below what a subquery shows."""
 
     def _step(self, count: int = 1) -> None:
         self.steps += count
         if self.steps > MOST_STEPS:
             raise _NotTotal
 
-    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _Columns:
+    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _TypedColumns:
         known = self.scanned[span]
         self._step(len(known))
         # What is asked of a variant, even at the very end, Spark does where it reads it.
         if any("variant" in kind.lower() for kind in known.values()):
             raise _NotTotal
         names = frozenset(qualifiers)
-        return _Columns(
+        return _TypedColumns(
             tuple(
                 [
-                    _Column(name.lower(), column_kind(kind), names, source=(span, name))
+                    _TypedColumn(name.lower(), column_kind(kind), names, source=(span, name))
                     for name, kind in known.items()
                 ]
             )
@@ -167,7 +175,7 @@ class _Walk:
 
     # Plans.
 
-    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> None:
+    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> None:
         """Go through the end of a statement, whose select list may fail."""
         match node.node:
             case "UnresolvedWith":
@@ -191,7 +199,7 @@ class _Walk:
             case _:
                 self.plan(node, ctes, outer)
 
-    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
         """Return the columns of a plan in which all is total."""
         self._step()
         match node.node:
@@ -200,7 +208,7 @@ class _Walk:
             case "UnresolvedWith":
                 return self.plan(node.plans[0], self._named(node, ctes, outer), outer)
             case "OneRowRelation":
-                return _Columns()
+                return _TypedColumns()
             case "Join":
                 return self._join(node, ctes, outer)
             case "Union" | "Except" | "Intersect":
@@ -210,13 +218,14 @@ class _Walk:
         below = self.plan(node.plans[0], ctes, outer)
         match node.node:
             case "Filter":
-                self._conditions(node.children, (below, *outer), ctes)
+                binds = id(node) in self.binding
+                self._conditions(node.children, (below, *outer), ctes, binds=binds)
             case "UnresolvedHaving":
                 self._having(node, below, ctes, outer)
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
                 shown = [replace(one, qualifiers=alias) for one in below.columns if one.bare]
-                return _Columns(tuple(shown), below.open)
+                return _TypedColumns(tuple(shown), below.open)
             case "Project":
                 return self._project(node.children, below, ctes, outer)
             case "Aggregate":
@@ -234,7 +243,7 @@ class _Walk:
                     for key in order.children if order.node == "SortOrder" else (order,):
                         self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
-                return _OPEN
+                return _renamed(below, node.parts)
             case limit if limit in _LIMITS:
                 self._limited(node)
             case passing if passing in _PASSING:
@@ -243,7 +252,7 @@ class _Walk:
                 raise _NotTotal
         return below
 
-    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> _Columns:
+    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> _TypedColumns:
         parts = tuple([part.lower() for part in node.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if node.span in self.ctes:
@@ -251,56 +260,60 @@ class _Walk:
             if known is None:
                 raise _NotTotal  # it reads itself
             shown = [replace(one, qualifiers=qualifiers) for one in known.columns if one.bare]
-            return _Columns(tuple(shown), known.open)
+            return _TypedColumns(tuple(shown), known.open)
         if node.span is None or node.span not in self.scanned:
             return _OPEN
         return self.scan(node.span, qualifiers)
 
-    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Ctes:
+    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _Ctes:
         inside = dict(ctes)
         for name, plan in zip(node.parts, node.plans[1:], strict=True):
             inside.pop(name.lower(), None)
             inside[name.lower()] = self.plan(plan, inside, outer)
         return inside
 
-    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
         if node.mode not in _JOINS or len(node.plans) != 2:
             raise _NotTotal
         left, right = (self.plan(plan, ctes, outer) for plan in node.plans)
-        both = _Columns((*left.columns, *right.columns), left.open or right.open)
+        both = _TypedColumns((*left.columns, *right.columns), left.open or right.open)
         self._conditions(node.children, (both, *outer), ctes)
         merged = []
         for name in node.parts:
             one, other = self._reference((name,), (left,)), self._reference((name,), (right,))
             if not one.type or one.type != other.type:
                 raise _NotTotal
-            merged.append(_Column(name.lower(), one.type))
+            merged.append(_TypedColumn(name.lower(), one.type))
         if node.mode in _LEFT_ONLY:
             return left
         if not merged:
             return both
         folded = {one.name for one in merged}
         sides = [replace(one, bare=one.bare and one.name not in folded) for one in both.columns]
-        return _Columns((*merged, *sides), both.open)
+        return _TypedColumns((*merged, *sides), both.open)
 
-    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
         """Return the columns of a set operation; all but UNION ALL compare those of both sides."""
         sides = [self.plan(plan, ctes, outer) for plan in node.plans]
         types = {tuple(one.type for one in side.columns) for side in sides}
         if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
             raise _NotTotal
-        return _Columns(
+        return _TypedColumns(
             tuple([replace(one, qualifiers=frozenset(), source=None) for one in sides[0].columns])
         )
 
     def _project(
-        self, items: Sequence[ExpressionNode], below: _Columns, ctes: _Ctes, outer: tuple[_Columns, ...]
-    ) -> _Columns:
+        self,
+        items: Sequence[ExpressionNode],
+        below: _TypedColumns,
+        ctes: _Ctes,
+        outer: tuple[_TypedColumns, ...],
+    ) -> _TypedColumns:
         known = {one.name for one in below.columns}
         made = {item.parts[0].lower() for item in items if item.node == "Alias"} - known
         if not made.isdisjoint(_named_columns(items)):
             raise _NotTotal  # it means another item of the same list, or a column of a query around
-        columns: list[_Column] = []
+        columns: list[_TypedColumn] = []
         unnamed = below.open and any(item.node == "UnresolvedStar" for item in items)
         for item in items:
             if item.node == "UnresolvedStar":
@@ -314,15 +327,16 @@ class _Walk:
             found = self.value(item, (below, *outer), ctes)
             self._item(item, found)
             if item.node == "Alias":
-                columns.append(_Column(item.parts[0].lower(), found.type))
+                columns.append(_TypedColumn(item.parts[0].lower(), found.type))
             elif item.node == "UnresolvedAttribute":
-                columns.append(_Column(item.parts[-1].lower(), found.type))
+                columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
             else:
+                columns.append(_TypedColumn("", found.type))
                 unnamed = True
-        return _Columns(tuple(columns), unnamed)
+        return _TypedColumns(tuple(columns), unnamed)
 
     def _having(
-        self, node: ExpressionNode, below: _Columns, ctes: _Ctes, outer: tuple[_Columns, ...]
+        self, node: ExpressionNode, below: _TypedColumns, ctes: _Ctes, outer: tuple[_TypedColumns, ...]
     ) -> None:
         """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
         inner = node.plans[0]
@@ -334,21 +348,33 @@ class _Walk:
         if any(one.name in names and one.type != _type_of(one.name, ours) for one in within.columns):
             raise _NotTotal  # which one of the two is meant is not followed
         kept = tuple([one for one in within.columns if one.name not in names])
-        self._conditions(node.children, (_Columns((*ours, *kept), within.open or below.open), *outer), ctes)
+        self._conditions(
+            node.children, (_TypedColumns((*ours, *kept), within.open or below.open), *outer), ctes
+        )
 
     def _conditions(
-        self, conditions: Iterable[ExpressionNode], scopes: tuple[_Columns, ...], ctes: _Ctes
+        self,
+        conditions: Iterable[ExpressionNode],
+        scopes: tuple[_TypedColumns, ...],
+        ctes: _Ctes,
+        *,
+        binds: bool = False,
     ) -> None:
-        for condition in conditions:
+        """Look at conditions; with `binds`, `inner = outer` among them does not count as reaching."""
+        for condition in conjuncts(conditions):
+            reaching = self.reaching
             found = self.value(condition, scopes, ctes)
             self._total(found)
             if found.type not in ("boolean", "void"):
                 raise _NotTotal
+            if binds and _is_binding(condition, scopes):
+                self.reaching = reaching
 
     def _item(self, node: ExpressionNode, found: TotalValue) -> None:
         """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
         it is never a condition on a row. What it aggregates may not."""
         if found.grouped and found.below:
+            self.overflowing += not found.total
             self._plain([node])
         else:
             self._total(found)
@@ -373,7 +399,7 @@ class _Walk:
                     raise _NotTotal
             self._plain(node.children)
 
-    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[_Columns, ...]) -> None:
+    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[_TypedColumns, ...]) -> None:
         """Look at the queries within an expression that may fail: they may not."""
         if node.plans:
             self._total(self.value(node, scopes, ctes))
@@ -384,7 +410,7 @@ class _Walk:
     # Expressions.
 
     def value(
-        self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None = None
+        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None = None
     ) -> TotalValue:
         """Return what is known of an expression over columns of these plans, the innermost first."""
         self._step(1 + (len(scopes[0].columns) // 16 if scopes else 0))
@@ -400,14 +426,17 @@ class _Walk:
         operands = [self.value(child, scopes, ctes) for child in node.children]
         found = self.values.made(node, operands)
         if found.grouped:
+            if node.node == "UnresolvedFunction":
+                self.overflowing += not never_fails(builtin_name(node.parts) or "", operands)
             return found
         grouped = any(one.grouped for one in operands)
         total = found.total and all(one.total for one in operands)
         return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
 
-    def _reference(self, parts: Sequence[str], scopes: tuple[_Columns, ...]) -> TotalValue:
-        for scope in scopes:
+    def _reference(self, parts: Sequence[str], scopes: tuple[_TypedColumns, ...]) -> TotalValue:
+        for depth, scope in enumerate(scopes):
             found = scope.find(parts)
+            self.reaching += bool(found and depth) or scope.open
             for one in found:
                 if one.source is not None:
                     span, name = one.source
@@ -420,7 +449,9 @@ class _Walk:
                 return UNKNOWN
         return word(parts[0].lower()) if len(parts) == 1 else UNKNOWN
 
-    def _window(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> TotalValue:
+    def _window(
+        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
+    ) -> TotalValue:
         function = node.children[0]
         operands = [self.value(child, scopes, ctes) for child in function.children]
         self._plain(node.children)
@@ -434,13 +465,31 @@ class _Walk:
         name = builtin_name(function.parts) if function.node == "UnresolvedFunction" else None
         if name in NUMBERING:
             return TotalValue("int", total=total)
-        found = aggregate(name or "", operands[: len(function.children)])
-        return TotalValue(found.type, total=total)
+        over = operands[: len(function.children)]
+        self.overflowing += not never_fails(name or "", over)
+        return TotalValue(aggregate(name or "", over).type, total=total)
 
-    def _query(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> TotalValue:
-        """A subquery in an expression: all in it is total, and one that stands for a value has one row."""
+    def _query(
+        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
+    ) -> TotalValue:
+        """A subquery in an expression: all in it is total, and one that stands for a value has one row.
+
+        INVARIANT (groups of visible rows): what a subquery makes of groups may fail only where the groups are
+        those of its own rows. For one that is bound to the rows around it otherwise than by `inner = outer`,
+        Spark makes a group for each value of these rows, those that a filter hides among them.
+        """
         if ctes is None:
             return FAILING  # of a policy
+        reaching, overflowing = self.reaching, self.overflowing
+        for shown in node.plans:
+            if shown.node == "Project":
+                self.binding |= {id(plan) for plan in shown.plans if plan.node == "Filter"}
+        found = self._queried(node, scopes, ctes)
+        if self.reaching > reaching and self.overflowing > overflowing:
+            return FAILING
+        return found
+
+    def _queried(self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes) -> TotalValue:
         if node.node == "InSubquery":
             *values, listed = node.children
             found = self.plan(listed.plans[0], ctes, scopes) if listed.plans else _OPEN
@@ -462,11 +511,36 @@ class _Walk:
         return TotalValue(self.value(item, (below, *scopes), ctes).type)
 
 
+def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
+    """Return columns by the names of a list beside an alias. Spark takes one that is as long as the columns
+    are many, and no other: so where there are as many here, these are all."""
+    if len(names) != len(below.columns) or not all(one.bare for one in below.columns):
+        return _OPEN
+    pairs = zip(names, below.columns, strict=True)
+    return _TypedColumns(
+        tuple([replace(one, name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
+    )
+
+
 def _has_having(node: ExpressionNode) -> bool:
     """Whether what is sorted are groups of which some are left out."""
     while node.node in ("Sort", "UnresolvedHint", "Distinct") and node.plans:
         node = node.plans[0]
     return node.node == "UnresolvedHaving"
+
+
+def _is_binding(condition: ExpressionNode, scopes: tuple[_TypedColumns, ...]) -> bool:
+    """Whether a condition says that a column equals one of the same type of the query right around."""
+    if condition.node != "EqualTo" or any(one.node != "UnresolvedAttribute" for one in condition.children):
+        return False
+    within, around, *_ = (*scopes, _OPEN, _OPEN)
+    if within.open or around.open:
+        return False
+    ours = [within.find(one.parts) for one in condition.children]
+    theirs = [around.find(one.parts) for one in condition.children]
+    inner, outer = (ours[0], theirs[1]) if ours[0] else (ours[1], theirs[0])
+    is_apart = bool(ours[0]) != bool(ours[1])
+    return is_apart and len(inner) == len(outer) == 1 and inner[0].type == outer[0].type != ""
 
 
 def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterable[str]:
@@ -489,6 +563,6 @@ def _aggregates(node: ExpressionNode) -> bool:
     return node.node != "WindowExpression" and any(map(_aggregates, node.children))
 
 
-def _type_of(name: str, columns: Iterable[_Column]) -> str:
+def _type_of(name: str, columns: Iterable[_TypedColumn]) -> str:
     types = {one.type for one in columns if one.name == name}
     return types.pop() if len(types) == 1 else ""

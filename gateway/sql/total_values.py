@@ -32,6 +32,8 @@ KNOWN: Final = frozenset({*_INTEGER_TYPES, *_FRACTIONS, "boolean", "date", "time
 _MOST_DAYS: Final = 40_000
 _MOST_MONTHS: Final = 1_200
 """How far from a date of four digits one may go that is still a date."""
+_MOST_PLACES: Final = (1 << 31) - 1
+"""Of a text."""
 _MICROS_A_DAY: Final = 86_400_000_000
 
 _COMPARISONS: Final = frozenset(
@@ -106,8 +108,11 @@ class Values:
                 return BOOLEAN if _all_of(operands, "boolean") else FAILING
             case "IsNull" | "IsNotNull":
                 return BOOLEAN
-            case "Alias" | "UnresolvedAlias" | "UnaryPositive":
+            case "Alias" | "UnresolvedAlias":
                 return operands[0]
+            case "UnaryPositive":
+                # Of a text it is the number that stands in it.
+                return operands[0] if _is_number(operands[0].type) else FAILING
             case comparison if comparison in _COMPARISONS:
                 return self._compared(node.children, operands)
             case "In":
@@ -168,9 +173,8 @@ class Values:
         target, source = column_kind(node.type), operand.type
         if node.type.lower().startswith("varchar"):
             return FAILING
-        tried = (
-            node.mode == "TRY" and source in KNOWN - {"date", "timestamp"} and target not in ("timestamp", "")
-        )
+        known = source in KNOWN - {"date", "timestamp"} or DECIMAL.match(source)
+        tried = node.mode == "TRY" and known and target not in ("timestamp", "")
         if self._read(node.children[0], target):
             return TotalValue(target, fixed=True)
         if source == "date" and target == "timestamp":
@@ -194,6 +198,10 @@ class Values:
             return _joined(node, operands)
         if name in ("substr", "substring"):
             return _part(operands)
+        if name == "left" and len(operands) == 2:
+            return _part(operands)
+        if name == "round" and 1 <= len(operands) <= 2:
+            return _rounded(operands)
         if name in _PARTS_OF_DATES and types in (["date"], ["timestamp"]):
             return TotalValue("int")
         if (
@@ -250,6 +258,10 @@ def _digits(type_: str) -> tuple[int, int] | None:
     return (int(found[1]) - int(found[2]), int(found[2])) if found else None
 
 
+def _is_number(type_: str) -> bool:
+    return type_ in _FRACTIONS or _digits(type_) is not None
+
+
 def _comparable(one: TotalValue, other: TotalValue) -> bool:
     """Whether two values can be compared whatever they are: Spark's cast of either to the type of both loses
     nothing."""
@@ -260,7 +272,7 @@ def _comparable(one: TotalValue, other: TotalValue) -> bool:
         return True
     if types == {"date", "timestamp"}:
         return one.fixed if one.type == "date" else other.fixed
-    if not all(type_ in _FRACTIONS or _digits(type_) for type_ in types):
+    if not all(map(_is_number, types)):
         return False
     if types & _FRACTIONS:
         return True
@@ -276,7 +288,7 @@ def _room(values: Iterable[TotalValue]) -> bool:
 def _alike(values: Iterable[TotalValue]) -> bool:
     """Whether values are all of one type, or all numbers."""
     types = {one.type for one in values} - {"void"}
-    return len(types) <= 1 or all(type_ in _FRACTIONS or _digits(type_) for type_ in types)
+    return len(types) <= 1 or all(map(_is_number, types))
 
 
 def _same(operands: Sequence[TotalValue]) -> TotalValue:
@@ -300,9 +312,26 @@ def _joined(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
 
 
 def _part(operands: Sequence[TotalValue]) -> TotalValue:
+    if not operands:
+        return FAILING
     text, *places = operands
-    known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
+    known = text.type == "string" and len(places) in (1, 2)
+    known = known and all(0 < (one.number or 0) <= _MOST_PLACES for one in places)
     return TotalValue("string") if known else FAILING
+
+
+def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
+    """A decimal to so many known digits, for which Spark has a type with room for what is carried. A whole
+    number is rounded in its own type, and may leave it."""
+    found = DECIMAL.match(operands[0].type)
+    places = operands[1].number if len(operands) > 1 else 0
+    if found is None or places is None:
+        return FAILING
+    before, behind = int(found[1]) - int(found[2]) + 1, max(0, min(int(found[2]), places))
+    before = max(before, 1 - places)
+    if before + behind > MOST_CALCULATED:
+        return FAILING
+    return TotalValue(f"decimal({before + behind},{behind})")
 
 
 def _days(operands: Sequence[TotalValue]) -> TotalValue:
@@ -386,7 +415,8 @@ def _loses_nothing(source: str, target: str) -> bool:
         return True
     digits, room = _digits(source), _digits(target)
     if target in _FRACTIONS:
-        return digits is not None or source in _FRACTIONS
+        # A double may be beyond the largest float: infinite to Spark, an error to a database.
+        return digits is not None or source == "float"
     if digits is None or room is None:
         return False
     if target in INTEGERS:
@@ -414,3 +444,11 @@ def aggregate(name: str, operands: Sequence[TotalValue]) -> TotalValue:
         fits = digits[0] + digits[1] + more <= MOST_DIGITS
         made = f"decimal({digits[0] + digits[1] + more},{digits[1] + behind})" if fits else ""
     return TotalValue(made, grouped=True, below=below)
+
+
+def never_fails(name: str, operands: Sequence[TotalValue]) -> bool:
+    """Whether an aggregate has a value for every group: no sum that has no room in its type."""
+    type_ = operands[0].type if operands else ""
+    if name in ("avg", "mean", "sum"):
+        return type_ in _FRACTIONS or (type_ in INTEGERS and name != "sum")
+    return name in ("count", "count_if") or name in _OF_ITS_ARGUMENT

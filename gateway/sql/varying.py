@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from gateway.model.reading import FunctionRef, Reading, RelationRole
 from gateway.sql.functions import VARYING_BY_ROW, builtin_name
 from gateway.sql.names import Names, TempViewName
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 OF_THE_INSTANT = frozenset(
     """
@@ -112,8 +112,8 @@ def varying_view(view: TempViewName, names: Names) -> str | None:
     return f"the temporary view `{view.name}` changes with time or from user to user"
 
 
-def not_cached(why: str) -> NotGovernable:
-    return NotGovernable(
+def not_cached(why: str) -> Unsupported:
+    return Unsupported(
         f"Spark would go on showing its cached rows, at other times and to other users, and {why}; "
         f"save the rows as a table if that is meant"
     )

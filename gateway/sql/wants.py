@@ -95,7 +95,7 @@ class Wants:
 
 
 @dataclass(frozen=True, slots=True)
-class NotGovernable:
+class Unsupported:
     """A statement that Sluice does not let pass, whoever asks; `why` is for the client."""
 
     why: str
@@ -115,6 +115,8 @@ class NotGovernable:
 def join(parts: Iterable[Wants]) -> Wants:
     """Put the wants of several commands of one statement together."""
     all_parts = tuple(parts)
+    if len(all_parts) == 1 and not all_parts[0].explains:
+        return all_parts[0]
     answers = [part.answer for part in all_parts if part.answer is not RELAY]
     described = [part.described for part in all_parts if part.described is not None]
     cached = [part.cached for part in all_parts if part.cached is not None]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gateway.wire.application_exception import TApplicationException
 from gateway.wire.calls import METHODS
@@ -36,6 +35,9 @@ class Kind(enum.IntEnum):
     ONEWAY = 4
 
 
+_KINDS = {kind.value: kind for kind in Kind}
+
+
 class ExceptionKind(enum.IntEnum):
     """Thrift's own reasons for a TApplicationException."""
 
@@ -58,8 +60,7 @@ class CallFailed(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A message's header; the struct begins at `body_offset`."""
 
     kind: Kind
@@ -68,23 +69,32 @@ class Message:
     body_offset: int
 
 
+def _head(kind: Kind, method: str) -> bytes:
+    name = method.encode("ascii", "replace")
+    return _HEAD.pack(_VERSION_1 | kind, len(name)) + name
+
+
+_CALLS = {name: _head(Kind.CALL, name) for name in METHODS}
+_REPLIES = {name: _head(Kind.REPLY, name) for name in METHODS}
+"""How messages begin, up to their sequence id."""
 _ARGUMENTS = {name: wrapper(f"{name}_args", 1, "req", request) for name, (request, _) in METHODS.items()}
 _RESULTS = {name: wrapper(f"{name}_result", 0, "success", reply) for name, (_, reply) in METHODS.items()}
 
 
 def encode_call(method: str, seqid: int, request: Struct) -> bytes:
     """Return a call. Raises ValueError for text with lone surrogates."""
-    return _header(Kind.CALL, method, seqid) + encode(_ARGUMENTS[method](req=request))
+    return _CALLS[method] + _SEQID.pack(seqid) + encode(_ARGUMENTS[method](req=request))
 
 
 def encode_reply(method: str, seqid: int, response: Struct) -> bytes:
     """Return a reply. Raises ValueError for text with lone surrogates."""
-    return _header(Kind.REPLY, method, seqid) + encode(_RESULTS[method](success=response))
+    return _REPLIES[method] + _SEQID.pack(seqid) + encode(_RESULTS[method](success=response))
 
 
 def encode_exception(method: str, seqid: int, kind: int, message: str) -> bytes:
     """Return the reply that says that a call failed below the service, e.g. for an unknown method."""
-    return _header(Kind.EXCEPTION, method, seqid) + encode(TApplicationException(message=message, type=kind))
+    fault = encode(TApplicationException(message=message, type=kind))
+    return _head(Kind.EXCEPTION, method) + _SEQID.pack(seqid) + fault
 
 
 def decode_message(data: bytes) -> Message:
@@ -97,11 +107,10 @@ def decode_message(data: bytes) -> Message:
     body = 8 + length + 4
     if length > MAX_METHOD_BYTES or len(data) < body:
         raise MalformedMessage("a message whose method name does not end")
-    try:
-        method = data[8 : 8 + length].decode("ascii")
-        return Message(Kind(version & 0xFF), method, _SEQID.unpack_from(data, 8 + length)[0], body)
-    except ValueError:
-        raise MalformedMessage("unknown kind of message, or a method name that is not ASCII") from None
+    kind, method = _KINDS.get(version & 0xFF), data[8 : 8 + length]
+    if kind is None or not method.isascii():
+        raise MalformedMessage("unknown kind of message, or a method name that is not ASCII")
+    return Message(kind, method.decode("ascii"), _SEQID.unpack_from(data, 8 + length)[0], body)
 
 
 def decode_request(data: bytes, message: Message | None = None) -> Struct:
@@ -133,8 +142,3 @@ def decode_reply(data: bytes, response: type[R], *, max_elements: int = MAX_ELEM
     value: Any = decode(result, data, message.body_offset, max_elements=max_elements)
     answer: R = value.success
     return answer
-
-
-def _header(kind: Kind, method: str, seqid: int) -> bytes:
-    name = method.encode("ascii", "replace")
-    return _HEAD.pack(_VERSION_1 | kind, len(name)) + name + _SEQID.pack(seqid)

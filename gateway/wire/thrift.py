@@ -17,13 +17,11 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
+from io import BytesIO
+from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar, dataclass_transform
 
-from thrift.protocol.TBinaryProtocol import (  # type: ignore[import-untyped, unused-ignore]
-    TBinaryProtocolAccelerated,
-)
+from thrift.protocol import fastbinary  # type: ignore[import-untyped, unused-ignore]
 from thrift.Thrift import TException, TType  # type: ignore[import-untyped, unused-ignore]
-from thrift.transport.TTransport import TMemoryBuffer  # type: ignore[import-untyped, unused-ignore]
 
 BYTE: int = TType.BYTE
 I16: int = TType.I16
@@ -44,7 +42,7 @@ class MalformedMessage(Exception):
 
 
 class Field(typing.NamedTuple):
-    """A declared field: what `check` needs to know beside Thrift's own description of it."""
+    """A declared field: what the checks need to know beside Thrift's own description of it."""
 
     name: str
     required: bool
@@ -60,6 +58,12 @@ class Struct:
 
     thrift_spec: ClassVar[tuple[Any, ...]] = ()
     wire_fields: ClassVar[tuple[Field, ...]] = ()
+    wire_type: ClassVar[list[Any]] = []
+    """What the C codec is told of the class: itself and its `thrift_spec`."""
+    wire_needs: ClassVar[tuple[Field, ...]] = ()
+    """Those of its fields that `check_required` looks at."""
+    wire_texts: ClassVar[tuple[Field, ...]] = ()
+    """Those of its fields that `check_text` looks at."""
 
     def __init__(self, **values: Any) -> None:
         # Not checked here: the codec makes empty structs and fills them; callers have mypy.
@@ -79,6 +83,9 @@ class Struct:
             fields.append(Field(name, required, any(issubclass(t, Struct) for t in leaves), str in leaves))
         cls.thrift_spec = tuple(specs.get(i) for i in range(max(specs, default=-1) + 1))
         cls.wire_fields = tuple(fields)
+        cls.wire_type = [cls, cls.thrift_spec]
+        cls.wire_needs = tuple(field for field in fields if field.required or field.structs)
+        cls.wire_texts = tuple(field for field in fields if field.text or field.structs)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -134,10 +141,29 @@ def wrapper(name: str, field_id: int, field_name: str, inner: type[Struct]) -> t
     return type(name, (Struct,), {"__annotations__": annotations})
 
 
+class _Source:
+    """Bytes that the C codec reads: as much of a protocol and its transport as it asks for."""
+
+    __slots__ = ("container_length_limit", "cstringio_buf", "string_length_limit")
+
+    def __init__(self, data: bytes, offset: int, max_elements: int) -> None:
+        self.cstringio_buf = BytesIO(data)
+        self.cstringio_buf.seek(offset)
+        self.string_length_limit = len(data)
+        self.container_length_limit = min(max_elements, len(data))
+
+    @property
+    def trans(self) -> Self:
+        return self
+
+    def cstringio_refill(self, _partial: bytes, _wanted: int) -> NoReturn:
+        """There are no more bytes than those."""
+        raise EOFError
+
+
 def encode(value: Struct) -> bytes:
     """Return the struct's bytes, the stop byte included. Raises ValueError for text with lone surrogates."""
-    protocol = TBinaryProtocolAccelerated(TMemoryBuffer(), fallback=False)
-    encoded: bytes = protocol._fast_encode(value, [type(value), value.thrift_spec])
+    encoded: bytes = fastbinary.encode_binary(value, value.wire_type)
     return encoded
 
 
@@ -147,19 +173,13 @@ def decode(kind: type[S], data: bytes, offset: int = 0, *, max_elements: int = M
     Raises MalformedMessage when it is cut short, goes on after its end, lacks a required field, nests too
     deep, or claims more elements than `max_elements` or more bytes than there are.
     """
-    buffer = TMemoryBuffer(data, offset)
-    protocol = TBinaryProtocolAccelerated(
-        buffer,
-        fallback=False,
-        string_length_limit=len(data),
-        container_length_limit=min(max_elements, len(data)),
-    )
+    source = _Source(data, offset, max_elements)
     value = kind()
     try:
-        protocol._fast_decode(value, protocol, [kind, kind.thrift_spec])
+        fastbinary.decode_binary(value, source, kind.wire_type)
     except _FAULTS as fault:
         raise MalformedMessage(f"not a {kind.__name__}: {type(fault).__name__}") from fault
-    if buffer.cstringio_buf.tell() != len(data):
+    if source.cstringio_buf.tell() != len(data):
         raise MalformedMessage(f"bytes after the end of {kind.__name__}")
     check_required(value)
     return value
@@ -167,12 +187,16 @@ def decode(kind: type[S], data: bytes, offset: int = 0, *, max_elements: int = M
 
 def check_required(value: Struct) -> None:
     """Raise MalformedMessage unless every required field is there, at every depth."""
-    for field in value.wire_fields:
-        inner = getattr(value, field.name)
+    for name, required, structs, _ in value.wire_needs:
+        inner = getattr(value, name)
         if inner is None:
-            if field.required:
-                raise MalformedMessage(f"{type(value).__name__} without {field.name}")
-        elif field.structs:
+            if required:
+                raise MalformedMessage(f"{type(value).__name__} without {name}")
+        elif not structs:
+            continue
+        elif isinstance(inner, Struct):
+            check_required(inner)
+        else:
             for struct in _structs(inner):
                 check_required(struct)
 
@@ -182,15 +206,15 @@ def check_text(value: Struct, data: bytes) -> None:
 
     The C codec puts U+FFFD where bytes are not UTF-8: a statement would silently become another one.
     """
-    for field in value.wire_fields:
-        inner = getattr(value, field.name)
+    for name, _, structs, has_text in value.wire_texts:
+        inner = getattr(value, name)
         if inner is None:
             continue
-        if field.text:
+        if has_text:
             for text in _texts(inner):
                 if "\ufffd" in text and text.encode() not in data:
-                    raise MalformedMessage(f"{type(value).__name__}.{field.name} is not UTF-8")
-        if field.structs:
+                    raise MalformedMessage(f"{type(value).__name__}.{name} is not UTF-8")
+        if structs:
             for struct in _structs(inner):
                 check_text(struct, data)
 

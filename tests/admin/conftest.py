@@ -14,7 +14,7 @@ import pytest
 from apache_ranger.client.ranger_client import RangerClient
 from prometheus_client import CollectorRegistry
 
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminServer
 from gateway.admin.ranger.access import Access, AdminRights
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
@@ -111,7 +111,7 @@ async def served(database: str) -> AsyncIterator[Served]:
     store = Store(database, prepare=shipped)
     access = Access(RIGHTS)
     api = RangerApi(store, access, authenticate)
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/service": api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Served(f"http://127.0.0.1:{port}", store, session, access)

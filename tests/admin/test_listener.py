@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from gateway.admin import listener as listener_module
-from gateway.admin.listener import AdminListener, Check
+from gateway.admin.listener import AdminServer, Check
 from gateway.session.metrics import Metrics
 
 
@@ -38,7 +38,7 @@ class Parts:
 
 @contextlib.asynccontextmanager
 async def serving(parts: Parts) -> AsyncIterator[str]:
-    listener = AdminListener(
+    listener = AdminServer(
         {name: parts.check(name) for name in parts.faults}, parts.metrics.registry, clock=lambda: parts.now
     )
     port = await listener.start("127.0.0.1", 0)
@@ -127,7 +127,7 @@ async def test_other_pages_and_methods_are_not_there() -> None:
 async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
     parts = Parts()
     parts.faults = {"policies": "3 faults; older policies are in force"}
-    listener = AdminListener({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
+    listener = AdminServer({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
     port = await listener.start("127.0.0.1", 0)
     try:
         status, body = await get(f"http://127.0.0.1:{port}/readyz")

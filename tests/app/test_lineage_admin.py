@@ -8,7 +8,7 @@ import aiohttp
 import asyncpg
 from prometheus_client import CollectorRegistry
 
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminServer
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.database.migrate import migrate
 from gateway.lineage.store import bring
@@ -31,7 +31,7 @@ async def test_users_of_the_file_are_told_what_policies_in_force_let_them_know_o
         stale=lambda: stale[0] if stale else None,
         catalog=world.catalog,
     )
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/lineage": admin.api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/lineage": admin.api.app})
     port = await listener.start("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}/lineage/upstream?column=open.x"
     async with aiohttp.ClientSession() as session:

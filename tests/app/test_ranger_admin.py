@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminServer
 from gateway.app.gateway import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
@@ -53,7 +53,7 @@ async def serving(database: str, failures: int = 10) -> AsyncIterator[Api]:
     logins = Gateway(world, logins=LoginLimits(failures=failures))
     settings = RangerApiSettings(administrators=("bob",))
     admin = RangerAdmin(settings, PolicySettings(), database, logins.authenticator)
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/service": admin.api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/service": admin.api.app})
     tls = tls_context(Tls(certificate=CERTIFICATE, key=CERTIFICATES / "test-only-key.pem"))
     port = await listener.start("127.0.0.1", 0, tls=tls)
     async with aiohttp.ClientSession() as session:

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminServer
 from gateway.app.rules import RulesInForce
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
@@ -217,7 +217,7 @@ async def api(database: str) -> AsyncIterator[Api]:
     """The API with `bob` as its administrator."""
     logins = Gateway(World())
     admin = TagsAdmin(TagApiSettings(administrators=("bob",)), database, logins.authenticator)
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/tags": admin.api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/tags": admin.api.app})
     port = await listener.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/tags/proposals")

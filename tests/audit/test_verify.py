@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical
 from gateway.audit.erasing import erase
+from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
 from gateway.audit.seals import Seal, make_seal, merkle_root, read_seal, seals
-from gateway.audit.verify import Kind, Verified, verify
+from gateway.audit.verify import verify
+from gateway.audit.walking import Kind, Verified
 from gateway.errors import Faults
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
@@ -187,16 +189,36 @@ async def test_an_event_that_was_added_is_found(record: Any) -> None:
     assert kinds(await looked_at(record)) == {"added", "repeated", "missing", "head"}
 
 
+@pytest.mark.parametrize("change", ["chain_position = 0", "chain_position = -7", "gateway = 'nobody'"])
+async def test_an_event_in_a_place_that_no_chain_has_is_found(record: Any, change: str) -> None:
+    await record.execute(
+        "INSERT INTO sluice.audit_event"
+        " (event_id, time, kind, gateway, user_name, body, chain_position, link)"
+        " SELECT gen_random_uuid(), time, kind, gateway, user_name, body, 4, link"
+        " FROM sluice.audit_event WHERE gateway LIKE 'gate0%' AND chain_position = 4"
+    )
+    await free(record)
+    await record.execute(
+        f"UPDATE sluice.audit_event SET {change} WHERE ctid = (SELECT max(ctid) FROM sluice.audit_event)"
+    )
+    assert not (await looked_at(record)).holds
+
+
+@pytest.mark.parametrize("body", ["7", "null", "[]", '"x"'])
+async def test_what_is_no_record_at_all_is_a_changed_event(record: Any, body: str) -> None:
+    await change(record, 3, f"body = '{body}', erased = '7'")
+    assert kinds(await looked_at(record)) == {"changed"}
+
+
 async def make_anew(connection: Any, gateway: str) -> None:
     """Make a gateway's chain anew over what is there: whoever has the database can do that."""
-    from gateway.audit import verify as verifying
     from gateway.audit.chain import start
 
     head = start(gateway)
     for row in await connection.fetch(
         "SELECT * FROM sluice.audit_event WHERE gateway = $1 ORDER BY chain_position", gateway
     ):
-        head = head.next(verifying._digest(row))
+        head = head.next(event_digest(row))
         await connection.execute(
             "UPDATE sluice.audit_event SET chain_position = $2, link = $3 WHERE event_id = $1",
             row["event_id"],
@@ -301,6 +323,18 @@ async def test_a_stretch_of_time_is_verified_by_itself(record: Any) -> None:
     assert (await looked_at(record, since=since, until=until)).holds
     await change(record, 4, "user_name = 'alice'")
     assert kinds(await looked_at(record, since=since, until=until)) == {"changed"}
+
+
+async def test_a_gateway_that_was_silent_since_is_no_alarm_and_one_that_was_silenced_is(record: Any) -> None:
+    last = await event(record, 8)
+    since = last["time"] + timedelta(microseconds=1)
+    found = await looked_at(record, since=since)
+    assert found.holds, found.findings
+    assert found.events < 16
+    await remove(record, [7, 8])
+    assert (Kind.TRUNCATED, 7, 8) in {
+        (one.kind, one.first, one.last) for one in (await looked_at(record, since=since)).findings
+    }
 
 
 async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:

@@ -161,6 +161,8 @@ async def test_the_record(record: Record, ground: Callable[[], Ground], director
                 cost, out = run(("audit", "verify", "--json", "-c", str(config)), postgres=place.pid)
                 assert json.loads(out)["events"] >= part - 1
                 add(found, "audit verify", cost, part)
+                # PostgreSQL's events, and the archive's copies of the same.
+                add(found, "verify, of both", place.job("verify", config), part)
             connection = await asyncpg.connect(place.dsn)
             for table in await connection.fetch(
                 "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent ="

@@ -1,7 +1,6 @@
 """Hive's metastore, a real one out of pyspark's jars, as the contract of catalogs has it."""
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,51 +21,23 @@ from gateway.catalog.readable import (
 )
 from gateway.errors import Faults
 from gateway.model.catalog import Column, TableKind
-from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.catalog.contract import Ability, holds
+from tests.catalog.hive_server import hive_metastore
 
 SPARK_SCHEMA = '{"type":"struct","fields":[{"name":"Id","type":"long","nullable":true,"metadata":{}}]}'
 
 
 @pytest.fixture(scope="module")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    place, port = tmp_path_factory.mktemp("metastore"), free_port("127.0.0.1")
-    settings = {
-        "hive.async.log.enabled": "false",
-        "datanucleus.schema.autoCreateAll": "true",
-        # pyspark has no jar of the pool that is the default.
-        "datanucleus.connectionPoolingType": "none",
-        "hive.metastore.schema.verification": "false",
-        "hive.metastore.warehouse.dir": f"file:{place}/warehouse",
-        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place}/db;create=true",
-    }
-    jars = find_spark_home() / "jars"
-    options = [word for key, value in settings.items() for word in ("--hiveconf", f"{key}={value}")]
-    command = [
-        str(find_java()), "-cp", f"{jars}/*", "-Xmx512m", "-XX:TieredStopAtLevel=1", *jdk_openings(),
-        f"-Dderby.system.home={place}", "org.apache.hadoop.hive.metastore.HiveMetaStore",
-        "-p", str(port), *options,
-    ]  # fmt: skip
-    with (place / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=place, stdout=log, stderr=log)
-    try:
-        asyncio.run(asyncio.wait_for(fill(port, process, place), 300))
+    place = tmp_path_factory.mktemp("metastore")
+    with hive_metastore(place) as port:
+        asyncio.run(fill(port, place))
         yield port
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
-async def fill(port: int, process: subprocess.Popen[bytes], place: Path) -> None:
+async def fill(port: int, place: Path) -> None:
     """Write a database, a table of Hive's, one of Spark's and a view."""
     catalog = HiveMetastoreCatalog(f"thrift://127.0.0.1:{port}")
-    while True:
-        try:
-            await catalog.databases()
-            break
-        except CatalogUnavailable:
-            assert process.poll() is None, (place / "log").read_text()[-2000:]
-            await asyncio.sleep(0.2)
 
     async def table(name: str, *columns: Column, **more: Any) -> None:
         place_of = {} if "kind" in more else {"location": f"file:{place}/{name}", "provider": "textfile"}

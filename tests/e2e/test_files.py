@@ -161,7 +161,9 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     sources = {name: {**source, "closed": False} for name, source in sources.items()}
     closed = {"root": f"file:{open_directory}/testclosed", "pattern": "*.{csv,tsv}"}
     sources["testclosed"] = {**closed, "administrators": ["stewards"]}
-    settings: dict[str, Any] = {"files": sources}
+    asked = sources.pop("testasked")
+    entry = {"name": "testasked", "catalog": {"type": "files", "connection-params": asked}}
+    settings: dict[str, Any] = {"files": sources, "catalogs": [entry]}
     pack = PACK.replace("ROOT", str(root)).replace("ABOVE", str(open_directory))
     file = write_settings(open_directory / "files", spark, pack, USERS, **settings)
     with contextlib.ExitStack() as stack:

@@ -77,7 +77,7 @@ ROWS = 480
 def world() -> World:
     return World(
         {
-            "catalogs": ["spark_catalog"],
+            "catalogs": ["spark_catalog", "derby"],
             "tables": {
                 f"spark_catalog.{DATABASE}.fact": FACT,
                 f"spark_catalog.{DATABASE}.dim": DIM,
@@ -85,6 +85,7 @@ def world() -> World:
                 f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
                 f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
                 f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
+                "derby.app.fact": {"k": "int", "n": "int"},
             },
             "views": {
                 f"spark_catalog.{DATABASE}.{name}": {
@@ -112,6 +113,9 @@ policies:
   - name: odd
     on: {{catalog: spark_catalog, database: {DATABASE}, table: odd}}
     filter: [{{groups: [public], where: "{FILTERS["odd"]}"}}]
+  - name: of a database
+    on: {{catalog: derby, database: app, table: fact}}
+    filter: [{{groups: [public], where: "k <> 3"}}]
   - name: changing
     on: {{catalog: spark_catalog, database: {DATABASE}, table: changing}}
     filter: [{{groups: [public], where: "s <> '{HIDDEN_S}'"}}]
@@ -260,6 +264,10 @@ OPEN = {
         "SELECT count(*) FROM fact WHERE dayofmonth(day) = 3",
         r"PartitionFilters: \[.*\(dayofmonth\(day#\d+\) = 3\)",
     ),
+    "partitions by a list of names": (
+        "WITH c (d) AS (SELECT day FROM fact) SELECT count(*) FROM c WHERE dayofmonth(d) = 3",
+        r"PartitionFilters: \[.*\(dayofmonth\(day#\d+\) = 3\)",
+    ),
     "of several columns": (
         "SELECT count(*) FROM fact WHERE k < id",
         r"PushedFilters: \[.*IsNotNull\(k\)",
@@ -275,6 +283,47 @@ async def test_without_a_barrier_joins_and_functions_choose_what_is_read(
     assert re.search(found, plan)
     assert not re.search("typeof|raise_error", plan)
     assert not re.search(found, plan_of(cursor, await forwarded(world, reader, text)))
+
+
+TAKEN = {
+    "aggregates": (
+        "SELECT max(n), min(n), count(*) FROM derby.app.fact",
+        r"PushedAggregates: \[MAX\(n\), MIN\(n\), COUNT\(\*\)\]",
+    ),
+    "groups": (
+        "SELECT k, sum(n) FROM derby.app.fact WHERE n > 3 GROUP BY k",
+        r"PushedGroupByExpressions: \[k\]",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def derby(cursor: Any) -> Any:
+    """A database, the one of Spark's own jars, as a catalog."""
+    for text in (
+        "SET spark.sql.catalog.derby=org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "SET spark.sql.catalog.derby.url=`jdbc:derby:memory:push_down;create=true`",
+        "SET spark.sql.catalog.derby.driver=org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        *(f"SET spark.sql.catalog.derby.pushDown{one}=true" for one in ("Aggregate", "Limit", "TableSample")),
+        "CREATE NAMESPACE IF NOT EXISTS derby.app",
+        "CREATE TABLE derby.app.fact (k INT, n INT)",
+        "INSERT INTO derby.app.fact SELECT CAST(id % 7 AS INT), CAST(id AS INT) FROM range(70)",
+    ):
+        cursor.execute(text)
+    return cursor
+
+
+@pytest.mark.parametrize(("text", "found"), TAKEN.values(), ids=TAKEN)
+async def test_a_database_is_given_aggregates_and_limits(
+    world: World, reader: ReaderPool, derby: Any, text: str, found: str
+) -> None:
+    opened = await forwarded(world, reader, text, Rules())
+    plan = plan_of(derby, opened)
+    assert re.search(found, plan)
+    assert "raise_error" not in plan
+    barred = await forwarded(world, reader, text)
+    assert not re.search(found, plan_of(derby, barred))
+    assert len(rows(derby, opened)) == len(rows(derby, barred))
 
 
 async def test_columns_of_another_type_than_was_judged_fail_on_every_row(
@@ -313,6 +362,10 @@ ATOMS = {
         "{a}ok",
         "NOT {a}ok",
         FAILING.replace("alias", "a"),
+        "round({a}amount) > 5",
+        "round({a}amount, -1) = 10",
+        "TRY_CAST({a}amount - {a}amount % 10 AS DECIMAL(2,1)) = 0",
+        "left({a}s, 1) = 's'",
     ],
     "d": [
         "{a}k = 2",
@@ -415,6 +468,13 @@ STATEMENTS = st.one_of(
         st.sampled_from(["k = 2", "id > 100 AND k > 1", "n > 2 OR k IS NULL", "id < 300"]),
     ),
     st.builds(
+        "WITH c (a, b, s, n) AS (SELECT k, day, s, count(*) FROM {{fact}} GROUP BY k, day, s) "
+        "SELECT * FROM c {} {{dim}} AS d (k, name, t) ON c.a = d.k WHERE {} AND {}".format,
+        st.sampled_from(JOINS[:4]),
+        st.sampled_from(["b = '2024-01-03'", "n > 1 AND a = 2", "s = 's1' OR a IS NULL"]),
+        st.sampled_from(["d.k > 1", "name = 'n1'", "d.k IS NULL"]),
+    ),
+    st.builds(
         "SELECT f.id FROM {{fact}} f, {{dim}} d, plain p WHERE f.k = d.k AND d.k = p.k AND {} AND {} "
         "AND (p.k {} OR d.k = 5)".format,
         conditions("f", "f."),
@@ -478,6 +538,9 @@ ORACLES = [
     "SELECT (SELECT max({x}) FROM {fact} f WHERE f.k = p.k) FROM plain p WHERE p.k = p.v",
     "SELECT {x}, day FROM {fact} WHERE day IN (SELECT day FROM days WHERE number = 3) LIMIT 1000",
     "WITH c AS (SELECT *, {x} AS x FROM {fact}) SELECT a.x FROM c a JOIN c b ON a.k = b.id AND a.id = b.id",
+    # A sum for each value of `f.s`, which has no room for one that hidden rows have.
+    "SELECT id FROM {fact} f WHERE f.id < (SELECT sum(b) FROM "
+    "(SELECT 't' AS t, 9223372036854775807 AS b FROM plain) p WHERE p.t < f.s)",
 ]
 _MODES = {
     "compiled": (),

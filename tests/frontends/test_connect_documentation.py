@@ -25,7 +25,7 @@ CODE = re.compile(r"`([A-Z][A-Z_]+)`")
 
 IN_OTHER_WORDS = {"SPARK", "MALFORMED", "AUTHENTICATION_FAILED", "INVALID_HANDLE"}
 """Codes that the page tells of without their names."""
-OF_NO_CALL = {"FAULTS", "JOB_BUSY", "PROOF_FAILED"}
+OF_NO_CALL = {"FAULTS", "JOB_BUSY", "PROOF_FAILED", "RECORD_CHANGED"}
 RAISED = {
     kind.code: kind
     for kind in vars(errors).values()

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.archived import Archive
 from gateway.audit.erasing import erase
 from gateway.audit.seals import make_seal
-from gateway.audit.verify import Kind, Verified, verify
+from gateway.audit.verify import verify
+from gateway.audit.walking import Kind, Verified
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.archive import TABLE
 from gateway.jobs.archive_dropping import Hold

@@ -19,6 +19,8 @@ from typing import Any
 import asyncpg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from gateway.app.classifying import classifiers
 from gateway.catalog.static import StaticCatalog
@@ -37,6 +39,7 @@ from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
+from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.model.catalog import Table
 from gateway.pipeline import Rules
 from gateway.policy import masks, obligations
@@ -61,8 +64,12 @@ def options() -> SparkOptions:
         driver_memory=HEAP,
         shuffle_partitions=2,
         java_home=find_java().resolve().parent.parent,
-        # A few events are sooner read than code for them is compiled.
-        conf={"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+        # A few events are sooner read than code for them is compiled, by Spark or by Java.
+        conf={
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        },
         stop=False,
     )
 
@@ -140,9 +147,12 @@ def _as_clients_leave_it() -> None:
 def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
     lines: list[str] = []
     job: Job = made(chosen)
-    done = asyncio.run(
-        run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
-    )
+    work = run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
+    try:
+        done = asyncio.run(work)
+    except (PySparkException, Py4JError) as error:
+        # One of Spark's cannot be sent.
+        raise RuntimeError(str(error)) from None
     return Ran(done.outcome.rows_in, done.outcome.rows_out, tuple(lines), done.application)
 
 
@@ -225,6 +235,12 @@ def archive_of(chosen: dict[str, Any]) -> Job:
     key = chosen.pop("key", None)
     public = Ed25519PublicKey.from_public_bytes(key) if key is not None else None
     return archive(ArchiveOptions(keeping=Keeping(key=public, **chosen), file_rows=50))
+
+
+def verify_of(chosen: dict[str, Any]) -> Job:
+    """Make the job; the key comes as bytes."""
+    key = Ed25519PublicKey.from_public_bytes(chosen.pop("key"))
+    return verify(VerifyOptions(key=key, **chosen))
 
 
 def rollups_of(chosen: dict[str, Any]) -> Job:

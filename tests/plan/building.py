@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gateway.model.statement import PlanRequest
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.walk import read_plan
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb, serialize
 
 Descriptor = Any
@@ -171,7 +171,7 @@ def set_scalar(message: Any, field: FieldDescriptor, text: str = "x") -> None:
         setattr(message, field.name, value)
 
 
-def outcome(top: Any) -> PlanReading | Malformed | NotGovernable:
+def outcome(top: Any) -> PlanReading | MalformedPlan | Unsupported:
     """Return what the walk says of a root message."""
     kind = "execute" if isinstance(top, pb.Plan) else "analyze"
     return read_plan(PlanRequest(kind="execute" if kind == "execute" else "analyze", message=serialize(top)))

@@ -20,7 +20,7 @@ from gateway.plan.catalog_calls import CALLS, DATAFRAMES, REFUSED_CALLS, call_wa
 from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import PlanWants
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(
@@ -66,7 +66,7 @@ def test_every_call_has_a_row() -> None:
 
 def test_a_call_within_a_dataframe_is_refused() -> None:
     for operation in CALLS.keys() - DATAFRAMES:
-        assert isinstance(call_wants(call(operation, root=False), NAMES), NotGovernable)
+        assert isinstance(call_wants(call(operation, root=False), NAMES), Unsupported)
 
 
 T = "`spark_catalog`.`hr`.`t`"
@@ -184,7 +184,7 @@ def test_calls_want_what_the_same_sql_wants(
 )
 def test_calls_that_are_refused(operation: str, fields: dict[str, Any], words: str) -> None:
     found = call_wants(call(operation, **fields), NAMES)
-    assert isinstance(found, NotGovernable)
+    assert isinstance(found, Unsupported)
     assert words in found.why
 
 

@@ -12,7 +12,7 @@ from gateway.plan.commands import COMMANDS, REFUSED_COMMANDS, command_wants
 from gateway.plan.reading import CodeUse, PlanReading
 from gateway.plan.scope import PlanWants
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(
@@ -22,13 +22,13 @@ NAMES = Names(
 TARGET = TableName("spark_catalog", "sales", "t")
 
 
-def wants_of(command: Any, *, code: bool = False) -> PlanWants | NotGovernable:
+def wants_of(command: Any, *, code: bool = False) -> PlanWants | Unsupported:
     use = [CodeUse(name="f", access="create", what="a function")] if code else []
     plan = pb.Plan(command=command)
     return command_wants(PlanReading(message=plan, root="", command=plan.command, code=use), NAMES)
 
 
-def accesses(found: PlanWants | NotGovernable) -> list[str]:
+def accesses(found: PlanWants | Unsupported) -> list[str]:
     assert isinstance(found, PlanWants), found
     return [f"{want.access} {want.resource.kind} {want.resource}" for want in found.wants.wants]
 
@@ -97,7 +97,7 @@ def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: lis
 )
 def test_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
     found = wants_of(write(**fields))
-    assert isinstance(found, NotGovernable)
+    assert isinstance(found, Unsupported)
     assert words in found.why
 
 
@@ -146,7 +146,7 @@ def test_every_mode_of_the_second_writer(mode: Any, wanted: list[str], raw: Any)
 )
 def test_second_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
     found = wants_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", **fields)))
-    assert isinstance(found, NotGovernable)
+    assert isinstance(found, Unsupported)
     assert words in found.why
 
 
@@ -171,7 +171,7 @@ def test_merge_wants_what_its_actions_do_and_no_obligation_on_its_target() -> No
 @pytest.mark.parametrize("actions", [[], [action("ACTION_TYPE_INVALID")], [pb.Expression()]])
 def test_a_merge_without_known_actions_is_refused(actions: list[Any]) -> None:
     merge = pb.MergeIntoTableCommand(target_table_name="t", match_actions=actions)
-    assert isinstance(wants_of(pb.Command(merge_into_table_command=merge)), NotGovernable)
+    assert isinstance(wants_of(pb.Command(merge_into_table_command=merge)), Unsupported)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_merge_without_known_actions_is_refused(actions: list[Any]) -> None:
 )
 def test_views_that_are_refused(fields: dict[str, Any], words: str) -> None:
     found = wants_of(pb.Command(create_dataframe_view=pb.CreateDataFrameViewCommand(**fields)))
-    assert isinstance(found, NotGovernable)
+    assert isinstance(found, Unsupported)
     assert words in found.why
 
 
@@ -259,7 +259,7 @@ def test_a_stream_that_replaces_rows_needs_a_table_that_is_there(output_mode: st
     ],
 )
 def test_streams_to_unknown_sinks_are_refused(fields: dict[str, Any]) -> None:
-    assert isinstance(wants_of(stream(**fields)), NotGovernable)
+    assert isinstance(wants_of(stream(**fields)), Unsupported)
 
 
 def test_the_memory_sink_makes_a_temporary_view() -> None:
@@ -270,7 +270,7 @@ def test_the_memory_sink_makes_a_temporary_view() -> None:
 
 def test_the_plan_of_a_running_stream_is_not_shown() -> None:
     explain = pb.StreamingQueryCommand(explain=pb.StreamingQueryCommand.ExplainCommand(extended=True))
-    assert isinstance(wants_of(pb.Command(streaming_query_command=explain)), NotGovernable)
+    assert isinstance(wants_of(pb.Command(streaming_query_command=explain)), Unsupported)
     assert accesses(wants_of(pb.Command(streaming_query_command=pb.StreamingQueryCommand(stop=True)))) == []
 
 
@@ -291,7 +291,7 @@ def test_a_command_that_is_code_passes_only_when_the_walk_saw_the_code(
     held.SetInParent()
     for field, name in named.items():
         setattr(held, field, name)
-    assert isinstance(wants_of(command), NotGovernable)
+    assert isinstance(wants_of(command), Unsupported)
     assert isinstance(wants_of(command, code=True), PlanWants)
 
 
@@ -311,18 +311,18 @@ def test_what_is_registered_is_known_by_its_kind_and_name(case: str, field: str,
     assert found.wants.effects == (RegisterCode(handle),)
     for name in ("", "a.b", "`a`", "a b", "ſ", "1a"):
         setattr(getattr(command, case), field, name)
-        assert isinstance(wants_of(command, code=True), NotGovernable), name
+        assert isinstance(wants_of(command, code=True), Unsupported), name
 
 
 @pytest.mark.parametrize("name", ["jdbc", "JDBC", "Parquet", "noop", "rate", "memory", "org.apache.x.Source"])
 def test_no_data_source_of_sparks_own_is_registered(name: str) -> None:
     command = pb.Command()
     command.register_data_source.name = name
-    assert isinstance(wants_of(command, code=True), NotGovernable)
+    assert isinstance(wants_of(command, code=True), Unsupported)
 
 
 def test_an_unknown_command_is_refused() -> None:
-    assert isinstance(wants_of(pb.Command()), NotGovernable)
+    assert isinstance(wants_of(pb.Command()), Unsupported)
     command = pb.Command()
     command.extension.SetInParent()
-    assert isinstance(wants_of(command), NotGovernable)
+    assert isinstance(wants_of(command), Unsupported)

@@ -9,7 +9,7 @@ import zstandard
 
 from gateway.model.statement import PlanRequest
 from gateway.plan.compressed import open_plan, unpack
-from gateway.plan.reading import Malformed
+from gateway.plan.reading import MalformedPlan
 from gateway.plan.walk import read_plan
 from gateway.wire.connect import ProtobufError, pb, serialize
 from tests.plan.plans import plan_in, read
@@ -32,9 +32,9 @@ def compressed(
     return plan
 
 
-def fault(plan: Any) -> Malformed:
+def fault(plan: Any) -> MalformedPlan:
     found = read_plan(PlanRequest(kind="execute", message=serialize(plan)))
-    assert isinstance(found, Malformed), found
+    assert isinstance(found, MalformedPlan), found
     return found
 
 

@@ -13,7 +13,7 @@ from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts, facts_of, names_me
 from gateway.plan.reading import CodeUse, ColumnName, FunctionCall, PlanReading
 from gateway.sql.functions import ALLOWED_FUNCTIONS, INTERNAL_FUNCTIONS, REFUSED_FUNCTIONS
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(SessionContext(door="connect"), frozenset({"spark_catalog"}))
@@ -23,7 +23,7 @@ def names_with(*handles: str) -> Names:
     return Names(SessionContext(door="connect", handles=frozenset(handles)), frozenset({"spark_catalog"}))
 
 
-def facts(*calls: FunctionCall) -> PlanFacts | NotGovernable:
+def facts(*calls: FunctionCall) -> PlanFacts | Unsupported:
     return facts_of(PlanReading(message=pb.Plan(), root="", functions=list(calls)), NAMES)
 
 
@@ -43,7 +43,7 @@ def test_internal_functions_are_found_by_plans_alone() -> None:
     assert isinstance(facts(FunctionCall(parts=("product",))), PlanFacts)
     assert isinstance(facts(FunctionCall(parts=("product",), internal=True)), PlanFacts)
     # `call_function` looks names up as SQL does, where another function could have that name.
-    assert isinstance(facts(FunctionCall(parts=("product",), by_name=True)), NotGovernable)
+    assert isinstance(facts(FunctionCall(parts=("product",), by_name=True)), Unsupported)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_internal_functions_are_found_by_plans_alone() -> None:
     ],
 )
 def test_functions_that_are_not_known_are_refused(call: FunctionCall) -> None:
-    assert isinstance(facts(call), NotGovernable)
+    assert isinstance(facts(call), Unsupported)
 
 
 @pytest.mark.parametrize("table_valued", [False, True])
@@ -72,14 +72,14 @@ def test_what_the_session_registered_wants_execute_by_its_kind(*, table_valued: 
     assert isinstance(found, PlanFacts)
     assert [f"{want.access} {want.resource}" for want in found.wants] == ["execute system.session.Twice"]
     # Of the other kind it could be a persistent function of that name.
-    assert isinstance(facts_of(reading, names_with(kinds[not table_valued])), NotGovernable)
+    assert isinstance(facts_of(reading, names_with(kinds[not table_valued])), Unsupported)
 
 
 def test_a_data_source_is_one_that_the_session_registered() -> None:
     use = CodeUse(name="Mine", access="execute", what="a data source", handle="data_source:mine")
     reading = PlanReading(message=pb.Plan(), root="", code=[use])
     refused = facts_of(reading, NAMES)
-    assert isinstance(refused, NotGovernable)
+    assert isinstance(refused, Unsupported)
     assert "`Mine` can reach other systems" in refused.why
     found = facts_of(reading, names_with("data_source:mine"))
     assert isinstance(found, PlanFacts)

@@ -20,7 +20,7 @@ from gateway.plan.guard import (
 )
 from gateway.plan.reading import FunctionCall, PlanReading, TableRead
 from gateway.plan.scope import NamePin
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb
 from tests.plan.frames import message, table
 from tests.plan.plans import plan_in, read
@@ -83,13 +83,13 @@ def test_options_are_written_as_literals(options: Any, written: str) -> None:
 @pytest.mark.parametrize("key", ["path", "PATH", "url", "dbtable", "versionAsOf"])
 def test_options_that_lead_to_other_data_are_refused(key: str) -> None:
     suffix = read_suffix(TableRead(relation=pb.Relation(), parts=("t",), options=((key, "1"),)))
-    assert isinstance(suffix, NotGovernable)
+    assert isinstance(suffix, Unsupported)
     assert f"the option `{key}`" in suffix.why
 
 
 def test_a_value_that_is_no_plain_literal_is_refused() -> None:
     read = TableRead(relation=pb.Relation(), parts=("t",), options=(("maxFilesPerTrigger", "1' OR"),))
-    assert isinstance(read_suffix(read), NotGovernable)
+    assert isinstance(read_suffix(read), Unsupported)
 
 
 def test_fields_are_written_cleared_and_given_back() -> None:

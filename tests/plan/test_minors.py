@@ -20,7 +20,7 @@ from gateway.plan.walk_steps import ROOTS, message_types
 from gateway.reader.java_runtime import find_spark_home, spark_version
 from gateway.sql.functions import SINCE as FUNCTIONS_SINCE
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb, serialize
 from tests.spark_diff import fields_of
 
@@ -46,7 +46,7 @@ def test_a_relation_of_a_newer_spark_is_refused_with_its_version(minor: Minor) -
     plan = PlanRequest(kind="execute", message=serialize(pb.Plan(root=zipped())))
     assert isinstance(read_plan(plan, NEWEST), PlanReading)
     refused = read_plan(plan, minor)
-    assert isinstance(refused, NotGovernable)
+    assert isinstance(refused, Unsupported)
     assert refused.why == f"Relation.zip came with Spark 4.3, and this is Spark {minor}"
 
 
@@ -57,7 +57,7 @@ def test_a_field_of_a_newer_spark_within_a_plan_is_refused(minor: Minor) -> None
     relation.project.expressions.add().literal.timestamp_ltz_nanos.epoch_micros = 5
     plan = PlanRequest(kind="execute", message=serialize(pb.Plan(root=relation)))
     refused = read_plan(plan, minor)
-    assert isinstance(refused, NotGovernable)
+    assert isinstance(refused, Unsupported)
     assert "came with Spark 4.3" in refused.why
 
 
@@ -71,7 +71,7 @@ def test_a_function_of_a_newer_spark_is_whoever_has_its_name(minor: Minor) -> No
     assert isinstance(newest, PlanFacts)
     assert newest.wants == ()
     older = facts_of(read(relation, minor), NAMES)
-    assert isinstance(older, NotGovernable)
+    assert isinstance(older, Unsupported)
     assert "Cannot resolve routine `hmac`" in older.why
 
 
@@ -81,9 +81,9 @@ def test_the_catalog_tells_of_a_function_of_a_newer_spark_to_who_may_know(minor:
     relation.catalog.get_function.function_name = "hmac"
     call = CatalogCall(relation=relation, operation="get_function", root=True)
     newest, older = call_wants(call, NAMES, NEWEST), call_wants(call, NAMES, minor)
-    assert not isinstance(newest, NotGovernable)
+    assert not isinstance(newest, Unsupported)
     assert newest.details is None
-    assert not isinstance(older, NotGovernable)
+    assert not isinstance(older, Unsupported)
     assert older.details is not None
 
 

@@ -14,9 +14,11 @@ from pyspark.sql.connect import plan as plans
 from pyspark.sql.connect.column import Column
 from pyspark.sql.connect.window import Window
 
+from gateway.plan import walk_steps
 from gateway.plan.guard import Edits, guard_read, pin_read
 from gateway.plan.reading import TableRead
 from gateway.plan.rendering import MAX_CHARACTERS, render, rendered
+from gateway.plan.walk_steps import message_types
 from gateway.wire import connect
 from tests.plan import frames
 from tests.plan.frames import Frame, command, message, sql, table
@@ -31,32 +33,32 @@ FRAMES: dict[str, Callable[[], Frame]] = {
     'spark.table("hr.employee").filter("salary > 10").select("name", F.col("t.region").alias("r"))': lambda: (
         t.filter("salary > 10").select("name", F.col("t.region").alias("r"))
     ),
-    'spark.table("hr.employee").groupBy("a").agg(F.max("b")).orderBy(F.desc("a")).limit(10)': lambda: (
+    'spark.table("hr.employee").groupby("a").agg(F.max("b")).orderBy(F.desc("a")).limit(10)': lambda: (
         t.groupBy("a").agg(F.max("b")).orderBy(F.desc("a")).limit(10)
     ),
     'spark.table("hr.employee").filter((F.col("pay") > 10) & ~(F.col("name") == "Ann"))': lambda: t.filter(
         (F.col("pay") > 10) & ~(F.col("name") == "Ann")
     ),
     'spark.table("hr.employee").join(spark.table("hr.department").alias("d"), '
-    'F.col("unit") == F.col("d.id"), how="left")': lambda: t.join(
+    'F.col("unit") == F.col("d.id"), how="left_outer")': lambda: t.join(
         u.alias("d"), F.col("unit") == F.col("d.id"), "left"
     ),
-    'spark.table("hr.employee").join(spark.table("hr.department"), "id")': lambda: t.join(u, "id"),
-    'spark.table("hr.employee").crossJoin(spark.table("hr.department"))': lambda: t.crossJoin(u),
+    'spark.table("hr.employee").join(spark.table("hr.department"), "id", how="inner")': lambda: t.join(
+        u, "id"
+    ),
+    'spark.table("hr.employee").join(spark.table("hr.department"), how="cross")': lambda: t.crossJoin(u),
     'spark.table("hr.employee").select(F.when(F.col("a") > 1, "x").otherwise("y").alias("z"))': lambda: (
         t.select(F.when(F.col("a") > 1, "x").otherwise("y").alias("z"))
     ),
-    'spark.table("hr.employee").withColumn("n", F.row_number().over(Window.partitionBy("a")'
-    '.orderBy(F.desc("b"))))': lambda: t.withColumn(
+    'spark.table("hr.employee").withColumns(F.row_number().over(partitionBy=["a"], '
+    'orderBy=[F.desc("b")]).alias("n"))': lambda: t.withColumn(
         "n", F.row_number().over(Window.partitionBy("a").orderBy(F.desc("b")))
     ),
-    'spark.table("hr.employee").union(spark.table("hr.department")).distinct()': lambda: t.union(
-        u
-    ).distinct(),
-    'spark.table("hr.employee").unionByName(spark.table("d"), allowMissingColumns=True)': lambda: (
-        t.unionByName(table("d"), allowMissingColumns=True)
-    ),
-    'spark.table("hr.employee").dropDuplicates(["a", "b"]).drop("c").withColumnRenamed("a", "x")': lambda: (
+    'spark.table("hr.employee").union(spark.table("hr.department"), isAll=True)'
+    ".dropDuplicates(allColumnsAsKeys=True)": lambda: t.union(u).distinct(),
+    'spark.table("hr.employee").union(spark.table("d"), isAll=True, byName=True, '
+    "allowMissingColumns=True)": lambda: t.unionByName(table("d"), allowMissingColumns=True),
+    'spark.table("hr.employee").dropDuplicates(["a", "b"]).drop("c").withColumnsRenamed("a": "x")': lambda: (
         t.dropDuplicates(["a", "b"]).drop("c").withColumnRenamed("a", "x")
     ),
     'spark.table("hr.employee").filter(spark.table("hr.department").filter("x = 1").exists())': lambda: (
@@ -74,16 +76,14 @@ FRAMES: dict[str, Callable[[], Frame]] = {
     'spark.table("hr.employee").fillna(0, ["a"]).dropna(thresh=1).describe("a")': lambda: (
         t.fillna(0, ["a"]).dropna("all").describe("a")
     ),
-    'spark.read.option("password", "***").option("x", "1").table("t")': lambda: table(
-        "t", x="1", password="hunter2"
-    ),
+    'spark.table("t", options={"password": "***", "x": "1"})': lambda: table("t", x="1", password="hunter2"),
     'spark.sql("SELECT 1")': lambda: sql("SELECT 1"),
     'spark.sql("""SELECT "a"\nFROM t""")': lambda: sql('SELECT "a"\nFROM t'),
     'spark.sql("SELECT :x", args={"x": F.lit("secret")})': lambda: sql("SELECT :x", x=F.lit("secret")),
     'spark.sql("SELECT * FROM v", v=spark.table("hr.employee").filter("a = 1"))': lambda: sql(
         "SELECT * FROM v", views={"v": t.filter("a = 1")}
     ),
-    'spark.table("hr.employee").groupBy("a").pivot("b", [1, 2]).agg(F.sum("c"))': lambda: (
+    'spark.table("hr.employee").pivot("a", Pivot(F.col("b"), [1, 2])).agg(F.sum("c"))': lambda: (
         t.groupBy("a").pivot("b", [1, 2]).agg(F.sum("c"))
     ),
     'spark.table("hr.employee").select(F.transform("tags", lambda x_0: F.upper(x_0)))': lambda: frames.made(
@@ -109,12 +109,12 @@ def test_a_dataframe_is_written_as_in_pyspark(text: str) -> None:
 def test_commands_are_written_as_in_pyspark() -> None:
     write = plans.WriteOperation(t._plan)
     write.mode, write.table_name, write.table_save_method = "append", "db.t", "save_as_table"
-    assert render(command(write)) == 'spark.table("hr.employee").write.mode("append").saveAsTable("db.t")'
+    assert render(command(write)) == 'spark.table("hr.employee").write(saveAsTable("db.t"), mode="append")'
     view = plans.CreateView(t._plan, "v", is_global=False, replace=True)
-    assert render(command(view)) == 'spark.table("hr.employee").createOrReplaceTempView("v")'
+    assert render(command(view)) == 'spark.table("hr.employee").createTempView("v", replace=True)'
     second = plans.WriteOperationV2(t._plan, "db.t")
     second.mode = "append"
-    assert render(command(second)) == 'spark.table("hr.employee").writeTo("db.t").append()'
+    assert render(command(second)) == 'spark.table("hr.employee").writeTo("db.t", mode="append")'
     asked = pb.Plan(command=pb.Command(sql_command=pb.SqlCommand(input=message(sql("SHOW TABLES")).root)))
     assert render(asked) == 'spark.sql("SHOW TABLES")'
 
@@ -135,8 +135,25 @@ def test_data_and_code_are_shown_as_what_they_are() -> None:
     function.function_name, function.python_udf.command = "f", b"\x80\x05" * 500
     function.arguments.add().unresolved_attribute.unparsed_identifier = "a"
     assert render(plan) == (
-        'spark.createDataFrame(<1,234 bytes of Arrow>).select(<python function f, 1,000 bytes>("a"))'
+        'spark.createDataFrame(<1,234 bytes>).select(udf("f", python <1,000 bytes>)("a"))'
     )
+
+
+def test_bytes_and_secrets_of_options_appear_in_no_message() -> None:
+    shown = set()
+    for descriptor in message_types(*walk_steps.ROOTS):
+        made = GetMessageClass(descriptor)()
+        for field in descriptor.fields:
+            inner = field.message_type
+            if inner is not None and inner.GetOptions().map_entry:
+                if inner.fields_by_name["value"].message_type is None:
+                    getattr(made, field.name)["password"] = "hunter2"
+            elif field.type == field.TYPE_BYTES:
+                setattr(made, field.name, b"hunter2")
+            if "hunter2" in render(made):
+                shown.add(field.full_name)
+            made.Clear()
+    assert shown == {"spark.connect.Expression.Literal.binary"}
 
 
 def test_no_ids_appear() -> None:

@@ -18,10 +18,8 @@ from gateway.plan import (
     guard,
     prove,
     rendering,
-    rendering_commands,
     rendering_expressions,
-    rendering_relations,
-    rendering_sources,
+    rendering_templates,
     walk,
     walk_steps,
 )
@@ -39,10 +37,6 @@ TABLES: Mapping[str, tuple[Descriptor, Mapping[str, Callable[..., object]]]] = {
     "commands": (COMMAND, commands.COMMANDS),
     "catalog calls": (CATALOG, catalog_calls.CALLS),
     "columns of relations": (RELATION, analyse_relations._CASES),
-    "rendered relations": (RELATION, rendering_relations._CASES),
-    "rendered calls": (RELATION, rendering_relations._CALLS),
-    "rendered sources": (RELATION, rendering_sources.SOURCES),
-    "rendered commands": (COMMAND, rendering_commands._CASES),
     "rendered expressions": (EXPRESSION, rendering_expressions._CASES),
 }
 """What is called with the message of a case: whose cases, and the functions by them."""
@@ -100,10 +94,17 @@ def test_what_is_called_by_a_case_takes_the_message_of_the_case(table: str) -> N
     assert wrong == []
 
 
-def test_what_is_rendered_by_the_name_of_a_message_takes_it() -> None:
-    for name, function in rendering._BY_NAME.items():
-        [some] = taken(function)
-        assert {kind.DESCRIPTOR.name for kind in some} == {name}
+def test_what_is_rendered_by_the_type_of_a_message_takes_it() -> None:
+    for kind, function in rendering._BY_TYPE.items():
+        assert taken(function) in ([{kind}], [{Message}])
+
+
+def test_templates_are_of_messages_that_are_there_and_place_fields_that_they_have() -> None:
+    fields = {field.full_name for each in TYPES.values() for field in each.fields}
+    for name in rendering_templates.TEMPLATES:
+        template = rendering._template(TYPES[name])
+        assert template.fields - rendering_templates.UNSAID <= set(TYPES[name].fields_by_name)
+    assert {f"spark.connect.{name}" for name in rendering_templates.TRUE_UNLESS_SAID} <= fields
 
 
 def test_checks_of_the_proof_take_the_type_that_they_are_for() -> None:

@@ -14,9 +14,9 @@ from pyspark.sql.connect import functions as F  # noqa: N812  as every program n
 from pyspark.sql.connect.udf import UserDefinedFunction
 
 from gateway.model.statement import PlanRequest
-from gateway.plan.reading import CodeUse, Malformed, PlanReading
+from gateway.plan.reading import CodeUse, MalformedPlan, PlanReading
 from gateway.plan.walk import read_plan
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import MAX_MESSAGES, pb, serialize
 from tests.plan.plans import Sent, plan_in, plan_of, read, recording
 
@@ -41,7 +41,7 @@ def refusal(plan: Any, kind: str = "execute") -> str:
     """Return why a plan is refused that must be."""
     message = plan if isinstance(plan, bytes) else serialize(plan)
     found = read_plan(PlanRequest(kind="analyze" if kind == "analyze" else "execute", message=message))
-    assert isinstance(found, NotGovernable), found
+    assert isinstance(found, Unsupported), found
     return found.why
 
 
@@ -778,20 +778,20 @@ def test_a_recursion_bomb_is_too_deep() -> None:
     for _ in range(3000):
         data = _field(4, _field(1, data))  # Relation.filter, Filter.input
     found = read_plan(PlanRequest(kind="execute", message=_field(1, data)))
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedPlan)
     assert found.code == "TOO_DEEP"
 
 
 def test_too_many_messages_are_too_large() -> None:
     plan = _field(1, _field(41, b"\x12\x00" * (MAX_MESSAGES + 1)))  # Relation.with_relations, references
     found = read_plan(PlanRequest(kind="execute", message=plan))
-    assert isinstance(found, NotGovernable | Malformed)
+    assert isinstance(found, Unsupported | MalformedPlan)
     many = pb.Plan()
     values = many.root.project.expressions.add().unresolved_function.arguments
     for number in range(MAX_MESSAGES // 2 + 1):
         values.add().literal.integer = number
     found = read_plan(PlanRequest(kind="execute", message=serialize(many)))
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedPlan)
     assert found.code == "TOO_LARGE"
 
 
@@ -834,12 +834,12 @@ def test_mutated_plans_are_read_or_refused() -> None:
         kind, data = rng.choice(seeds)
         mutated = _mutate(rng, data, [each for _, each in seeds])
         found = read_plan(PlanRequest(kind="analyze" if kind == "analyze" else "execute", message=mutated))
-        assert isinstance(found, PlanReading | Malformed | NotGovernable)
+        assert isinstance(found, PlanReading | MalformedPlan | Unsupported)
         answers.add(type(found))
         if isinstance(found, PlanReading):
             again = read(serialize(found.message), kind)
             assert _facts(again) == _facts(found)
-    assert answers == {PlanReading, Malformed, NotGovernable}
+    assert answers == {PlanReading, MalformedPlan, Unsupported}
 
 
 def _mutate(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from gateway.wire.connect import pb
 from tests.plan.building import (
     WAYS,
@@ -62,9 +62,9 @@ def test_a_table_is_found_wherever_a_relation_may_stand(place: Place) -> None:
     complete(top)
     found = outcome(top)
     if _is_refused_place(place):
-        assert isinstance(found, NotGovernable)
+        assert isinstance(found, Unsupported)
     elif place.name == "SqlCommand.input":
-        assert isinstance(found, NotGovernable)  # Spark runs nothing but SQL text there
+        assert isinstance(found, Unsupported)  # Spark runs nothing but SQL text there
     else:
         assert isinstance(found, PlanReading), found
         assert [table.parts for table in found.tables] == [SECRET_PARTS]
@@ -77,7 +77,7 @@ def test_sql_text_is_found_wherever_a_relation_may_stand(place: Place) -> None:
     complete(top)
     found = outcome(top)
     if _is_refused_place(place):
-        assert isinstance(found, NotGovernable)
+        assert isinstance(found, Unsupported)
     else:
         assert isinstance(found, PlanReading), found
         assert [text.text for text in found.texts] == ["select * from hr.secret"]
@@ -91,7 +91,7 @@ def test_an_expression_text_is_found_wherever_an_expression_may_stand(place: Pla
     complete(top)
     found = outcome(top)
     if _is_refused_place(place):
-        assert isinstance(found, NotGovernable)
+        assert isinstance(found, Unsupported)
     else:
         assert isinstance(found, PlanReading), found
         assert [text.text for text in found.expressions] == [SUBQUERY]
@@ -133,7 +133,7 @@ def test_code_is_found_wherever_it_may_stand(place: Place) -> None:
         harmless = place.name == "DataType.UDT.python_class"
         assert bool(found.code) != harmless
     else:
-        assert isinstance(found, NotGovernable)
+        assert isinstance(found, Unsupported)
 
 
 @pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.PATH], ids=_named)
@@ -166,7 +166,7 @@ def test_a_format_that_is_not_known_to_be_harmless_is_refused(place: Place, name
     complete(top)
     if (name, place.name) == ("memory", "WriteStreamOperationStart.format"):
         return  # a temporary view, which the command judges
-    assert isinstance(outcome(top), NotGovernable)
+    assert isinstance(outcome(top), Unsupported)
 
 
 @pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.HANDLE], ids=_named)
@@ -212,7 +212,7 @@ def test_a_schema_that_names_a_class_or_holds_an_expression_is_refused(place: Pl
     top, message = message_at(place.message)
     setattr(message, place.field.name, schema)
     complete(top)
-    assert isinstance(outcome(top), NotGovernable)
+    assert isinstance(outcome(top), Unsupported)
 
 
 @pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.SCHEMA], ids=_named)
@@ -243,9 +243,11 @@ def test_a_refused_field_is_refused(place: Place) -> None:
         set_scalar(message, place.field)
     complete(top)
     if place.name == "Plan.compressed_operation":
-        assert isinstance(outcome(top), Malformed)  # an empty one; tests/plan/test_compressed.py has others
+        assert isinstance(
+            outcome(top), MalformedPlan
+        )  # an empty one; tests/plan/test_compressed.py has others
     else:
-        assert isinstance(outcome(top), NotGovernable)
+        assert isinstance(outcome(top), Unsupported)
 
 
 TYPES = list(message_types(*ROOTS))
@@ -257,7 +259,7 @@ def test_an_unknown_field_is_found_in_every_message(descriptor: Any) -> None:
     complete(top)
     message.MergeFromString(b"\xa2\xfa\x01\x01x")
     found = outcome(top)
-    assert isinstance(found, NotGovernable | Malformed), found
+    assert isinstance(found, Unsupported | MalformedPlan), found
     _, way = WAYS[descriptor.full_name]
     if not any(isinstance(kind_of(Place(field.containing_type, field)), RefusedField) for field in way):
         assert "4004" in (found.why)
@@ -293,9 +295,9 @@ def test_every_message_with_every_field_set_is_read_or_refused(descriptor: Any) 
                 enter(message, field)
             else:
                 set_scalar(message, field, text)
-        assert isinstance(outcome(top), PlanReading | Malformed | NotGovernable)
+        assert isinstance(outcome(top), PlanReading | MalformedPlan | Unsupported)
         complete(top)
-        assert isinstance(outcome(top), PlanReading | Malformed | NotGovernable)
+        assert isinstance(outcome(top), PlanReading | MalformedPlan | Unsupported)
 
 
 @pytest.mark.parametrize("seed", range(40))

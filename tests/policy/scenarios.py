@@ -31,7 +31,7 @@ from gateway.model.policy import (
 )
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.compiled import way_down
+from gateway.policy.compiled import hierarchy_to
 from gateway.policy.documents import parse_document
 from gateway.policy.engine import Engine
 from gateway.policy.service_defs import parse_service_def
@@ -119,9 +119,9 @@ class Scenario:
         if colon and kind in ("url", "setting"):
             return Resource(((kind, rest),), owner)
         values = (rest if colon and kind in ("udf", "procedure") else text).split(".")
-        way = way_down("column", self.definition.resources)
+        way = hierarchy_to("column", self.definition.resources)
         if colon and kind in ("udf", "procedure"):
-            way = way_down(kind, self.definition.resources)
+            way = hierarchy_to(kind, self.definition.resources)
         assert way is not None
         return Resource(tuple((level.name, value) for level, value in zip(way, values, strict=False)), owner)
 

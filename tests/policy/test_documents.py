@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import Faults
-from gateway.policy.documents import Document, FaultList, hint, parse_document, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, hint, unknown_keys
+from gateway.policy.documents import Document, parse_document
 
 
 def faults_of(text: str | bytes, **bounds: int) -> tuple[str, ...]:
@@ -168,7 +169,7 @@ def test_hints_and_unknown_keys() -> None:
     assert hint("polices", ["policies", "roles"]) == " (did you mean `policies`?)"
     assert hint("zzz", ["policies"]) == ""
     document = parse_document("roles: 1\npolices: 2\n", "p.yaml")
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     unknown_keys(document.data, ["roles", "policies"], (), faults, "a pack")
     assert faults.texts() == ["p.yaml:2: unknown key `polices` in a pack (did you mean `policies`?)"]
     with pytest.raises(Faults):

@@ -435,8 +435,8 @@ def test_an_engine_made_from_an_older_one_takes_over_what_is_the_same() -> None:
     assert engine.decide(ask(BOB, Resource.table("c", "shop", "t"))).policy.id == 2
     assert not engine.decide(ask(BOB, Resource.table("c", "shop", "t"))).allowed
     assert engine.decide(ask(BOB, SALARY)).allowed
-    kept = engine._services["spark"].filing.compiled[id(twins.policies[0])][0]
-    assert kept is first._services["spark"].filing.compiled[id(EVERYTHING)][0]
+    kept = engine._services["spark"].policy_index.compiled[id(twins.policies[0])][0]
+    assert kept is first._services["spark"].policy_index.compiled[id(EVERYTHING)][0]
     least = PolicySet(version=4, services={"spark": replace(twins, policies=twins.policies[1:])})
     assert not engine_for(least, newer).decide(ask(BOB, SALARY)).allowed
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import Faults
+from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.json_documents import parse_json
-from gateway.policy.json_shapes import Findings
 
 
 def faults_of(text: str | bytes, **bounds: int) -> tuple[str, ...]:
@@ -53,9 +53,9 @@ def test_values_have_lines() -> None:
 
 
 def test_it_serves_findings() -> None:
-    findings = Findings(parse_json(TEXT, "p.json"))
-    findings.fault(("zones", "hr"), "late")
-    findings.fault(("policies", 0), "early")
+    findings = Diagnostics(parse_json(TEXT, "p.json"))
+    findings.add(("zones", "hr"), "late")
+    findings.add(("policies", 0), "early")
     findings.warn(("policies", 1, "id"), "odd")
     assert findings.texts() == ["p.json:2: early", "p.json:7: late"]
     assert findings.warnings == ("p.json:6: odd",)

@@ -124,3 +124,21 @@ def test_a_definition_that_is_at_fault_is_told_each_time() -> None:
     for _ in range(2):
         with pytest.raises(Faults, match="`a` has no parent `b`"):
             converter.service(broken)
+
+
+def test_a_fault_that_several_policies_have_is_told_of_each() -> None:
+    """Also where one has it twice; and who mends one of them is told of the others still."""
+    converter = Converter()
+    bad = item("selekt")
+    raws = [policy(1, denyPolicyItems=[bad, bad]), *(policy(i, denyPolicyItems=[bad]) for i in (2, 3))]
+    for mended in range(3):
+        with pytest.raises(Faults) as told:
+            converter.service(download(*(policy(1), policy(2))[:mended], *raws[mended:]))
+        for number in range(mended + 1, 4):
+            assert any(f"policy {number} " in fault for fault in told.value.faults)
+
+
+def test_a_warning_that_several_policies_have_is_told_of_each() -> None:
+    odd = at(database="a*?", table="t")
+    found = Converter().service(download(*(policy(i, resources=odd) for i in (1, 2))))
+    assert [any(f"policy {i} " in warning for warning in found.warnings) for i in (1, 2)] == [True, True]

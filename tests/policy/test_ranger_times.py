@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.tags import ValiditySchedule
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.diagnostics import Diagnostics
+from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.times import read_instant, read_schedules
 from gateway.policy.schedules import compile_schedules, parse_time
 
@@ -52,7 +53,7 @@ def test_milliseconds_come_back(milliseconds: int) -> None:
 
 
 def schedules(*written: object) -> tuple[tuple[ValiditySchedule, ...], tuple[str, ...]]:
-    findings = Findings()
+    findings = Diagnostics()
     found = read_schedules({"s": list(written)}, "s", Reader(findings), ())
     assert not findings.texts()
     return found, findings.warnings

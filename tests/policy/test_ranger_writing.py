@@ -28,7 +28,8 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.diagnostics import Diagnostics
+from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger import Converter, load, roles_of, write, write_definition, write_roles
 from gateway.policy.ranger.tags import tag_definition
 from gateway.policy.schedules import is_sound
@@ -240,7 +241,7 @@ def test_a_service_comes_back(service: Service) -> None:
 
 @pytest.mark.parametrize("name", ["hive", "spark", "tag"])
 def test_a_definition_comes_back(name: str) -> None:
-    findings = Findings()
+    findings = Diagnostics()
     written = write_definition(shipped()[name])
     again = read_service_def(written, Reader(findings), (), strict=True)
     assert not findings.texts()
@@ -263,7 +264,7 @@ def test_the_rarer_options_come_back() -> None:
         },
     }
     raw = {"name": "x", "resources": [level], "options": {"enableDenyAndExceptionsInPolicies": "false"}}
-    reader = Reader(Findings())
+    reader = Reader(Diagnostics())
     found = read_service_def(raw, reader, (), strict=True)
     (topic,) = found.resources
     assert (topic.separator, topic.quote_characters, topic.token_marks) == (".", "'\"", ("<", ">", "\\", "$"))

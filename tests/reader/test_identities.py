@@ -8,7 +8,7 @@ from gateway.model.reading import Identity, Reading, Span, Splice
 from gateway.reader.pool import ReaderPool
 from gateway.reader.splicing import applied
 from gateway.sql.identity import identity_splices
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 from tests.reader.guarding import GUARD_NAME, guard_all
 from tests.reader.test_reading import reading
 from tests.readers import is_older, require
@@ -196,7 +196,7 @@ async def test_a_default_keeps_its_text_and_is_not_proved(reader: ReaderPool) ->
     answer = await reading(reader, text)
     splices = identity_splices(answer, "alice", ())
     if is_older(reader, "4.0"):
-        assert isinstance(splices, NotGovernable)  # there is the text alone
+        assert isinstance(splices, Unsupported)  # there is the text alone
         return
     assert isinstance(splices, tuple)
     rewritten = applied(text, splices)

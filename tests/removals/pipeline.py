@@ -250,21 +250,21 @@ REMOVALS = (
     Removal(
         "plans of views too",
         "pipeline.texts",
-        "yield from sorted(untold_names(bodies), key=str)",
+        "yield from sorted(undisclosed_names(bodies), key=str)",
         "yield from ()",
         "test_pipeline_definers",
     ),
     Removal(
         "explained plans of views too",
         "pipeline.plans",
-        "untold = [*obliged, *sorted(untold_names(bodies), key=str)]",
-        "untold = [*obliged]",
+        "undisclosed = [*obliged, *sorted(undisclosed_names(bodies), key=str)]",
+        "undisclosed = [*obliged]",
         "test_pipeline_definers",
     ),
     Removal(
         "and of texts within plans",
         "pipeline.plans",
-        "untold += [one.scans[0].table for one in governed if one.hides_target and one.scans]",
+        "undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]",
         "pass",
         "test_pipeline_definers",
     ),
@@ -362,7 +362,7 @@ REMOVALS = (
     Removal(
         "no commands past masks and filters",
         "pipeline.texts",
-        "evaluation.commanded(wants, untold_names(bodies))\n        or",
+        "evaluation.commanded(wants, undisclosed_names(bodies))\n        or",
         "None\n        or",
         "test_pipeline",
     ),
@@ -526,7 +526,7 @@ REMOVALS = (
     Removal(
         "raw rows are not shown by plans",
         "pipeline.plans",
-        "refusal = evaluation.commanded(wants, untold_names(bodies)) or refusal",
+        "refusal = evaluation.commanded(wants, undisclosed_names(bodies)) or refusal",
         "pass",
         "test_pipeline_plans",
     ),

@@ -395,8 +395,8 @@ REMOVALS = (
     Removal(
         "internal functions that are not known",
         "plan.facts",
-        "        if internal:\n            return NotGovernable",
-        "        if False:\n            return NotGovernable",
+        "        if internal:\n            return Unsupported",
+        "        if False:\n            return Unsupported",
         "plan.test_facts",
     ),
     Removal(

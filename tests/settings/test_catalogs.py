@@ -63,6 +63,79 @@ def test_a_service_speaks_for_its_catalog() -> None:
     assert told == ["g.yaml:1: `policies.catalogs` gives `pg` to `other`, and `catalogs` to `lake`"]
 
 
+def test_a_source_of_files_may_stand_among_the_catalogs() -> None:
+    told = read("""\
+catalogs:
+  - name: Lake
+    policies: spark
+    catalog:
+      type: FILES
+      connection-params:
+        root: s3a://bucket/lake
+        Auto-Promote: false
+        formats: [json, csv]
+        leaf-columns: 20
+        refresh_s: 60
+        database: raw
+files:
+  other: {root: "file:/data"}
+""")
+    by_key = read("""\
+files:
+  other: {root: "file:/data"}
+  Lake: {root: s3a://bucket/lake, auto_promote: false, formats: [json, csv], leaf_columns: 20, refresh_s: 60,
+    database: raw}
+""")
+    assert told == by_key, "one model behind both"
+    assert told.catalogs == ()
+    assert told.default_catalog is None
+
+
+def test_faults_of_sources_among_the_catalogs_are_told_with_their_lines() -> None:
+    assert faults_of("""\
+files: {lake: {root: "file:/a"}}
+catalogs:
+  - name: Lake
+    catalog: {type: files, connection-params: {root: "file:/b"}}
+  - name: raw
+    policies: other
+    catalog: {type: files, is-default: true, default-db: x}
+  - name: deep
+    policies: other
+    catalog:
+      type: files
+      connection-params:
+        root: relative
+        depht: 3
+        Depth: 5
+        depth: 6
+  - name: wrong
+    policies: other
+    catalog:
+      type: files
+      connection-params:
+        root: s3a://bucket/wrong
+        depth: 99
+        formats:
+          - csv
+          - xls
+  - name: mine
+    catalog: {type: files, connection-params: [root]}
+""") == [
+        "g.yaml:3: `files` has a source `Lake` as well",
+        "g.yaml:7: `default-db`: tables of files are in `database`, a parameter",
+        "g.yaml:7: a catalog of type `files` cannot be the default",
+        "g.yaml:7: type `files` needs the parameter `root`",
+        "g.yaml:14: unknown key `depht` (did you mean `depth`?)",
+        "g.yaml:16: key `depth` stands here a second time, as `Depth` before",
+        "g.yaml:18: tables of files are in `spark_catalog`, for which `spark` speaks, and not `other`",
+        "g.yaml:23: `catalogs.3.catalog.connection-params.depth`: input should be less than or equal to 16",
+        "g.yaml:26: `catalogs.3.catalog.connection-params.formats.1`: input should be 'parquet', 'orc', "
+        "'avro', 'json', 'csv' or 'delta'",
+        "g.yaml:28: `connection-params` is a mapping",
+    ]
+
+
 def test_files_of_secrets_lie_beside_the_settings() -> None:
     pg = "{type: jdbc, connection-params: {url: 'jdbc:x', driver: D, password: {file: pw}}}"
     secret = read(f"catalogs: [{{name: pg, catalog: {pg}}}]").catalogs[0].catalog.parameter("password")
@@ -94,7 +167,7 @@ catalogs:
 """)
     assert told == [
         "g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are spark, hive, "
-        "generic-hive-metastore, iceberg, paimon, delta, jdbc, memory, gravitino",
+        "generic-hive-metastore, iceberg, paimon, delta, jdbc, memory, gravitino, files",
         "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
         "g.yaml:4: catalog `A` stands here a second time (line 2)",
         "g.yaml:7: unknown key `type-x` (did you mean `type`?)",

@@ -14,7 +14,7 @@ from gateway.sql.guard import pin_targets
 from gateway.sql.names import Names
 from gateway.sql.scope import CannotClassify
 from gateway.sql.storage import check_table_spec
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,7 +30,7 @@ async def read(reader: ReaderPool, text: str) -> Reading:
 
 def why(reading: Reading) -> str:
     found = classify(reading, NAMES)
-    assert isinstance(found, NotGovernable), found
+    assert isinstance(found, Unsupported), found
     return found.why
 
 
@@ -50,9 +50,9 @@ async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool
     reading = await read(reader, "DROP TABLE hr.t")
     wants = classify(reading, NAMES)
     assert isinstance(wants, Wants)
-    assert not isinstance(pin_targets(reading, wants, NAMES), NotGovernable)
+    assert not isinstance(pin_targets(reading, wants, NAMES), Unsupported)
     found = pin_targets(reading, replace(wants, pins=()), NAMES)
-    assert isinstance(found, NotGovernable)
+    assert isinstance(found, Unsupported)
     assert "not accounted for" in found.why
 
 
@@ -75,5 +75,5 @@ async def test_commands_that_are_refused(reader: ReaderPool, text: str, handle: 
     assert isinstance(reading, Reading)
     names = replace(NAMES, context=SessionContext(handles=frozenset({handle})))
     found = classify(reading, names)
-    assert isinstance(found, NotGovernable), found
+    assert isinstance(found, Unsupported), found
     assert says in found.why

@@ -8,7 +8,7 @@ from gateway.model.catalog import TableName
 from gateway.model.files import FileSource
 from gateway.model.statement import CatalogChanged, TendDataset
 from gateway.sql.dataset_statements import DatasetStatement, dataset_statement, dataset_wants
-from gateway.sql.wants import NotGovernable, Pin, Wants
+from gateway.sql.wants import Pin, Unsupported, Wants
 
 LAKE = FileSource(
     name="lake", root="s3a://b", database="lake", formats=("csv",), depth=3, leaf_columns=2, files=9
@@ -56,7 +56,7 @@ def test_anything_else_is_for_sparks_parser(text: str) -> None:
     assert dataset_statement(text) is None
 
 
-def wants_of(*names: TableName) -> Wants | NotGovernable:
+def wants_of(*names: TableName) -> Wants | Unsupported:
     pins = tuple(Pin(None, name) for name in names)  # type: ignore[arg-type]
     return dataset_wants(DatasetStatement("refresh", ""), Wants(pins=pins), {"lake": LAKE.table})
 
@@ -73,4 +73,4 @@ def test_it_takes_promote_on_a_table_of_a_source() -> None:
         (TableName("other", "lake", "raw__events"),),
         (TableName("spark_catalog", "lake", "raw__"),),
     ):
-        assert isinstance(wants_of(*other), NotGovernable)
+        assert isinstance(wants_of(*other), Unsupported)

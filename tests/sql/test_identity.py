@@ -9,7 +9,7 @@ from gateway.model.reading import Reading
 from gateway.reader.pool import ReaderPool
 from gateway.sql.guard import apply
 from gateway.sql.identity import identity_splices
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import Unsupported
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -35,7 +35,7 @@ async def bound(
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
     splices = identity_splices(reading, user, tables, named=named)
-    return splices.why if isinstance(splices, NotGovernable) else apply(text, splices)
+    return splices.why if isinstance(splices, Unsupported) else apply(text, splices)
 
 
 @pytest.mark.parametrize(

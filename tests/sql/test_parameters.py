@@ -12,7 +12,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED, parameter_refusal
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -42,7 +42,7 @@ async def test_with_arguments(reader: ReaderPool, text: str) -> None:
     assert isinstance(reading, Reading)
     assert isinstance(classify(reading, NAMES, parameters=True), Wants)
     if reading.parameters:
-        assert isinstance(classify(reading, NAMES), NotGovernable)
+        assert isinstance(classify(reading, NAMES), Unsupported)
 
 
 REFUSED = [
@@ -73,7 +73,7 @@ async def test_refused_with_arguments(reader: ReaderPool, text: str, why: str | 
         return
     assert isinstance(reading, Reading)
     wants = classify(reading, NAMES, parameters=True)
-    assert isinstance(wants, NotGovernable), wants
+    assert isinstance(wants, Unsupported), wants
     assert why is None or why in wants.why
 
 

@@ -13,13 +13,13 @@ from gateway.policy.procedures import load_procedures
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.names import Names
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 NAMES = Names(SessionContext(), frozenset({"spark_catalog", "lake", "other"}))
 ORDERS = TableName("lake", "sales", "orders")
 
 
-async def wants_of(reader: ReaderPool, text: str) -> Wants | NotGovernable:
+async def wants_of(reader: ReaderPool, text: str) -> Wants | Unsupported:
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
     return classify(reading, NAMES, procedures=shipped_procedures())
@@ -77,7 +77,7 @@ REFUSED = {
 @pytest.mark.asyncio(loop_scope="session")
 async def test_whatever_a_row_does_not_know_is_refused(reader: ReaderPool, text: str) -> None:
     refusal = await wants_of(reader, text)
-    assert isinstance(refusal, NotGovernable), refusal
+    assert isinstance(refusal, Unsupported), refusal
     assert REFUSED[text] in refusal.why
 
 

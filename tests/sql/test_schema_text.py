@@ -14,7 +14,7 @@ from gateway.sql.classify import classify
 from gateway.sql.names import Names
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import Unsupported, Wants
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -61,7 +61,7 @@ def sql(text: str) -> str:
     return f"'{escaped}'"
 
 
-async def answer(reader: ReaderPool, text: str) -> Wants | NotGovernable:
+async def answer(reader: ReaderPool, text: str) -> Wants | Unsupported:
     reading = await reader.read(text)
     assert isinstance(reading, Reading)
     return classify(reading, NAMES)
@@ -87,7 +87,7 @@ async def answer(reader: ReaderPool, text: str) -> Wants | NotGovernable:
 async def test_a_schema_with_expressions_or_that_is_computed_is_refused(
     reader: ReaderPool, call: str
 ) -> None:
-    assert isinstance(await answer(reader, f"SELECT {call}"), NotGovernable)
+    assert isinstance(await answer(reader, f"SELECT {call}"), Unsupported)
 
 
 @pytest.mark.parametrize(

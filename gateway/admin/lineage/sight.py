@@ -33,7 +33,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredDataset:
     """A dataset as the database has it."""
 
     kind: DatasetKind | None
@@ -70,8 +70,8 @@ class Sight:
         self._engine = engine
         self._context = context
         self._catalog = catalog
-        self._kept: dict[str, _Kept] = {}
-        self._tables: dict[str, _Table | None] = {}
+        self._kept: dict[str, _StoredDataset] = {}
+        self._tables: dict[str, _OwnedTable | None] = {}
         """By dataset; None: not a table or view."""
         self._columns: dict[GraphColumn, bool] = {}
         self._decided = 0
@@ -134,11 +134,11 @@ class Sight:
         )
         for row in rows:
             kind = DatasetKind(row["kind"]) if row["kind"] in _KINDS else None
-            self._kept[row["name"]] = _Kept(kind, tuple(row["parts"]), row["user_name"])
+            self._kept[row["name"]] = _StoredDataset(kind, tuple(row["parts"]), row["user_name"])
         for name in new:
-            kept = self._kept.setdefault(name, _Kept(None, (), None))
+            kept = self._kept.setdefault(name, _StoredDataset(None, (), None))
             table = kept.table(name)
-            self._tables[name] = None if table is None else _Table(table)
+            self._tables[name] = None if table is None else _OwnedTable(table)
 
     async def _visible(self, column: GraphColumn) -> bool:
         kept, table = self._kept[column.dataset], self._tables[column.dataset]
@@ -151,7 +151,7 @@ class Sight:
         location = kept.location(column.dataset)
         return location is not None and self._may(Resource.url(location), "read")
 
-    async def _of_either(self, table: _Table, holds: Callable[[Resource], bool]) -> bool:
+    async def _of_either(self, table: _OwnedTable, holds: Callable[[Resource], bool]) -> bool:
         """Whether something holds for a table, whose owner is asked for only where it matters."""
         await self._pace()
         if table.owner_known:
@@ -162,7 +162,7 @@ class Sight:
         await self._ask_owner(table)
         return await self._ask_owner(table) and holds(table.resource)
 
-    async def _ask_owner(self, table: _Table) -> bool:
+    async def _ask_owner(self, table: _OwnedTable) -> bool:
         """Look up who owns a table; return whether that is known now."""
         self._owners_asked += 1
         if self._owners_asked > MOST_OWNERS:
@@ -192,7 +192,7 @@ class Sight:
 
     # -- expressions -----------------------------------------------------------------------------------------
 
-    async def _statements(self, edges: Sequence[Edge]) -> dict[Any, _Statement]:
+    async def _statements(self, edges: Sequence[Edge]) -> dict[Any, _AskedStatement]:
         ids = list({edge.last_statement for edge in edges if edge.last_statement is not None})
         rows = await self._connection.fetch(
             "SELECT s.id, s.user_name, s.datasets, array_agg(d.name) AS names FROM sluice.lineage_statement s"
@@ -201,7 +201,7 @@ class Sight:
             ids,
         )
         return {
-            row["id"]: _Statement(row["user_name"], frozenset(row["names"]))
+            row["id"]: _AskedStatement(row["user_name"], frozenset(row["names"]))
             for row in rows
             if len(row["names"]) == len(row["datasets"])
         }
@@ -264,7 +264,7 @@ def _is_plain(column: GraphColumn, barred: Mapping[str, set[str]]) -> bool:
     return not names if column.name == ANY_COLUMN else not names & {column.name, ANY_COLUMN}
 
 
-def _may_read(text: str, statement: _Statement, barred: Mapping[str, set[str]]) -> bool:
+def _may_read(text: str, statement: _AskedStatement, barred: Mapping[str, set[str]]) -> bool:
     """Whether an expression names nothing that is kept from the asker."""
     text = text.lower()
     words = set(_WORD.findall(text))
@@ -279,13 +279,13 @@ _KINDS = frozenset(kind.value for kind in DatasetKind)
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _AskedStatement:
     user: str
     datasets: frozenset[str]
     """All that it reads, writes or goes through; never empty."""
 
 
-class _Table:
+class _OwnedTable:
     """A table or view as a resource; who owns it may not be known."""
 
     def __init__(self, name: TableName) -> None:

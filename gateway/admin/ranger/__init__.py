@@ -1,7 +1,7 @@
 """Apache Ranger's admin REST API, so that Ranger's own client and tools can manage policies kept here.
 
     request ──▶ api      who asks, bounds, errors in Ranger's shape
-                 │ Call
+                 │ ApiCall
                  ▼
               a route    finds and checks what the path and the body name
                  │
@@ -10,7 +10,7 @@
 
 A route module has `ROUTES`, a tuple of `Route(method, path, handler)`; paths are below `/service` and are
 taken with and without a trailing slash. `api.py` lists the modules. A handler is
-`async def find(call: Call) -> web.StreamResponse`: it takes parameters with `call.path_id("id")`,
+`async def find(call: ApiCall) -> web.StreamResponse`: it takes parameters with `call.path_id("id")`,
 `call.path("name")`, `call.parameter("zoneName")`, `call.flag("updateIfExists")`, the body with
 `await call.body()`, opens `call.store.reading()` or `call.store.writing(call.user)` once, and ends with
 `answer(...)` or `no_content()`. What is wrong is raised as `RestError`; validators return `Failure`s,

@@ -25,7 +25,7 @@ from gateway.admin.ranger import (
 )
 from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import (
-    Call,
+    ApiCall,
     RangerError,
     Route,
     bad_request,
@@ -104,7 +104,7 @@ class RangerApi:
             principal = await log_in(request, self._authenticate)
             async with self._turns.of(principal.user):
                 return await route.handler(
-                    Call(request=request, principal=principal, store=self._store, access=self._access)
+                    ApiCall(request=request, principal=principal, store=self._store, access=self._access)
                 )
 
         return handle

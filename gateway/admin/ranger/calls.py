@@ -16,7 +16,7 @@ from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import ReadTransaction
 from gateway.admin.ranger.validation import Failure, message, messages, unreadable
-from gateway.admin.requests import TooLarge, body_of
+from gateway.admin.requests import BodyTooLarge, body_of
 from gateway.model.principal import Principal
 
 PUBLIC = "/public/v2/api"
@@ -73,7 +73,7 @@ def forbidden(message: str) -> RangerError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ApiCall:
     """One authenticated request."""
 
     request: web.Request
@@ -121,7 +121,7 @@ class Call:
         """Return the body's bytes. Raises RestError 413 as soon as they are more than the limit."""
         try:
             return await body_of(self.request, limit)
-        except TooLarge as error:
+        except BodyTooLarge as error:
             raise RangerError(413, str(error)) from None
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
@@ -193,7 +193,7 @@ def error_answer(error: RangerError) -> web.Response:
     return answer(shape, error.status)
 
 
-Handler = Callable[[Call], Awaitable[web.StreamResponse]]
+Handler = Callable[[ApiCall], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def one_object(
     ]
 
 
-async def named(call: Call, reading: ReadTransaction, kind: ObjectKind) -> Body:
+async def named(call: ApiCall, reading: ReadTransaction, kind: ObjectKind) -> Body:
     """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RestError 404."""
     match call.request.match_info:
         case {"name": name}:

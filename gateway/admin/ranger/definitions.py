@@ -43,10 +43,10 @@ class ServiceType:
     def hierarchies(self, type_: int = ACCESS) -> tuple[tuple[str, ...], ...]:
         """Return every way from a root to a last level, and every beginning of one that may end a policy."""
         if type_ not in self._hierarchies:
-            self._hierarchies[type_] = tuple(dict.fromkeys(self._ways(type_)))
+            self._hierarchies[type_] = tuple(dict.fromkeys(self._each_hierarchy(type_)))
         return self._hierarchies[type_]
 
-    def _ways(self, type_: int) -> Iterator[tuple[str, ...]]:
+    def _each_hierarchy(self, type_: int) -> Iterator[tuple[str, ...]]:
         levels = self.levels(type_)
         parents = {level.parent for level in levels.values()}
         for level in levels.values():

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.admin.ranger.calls import Call, Route, answer, bad_request, forbidden
+from gateway.admin.ranger.calls import ApiCall, Route, answer, bad_request, forbidden
 from gateway.admin.ranger.downloads import (
     DownloadPart,
     Extent,
@@ -33,14 +33,14 @@ _KEYS = {
 """What is downloaded → parameter with the version that the plugin has, prefix of what is noted of the
 plugin, and the service's configuration that names who else may download it."""
 
-Assemble = Callable[[Call, ReadTransaction, Body, Version, int], Awaitable[Body]]
+Assemble = Callable[[ApiCall, ReadTransaction, Body, Version, int], Awaitable[Body]]
 
 
-def _download(what: What, assemble: Assemble) -> Callable[[Call], Awaitable[web.StreamResponse]]:
+def _download(what: What, assemble: Assemble) -> Callable[[ApiCall], Awaitable[web.StreamResponse]]:
     """Return the handler for one kind of download."""
     parameter, prefix, config = _KEYS[what]
 
-    async def handle(call: Call) -> web.StreamResponse:
+    async def handle(call: ApiCall) -> web.StreamResponse:
         name = call.path("service")
         known = call.number(parameter, -1)
         plugin = call.parameter("pluginId")
@@ -65,7 +65,7 @@ def _download(what: What, assemble: Assemble) -> Callable[[Call], Awaitable[web.
     return handle
 
 
-def _noted(call: Call, prefix: str, known: int, version: Version, *, downloaded: bool) -> dict[str, Any]:
+def _noted(call: ApiCall, prefix: str, known: int, version: Version, *, downloaded: bool) -> dict[str, Any]:
     noted: dict[str, Any] = {
         f"{prefix}ActiveVersion": str(known),
         f"{prefix}ActivationTime": call.parameter("lastActivationTime", "0"),
@@ -84,7 +84,7 @@ def _no_service(name: str) -> web.Response:
 
 
 async def _policies(
-    call: Call, reading: ReadTransaction, service: Body, version: Version, known: int
+    call: ApiCall, reading: ReadTransaction, service: Body, version: Version, known: int
 ) -> Body:
     zones = await reading.all(ObjectKind.ZONE)
     if call.flag("supportsPolicyDeltas"):
@@ -121,17 +121,21 @@ async def _definition(reading: ReadTransaction, service: Body) -> Body:
     return await reading.named(ObjectKind.SERVICE_DEF, service["type"]) or {}
 
 
-async def _tags(_call: Call, reading: ReadTransaction, service: Body, version: Version, _known: int) -> Body:
+async def _tags(
+    _call: ApiCall, reading: ReadTransaction, service: Body, version: Version, _known: int
+) -> Body:
     stored = await reading.named(ObjectKind.TAGS, service["name"])
     return service_tags(stored, service=service["name"], version=version)
 
 
-async def _roles(_call: Call, reading: ReadTransaction, service: Body, version: Version, _known: int) -> Body:
+async def _roles(
+    _call: ApiCall, reading: ReadTransaction, service: Body, version: Version, _known: int
+) -> Body:
     return ranger_roles(await reading.all(ObjectKind.ROLE), service=service["name"], version=version)
 
 
 async def _users(
-    _call: Call, reading: ReadTransaction, _service: Body, version: Version, _known: int
+    _call: ApiCall, reading: ReadTransaction, _service: Body, version: Version, _known: int
 ) -> Body:
     return user_store(
         await reading.all(ObjectKind.USER),

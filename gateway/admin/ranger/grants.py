@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway.admin.ranger import merging
-from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, forbidden, not_found
+from gateway.admin.ranger.calls import ApiCall, Route, answer, bad_request, checked, forbidden, not_found
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import create_policy, update_policy
@@ -22,8 +22,8 @@ from gateway.admin.ranger.zone_shapes import zones_of
 from gateway.model.principal import Principal
 
 
-def _route(*, grants: bool) -> Callable[[Call], Any]:
-    async def handle(call: Call) -> web.Response:
+def _route(*, grants: bool) -> Callable[[ApiCall], Any]:
+    async def handle(call: ApiCall) -> web.Response:
         request = await call.checked(GRANT_REVOKE)
         async with call.store.writing(call.user) as writing:
             service = await writing.named(ObjectKind.SERVICE, call.path("service"))
@@ -42,7 +42,7 @@ def _route(*, grants: bool) -> Callable[[Call], Any]:
 
 
 async def _grantor(
-    call: Call, writing: WriteTransaction, service: Body, request: Mapping[str, Any]
+    call: ApiCall, writing: WriteTransaction, service: Body, request: Mapping[str, Any]
 ) -> Principal:
     """Return who grants: the caller, or whom a service's own administrator says that it acts for."""
     name = request.get("grantor") or call.user
@@ -88,7 +88,7 @@ async def _existing(writing: WriteTransaction, body: Body) -> Body | None:
 
 
 async def _grant(
-    call: Call, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
+    call: ApiCall, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
     stored = await _existing(writing, body)
     if stored is None:
@@ -110,7 +110,7 @@ async def _unique(writing: WriteTransaction, body: Body) -> Body:
 
 
 async def _revoke(
-    call: Call, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
+    call: ApiCall, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
     stored = await _existing(writing, body)
     if stored is None:

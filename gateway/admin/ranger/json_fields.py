@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.policy.json_shapes import literal
+from gateway.policy.json_shapes import boolean, literal, whole
 
 Object = dict[str, Any]
 """A JSON object in Ranger's spelling."""
@@ -25,7 +25,6 @@ _DATES = (
     "%Y-%m-%dT%H:%M:%SZ",
 )
 _WHOLE = re.compile(r"-?[0-9]{1,19}\Z")
-_MAX_WHOLE = 2**63
 _ABSENT = object()
 
 
@@ -52,26 +51,17 @@ def _text(value: object, path: str, faults: list[str]) -> str | None:
 def _whole(value: object, path: str, faults: list[str]) -> int | None:
     if value is None or value == "":
         return None
-    number: int | None = None
-    if isinstance(value, str) and _WHOLE.match(value):
-        number = int(value)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        number = value
-    elif isinstance(value, float) and value.is_integer():
-        number = int(value)
-    if number is None or not -_MAX_WHOLE <= number < _MAX_WHOLE:
+    number = whole(value)
+    if number is None:
         _wrong("a whole number", value, path, faults)
-        return None
     return number
 
 
 def _flag(value: object, path: str, faults: list[str]) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    _wrong("true or false", value, path, faults)
-    return None
+    found = boolean(value)
+    if found is None and value is not None:
+        _wrong("true or false", value, path, faults)
+    return found
 
 
 def _date(value: object, path: str, faults: list[str]) -> int | None:

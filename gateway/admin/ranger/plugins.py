@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from gateway.admin.ranger.calls import PUBLIC, Call, Route, answer, bad_request
+from gateway.admin.ranger.calls import PUBLIC, ApiCall, Route, answer, bad_request
 from gateway.admin.ranger.kinds import Body, ObjectKind
 
 _log = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ _FILTERS = {
 _LEVELS = frozenset({"ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"})
 
 
-async def _list(call: Call) -> web.Response:
+async def _list(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         services = {one["name"]: one for one in await reading.all(ObjectKind.SERVICE)}
         definitions = {one["name"]: one for one in await reading.all(ObjectKind.SERVICE_DEF)}
@@ -62,7 +62,7 @@ def _named(plugin: str, service: str) -> tuple[str, str]:
     return app, rest.removesuffix(f"-{service}")
 
 
-async def _set_log_level(call: Call) -> web.Response:
+async def _set_log_level(call: ApiCall) -> web.Response:
     """Take Ranger's request to change a logger. Those that it means are Java's: nothing changes here."""
     call.require_administrator("change the log")
     body = await call.body()

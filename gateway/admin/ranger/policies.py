@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import (
     PUBLIC,
-    Call,
+    ApiCall,
     Route,
     answer,
     bad_request,
@@ -34,31 +34,31 @@ _MANY = 500
 """Policies beyond which an answer goes out in pieces."""
 
 
-async def _list(call: Call) -> web.StreamResponse:
+async def _list(call: ApiCall) -> web.StreamResponse:
     return await _tell(call, call.parameters())
 
 
-async def _page(call: Call) -> web.StreamResponse:
+async def _page(call: ApiCall) -> web.StreamResponse:
     return await _tell(call, call.parameters(), wrapped=True)
 
 
-async def _tell(call: Call, parameters: Mapping[str, str], *, wrapped: bool = False) -> web.StreamResponse:
+async def _tell(call: ApiCall, parameters: Mapping[str, str], *, wrapped: bool = False) -> web.StreamResponse:
     found = await search_policies(call, parameters)
     document = found.wrapped("policies") if wrapped else found.items
     return await send(call.request, document) if len(found.items) > _MANY else answer(document)
 
 
-async def _count(call: Call) -> web.Response:
+async def _count(call: ApiCall) -> web.Response:
     return answer((await search_policies(call, {**call.parameters(), "startIndex": "0"})).total)
 
 
-async def _list_of_service(call: Call) -> web.StreamResponse:
+async def _list_of_service(call: ApiCall) -> web.StreamResponse:
     parameters = {**call.parameters(), "serviceName": call.path("service")}
     await _require_service(call, call.path("service"))
     return await _tell(call, parameters)
 
 
-async def _page_of_service(call: Call) -> web.StreamResponse:
+async def _page_of_service(call: ApiCall) -> web.StreamResponse:
     async with call.store.reading() as reading:
         service = await reading.get(ObjectKind.SERVICE, call.path_id())
     if service is None:
@@ -67,13 +67,13 @@ async def _page_of_service(call: Call) -> web.StreamResponse:
     return await _tell(call, parameters, wrapped=True)
 
 
-async def _require_service(call: Call, name: str) -> None:
+async def _require_service(call: ApiCall, name: str) -> None:
     async with call.store.reading() as reading:
         if await reading.named(ObjectKind.SERVICE, name) is None:
             raise not_found(f"there is no service `{name}`")
 
 
-async def _for_resource(call: Call) -> web.Response:
+async def _for_resource(call: ApiCall) -> web.Response:
     definition, resource = call.path("definition"), resource_of(call.parameters())
     async with call.store.reading() as reading:
         if await reading.named(ObjectKind.SERVICE_DEF, definition) is None:
@@ -82,7 +82,7 @@ async def _for_resource(call: Call) -> web.Response:
         return answer(await policies_for_resource(call, reading, definition, service, resource))
 
 
-async def _get(call: Call) -> web.Response:
+async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         policy = await _named(call, reading)
         service = await reading.named(ObjectKind.SERVICE, policy["service"]) or {}
@@ -91,7 +91,7 @@ async def _get(call: Call) -> web.Response:
         return answer(policy)
 
 
-async def _create(call: Call) -> web.Response:
+async def _create(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
     async with call.store.writing(call.user) as writing:
         return answer(
@@ -108,14 +108,14 @@ async def _create(call: Call) -> web.Response:
         )
 
 
-async def _apply(call: Call) -> web.Response:
+async def _apply(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
     overwrite = call.flag("updateIfExists") or not call.flag("mergeIfExists", default=True)
     async with call.store.writing(call.user) as writing:
         return answer(await apply_policy(writing, call.access, call.principal, body, overwrite=overwrite))
 
 
-async def _update(call: Call) -> web.Response:
+async def _update(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
     async with call.store.writing(call.user) as writing:
         stored = await _named(call, writing)
@@ -131,14 +131,14 @@ async def _update(call: Call) -> web.Response:
         return answer(await update_policy(writing, call.access, call.principal, stored, body))
 
 
-async def _delete(call: Call) -> web.Response:
+async def _delete(call: ApiCall) -> web.Response:
     async with call.store.writing(call.user) as writing:
         stored = await _named(call, writing)
         await delete_policy(writing, call.access, call.principal, stored)
     return no_content()
 
 
-async def _delete_by_parameters(call: Call) -> web.Response:
+async def _delete_by_parameters(call: ApiCall) -> web.Response:
     service = call.parameter("servicename") or call.parameter("serviceName")
     name = call.parameter("policyname") or call.parameter("policyName")
     if not service or not name:
@@ -153,7 +153,7 @@ async def _delete_by_parameters(call: Call) -> web.Response:
     return no_content()
 
 
-async def _delete_many(call: Call) -> web.Response:
+async def _delete_many(call: ApiCall) -> web.Response:
     """Delete every policy that the filters find, or none when one of them may not be deleted."""
     parameters = call.parameters()
     if not parameters.get("serviceName"):
@@ -168,7 +168,7 @@ async def _delete_many(call: Call) -> web.Response:
         return answer([policy["id"] for policy in found])
 
 
-async def _history(call: Call) -> web.Response:
+async def _history(call: ApiCall) -> web.Response:
     """Tell the policy as it was at a version or at a time."""
     async with call.store.reading() as reading:
         past = await reading.history(ObjectKind.POLICY, call.path_id())
@@ -191,7 +191,7 @@ async def _history(call: Call) -> web.Response:
         return answer(policy)
 
 
-async def _versions(call: Call) -> web.Response:
+async def _versions(call: ApiCall) -> web.Response:
     call.require_administrator("read the history of policies")
     async with call.store.reading() as reading:
         past = await reading.history(ObjectKind.POLICY, call.path_id())
@@ -199,7 +199,7 @@ async def _versions(call: Call) -> web.Response:
     return answer({"value": ",".join(versions)})
 
 
-async def _named(call: Call, reading: ReadTransaction) -> Body:
+async def _named(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the policy that the path names. Raises RestError 404."""
     match call.request.match_info:
         case {"service": service, "name": name}:

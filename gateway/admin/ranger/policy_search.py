@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.admin.ranger.calls import Call
+from gateway.admin.ranger.calls import ApiCall
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.searching import Page, SearchContext, find_policies, for_resource, page
@@ -18,7 +18,7 @@ _PAGING = frozenset({"startIndex", "pageSize", "serviceName", "getCount"})
 """Parameters of a search that ask for a part of everything in its usual order."""
 
 
-async def search_policies(call: Call, parameters: Mapping[str, str]) -> Page:
+async def search_policies(call: ApiCall, parameters: Mapping[str, str]) -> Page:
     """Return what the caller may read of what the parameters ask for. Raises BadParameter."""
     async with call.store.reading() as reading:
         if call.access.is_administrator(call.principal) and not _selects(parameters):
@@ -31,7 +31,7 @@ async def search_policies(call: Call, parameters: Mapping[str, str]) -> Page:
 
 
 async def policies_for_resource(
-    call: Call, reading: ReadTransaction, definition: str, service: str, resource: Mapping[str, str]
+    call: ApiCall, reading: ReadTransaction, definition: str, service: str, resource: Mapping[str, str]
 ) -> list[Body]:
     """Return what the caller may read of the policies that touch a resource."""
     known = await known_beside(reading)
@@ -58,7 +58,7 @@ async def matching(
 
 
 async def readable(
-    call: Call, reading: ReadTransaction, policies: Sequence[Body], known: SearchContext
+    call: ApiCall, reading: ReadTransaction, policies: Sequence[Body], known: SearchContext
 ) -> Sequence[Body]:
     """Return those of the policies that the caller may read."""
     if call.access.is_administrator(call.principal):

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import (
     PUBLIC,
-    Call,
+    ApiCall,
     Route,
     answer,
     bad_request,
@@ -42,19 +42,19 @@ from gateway.admin.ranger.validation_role import role_failures
 Change = Callable[[Body], Body]
 
 
-async def _list(call: Call) -> web.Response:
+async def _list(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         roles = await _readable(call, reading)
     return answer(find("role", roles, call.parameters(), size=MAX_PAGE).items)
 
 
-async def _page(call: Call) -> web.Response:
+async def _page(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         roles = await _readable(call, reading)
     return answer(find("role", roles, call.parameters()).wrapped("roles"))
 
 
-async def _readable(call: Call, reading: ReadTransaction) -> list[Body]:
+async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
     """Return the roles that the caller may see: an administrator all, others those they are in or keep."""
     roles = await reading.all(ObjectKind.ROLE)
     if call.access.is_administrator(call.principal):
@@ -64,7 +64,7 @@ async def _readable(call: Call, reading: ReadTransaction) -> list[Body]:
     return [role for role in roles if role["name"] in own | kept]
 
 
-async def _get(call: Call) -> web.Response:
+async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         role = await named(call, reading, ObjectKind.ROLE)
         if role["name"] not in {one["name"] for one in await _readable(call, reading)}:
@@ -72,7 +72,7 @@ async def _get(call: Call) -> web.Response:
         return answer(role)
 
 
-async def _create(call: Call) -> web.Response:
+async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create roles")
     body = await call.checked(ROLE)
     async with call.store.writing(call.user) as writing:
@@ -87,7 +87,7 @@ async def create_role(writing: WriteTransaction, body: Body) -> Body:
     return made
 
 
-async def _update(call: Call) -> web.Response:
+async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change roles")
     body = await call.checked(ROLE)
     async with call.store.writing(call.user) as writing:
@@ -111,7 +111,7 @@ async def replace_role(
     return made
 
 
-async def _delete(call: Call) -> web.Response:
+async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete roles")
     async with call.store.writing(call.user) as writing:
         stored = await named(call, writing, ObjectKind.ROLE)
@@ -150,7 +150,7 @@ def _naming(role: str, policies: Iterable[Body]) -> Body | None:
     )
 
 
-async def _names(call: Call) -> web.Response:
+async def _names(call: ApiCall) -> web.Response:
     """Tell the names of all roles to administrators, to others those of the roles that they may see."""
     user = call.parameter("execUser")
     async with call.store.reading() as reading:
@@ -163,7 +163,7 @@ async def _names(call: Call) -> web.Response:
     return answer(sorted(role["name"] for role in roles))
 
 
-async def _names_of_user(call: Call) -> web.Response:
+async def _names_of_user(call: ApiCall) -> web.Response:
     user = call.path("name")
     async with call.store.reading() as reading:
         if user != call.user:
@@ -183,7 +183,7 @@ async def groups_of(reading: ReadTransaction, user: str) -> frozenset[str]:
     return frozenset(str(m["name"]) for m in memberships if m.get("userId") == stored["id"])
 
 
-async def _require_trust(call: Call, reading: ReadTransaction, service_name: str, user: str) -> None:
+async def _require_trust(call: ApiCall, reading: ReadTransaction, service_name: str, user: str) -> None:
     """Raise RestError 403 unless the caller may speak for another user: a service's own administrator may."""
     if call.access.is_administrator(call.principal):
         return
@@ -192,10 +192,10 @@ async def _require_trust(call: Call, reading: ReadTransaction, service_name: str
         raise forbidden(f"user `{call.user}` may not ask or act for user `{user}`")
 
 
-def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Callable[[Call], Any]:
+def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Callable[[ApiCall], Any]:
     """Return the handler of one change of members."""
 
-    async def handle(call: Call) -> web.Response:
+    async def handle(call: ApiCall) -> web.Response:
         body = await call.checked(MEMBERS_CHANGE)
         members = {kind: [name for name in body.get(kind) or () if name] for kind in ("users", "groups")}
         options = {"admin": bool(body["isAdmin"])} if admin else {}
@@ -210,7 +210,9 @@ def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Calla
     return handle
 
 
-def _require_keeper(call: Call, role: Body, user: str, groups: Iterable[str], roles: Iterable[Body]) -> None:
+def _require_keeper(
+    call: ApiCall, role: Body, user: str, groups: Iterable[str], roles: Iterable[Body]
+) -> None:
     """Raise RestError 403 unless the user may change the role's members."""
     administrator = (
         call.access.is_administrator(call.principal)
@@ -221,8 +223,8 @@ def _require_keeper(call: Call, role: Body, user: str, groups: Iterable[str], ro
         raise forbidden(f"user `{user}` is no administrator of role `{role['name']}`")
 
 
-def _grant_route(*, grants: bool) -> Callable[[Call], Any]:
-    async def handle(call: Call) -> web.Response:
+def _grant_route(*, grants: bool) -> Callable[[ApiCall], Any]:
+    async def handle(call: ApiCall) -> web.Response:
         request = await call.checked(GRANT_REVOKE_ROLE)
         async with call.store.writing(call.user) as writing:
             await _grant(call, writing, request, grants=grants)
@@ -232,7 +234,9 @@ def _grant_route(*, grants: bool) -> Callable[[Call], Any]:
     return handle
 
 
-async def _grant(call: Call, writing: WriteTransaction, request: Mapping[str, Any], *, grants: bool) -> None:
+async def _grant(
+    call: ApiCall, writing: WriteTransaction, request: Mapping[str, Any], *, grants: bool
+) -> None:
     if await writing.named(ObjectKind.SERVICE, call.path("service")) is None:
         raise not_found(f"there is no service `{call.path('service')}`")
     grantor = request.get("grantor") or call.user

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from gateway.admin.ranger.calls import PUBLIC, Call, Route, answer, bad_request, no_content, not_found
+from gateway.admin.ranger.calls import PUBLIC, ApiCall, Route, answer, bad_request, no_content, not_found
 from gateway.admin.ranger.kinds import ObjectKind
 
 _HISTORY = "trx_records"
@@ -13,7 +13,7 @@ _NOT_KEPT = ("login_records", "policy_export_logs")
 _MOST_DAYS = 36_500
 
 
-async def _purge_changes(call: Call) -> web.Response:
+async def _purge_changes(call: ApiCall) -> web.Response:
     call.require_administrator("drop notes of differences")
     days = _days(call, "days", 7)
     async with call.store.writing(call.user) as writing:
@@ -21,7 +21,7 @@ async def _purge_changes(call: Call) -> web.Response:
     return no_content()
 
 
-async def _nothing_kept(call: Call) -> web.Response:
+async def _nothing_kept(call: ApiCall) -> web.Response:
     # Tags are always sent whole, and no version of a policy but the last is in the way of anything.
     call.require_administrator("drop old records")
     if "service" in call.request.match_info:
@@ -31,7 +31,7 @@ async def _nothing_kept(call: Call) -> web.Response:
     return no_content()
 
 
-async def _purge_records(call: Call) -> web.Response:
+async def _purge_records(call: ApiCall) -> web.Response:
     call.require_administrator("drop old records")
     days = _days(call, "retentionDays", 180)
     type_ = call.parameter("type")
@@ -48,7 +48,7 @@ def _purged(type_: str, total: int, gone: int) -> dict[str, object]:
     return {"recordType": type_, "totalRecordCount": total, "purgedRecordCount": gone}
 
 
-def _days(call: Call, name: str, default: int) -> int:
+def _days(call: ApiCall, name: str, default: int) -> int:
     days = call.number(name, default)
     if not 1 <= days <= _MOST_DAYS:
         raise bad_request(f"`{name}` is a number of days, 1 or more")

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import (
     PUBLIC,
-    Call,
+    ApiCall,
     Route,
     answer,
     bad_request,
@@ -38,25 +38,25 @@ UNUSABLE = 9012
 _STAMPS = frozenset({"id", "guid", "isEnabled", "version"})
 
 
-async def _list(call: Call) -> web.Response:
+async def _list(call: ApiCall) -> web.Response:
     return answer((await _search(call)).items)
 
 
-async def _page(call: Call) -> web.Response:
+async def _page(call: ApiCall) -> web.Response:
     return answer((await _search(call)).wrapped("serviceDefs"))
 
 
-async def _search(call: Call) -> Page:
+async def _search(call: ApiCall) -> Page:
     async with call.store.reading() as reading:
         return find("service-def", await reading.all(ObjectKind.SERVICE_DEF), call.parameters())
 
 
-async def _get(call: Call) -> web.Response:
+async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         return answer(await named(call, reading, ObjectKind.SERVICE_DEF))
 
 
-async def _create(call: Call) -> web.Response:
+async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create service definitions")
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -66,7 +66,7 @@ async def _create(call: Call) -> web.Response:
         return answer(await refresh_tags(writing, made))
 
 
-async def _update(call: Call) -> web.Response:
+async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change service definitions")
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -93,7 +93,7 @@ def _unusable(body: Body) -> list[Failure]:
     return []
 
 
-async def _delete(call: Call) -> web.Response:
+async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete service definitions")
     async with call.store.writing(call.user) as writing:
         stored = await named(call, writing, ObjectKind.SERVICE_DEF)

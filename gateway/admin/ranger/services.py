@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import (
     PUBLIC,
-    Call,
+    ApiCall,
     Route,
     answer,
     bad_request,
@@ -36,33 +36,33 @@ _COUNTED = ("policyVersion", "policyUpdateTime", "tagVersion", "tagUpdateTime")
 """Told with a service and kept elsewhere."""
 
 
-async def _list(call: Call) -> web.Response:
+async def _list(call: ApiCall) -> web.Response:
     return answer((await _search(call)).items)
 
 
-async def _page(call: Call) -> web.Response:
+async def _page(call: ApiCall) -> web.Response:
     return answer((await _search(call)).wrapped("services"))
 
 
-async def _headers(call: Call) -> web.Response:
+async def _headers(call: ApiCall) -> web.Response:
     kept = ("id", "name", "displayName", "type", "isEnabled", "tagService")
     return answer([{key: one.get(key) for key in kept} for one in (await _search(call)).items])
 
 
-async def _search(call: Call) -> Page:
+async def _search(call: ApiCall) -> Page:
     async with call.store.reading() as reading:
         services = await reading.all(ObjectKind.SERVICE)
         versions = await reading.versions()
     return find("service", [told(call, service, versions) for service in services], call.parameters())
 
 
-async def _get(call: Call) -> web.Response:
+async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         service = await named(call, reading, ObjectKind.SERVICE)
         return answer(told(call, service, await reading.versions()))
 
 
-async def _create(call: Call) -> web.Response:
+async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create services")
     body = checked(SERVICE, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -99,7 +99,7 @@ async def _tag_service(writing: WriteTransaction, name: str) -> str | None:
     return wanted if found["type"] == TAG_TYPE else None
 
 
-async def _update(call: Call) -> web.Response:
+async def _update(call: ApiCall) -> web.Response:
     # Not for a service's own administrators: its configuration names super users and more administrators.
     call.require_administrator("change services")
     body = checked(SERVICE, await call.body())
@@ -128,7 +128,7 @@ async def _replace(writing: WriteTransaction, stored: Body, body: Body) -> Body:
     return made
 
 
-async def _delete(call: Call) -> web.Response:
+async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete services")
     async with call.store.writing(call.user) as writing:
         await remove_service(writing, await named(call, writing, ObjectKind.SERVICE))
@@ -178,7 +178,7 @@ def kept(body: Mapping[str, Any]) -> Body:
     return {**shown, "configs": configs}
 
 
-def told(call: Call, service: Body, versions: Mapping[tuple[str, What], Any]) -> Body:
+def told(call: ApiCall, service: Body, versions: Mapping[tuple[str, What], Any]) -> Body:
     """Return a service as the caller may see it: configuration is for those who administer it."""
     policy, tag = (versions.get((service["name"], what), NEVER) for what in (What.POLICY, What.TAG))
     counted = (policy.number, policy.updated_ms, tag.number, tag.updated_ms)

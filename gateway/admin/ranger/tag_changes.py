@@ -60,7 +60,7 @@ def _failures(given: Mapping[str, Any], service: str, definition: ServiceType) -
 def imported(stored: Mapping[str, Any] | None, given: Mapping[str, Any], service: str) -> Object:
     """Return the service's tags after an import without failures."""
     op = given["op"].lower()
-    state = _State({} if op == "replace" else stored or {}, service)
+    state = _ServiceTagsState({} if op == "replace" else stored or {}, service)
     if op == "delete":
         state.delete(given)
     else:
@@ -68,7 +68,7 @@ def imported(stored: Mapping[str, Any] | None, given: Mapping[str, Any], service
     return state.body()
 
 
-class _State:
+class _ServiceTagsState:
     """The tags of a service while an import changes them; a step costs what it touches, not all there is."""
 
     def __init__(self, stored: Mapping[str, Any], service: str) -> None:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import (
     PUBLIC,
-    Call,
+    ApiCall,
     Route,
     answer,
     bad_request,
@@ -27,7 +27,7 @@ from gateway.admin.ranger.transactions import ReadTransaction
 MAX_TAGS_BYTES = 64 * 1024**2
 
 
-async def _get(call: Call) -> web.Response:
+async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         service = await _service(call, reading)
         stored = await reading.named(ObjectKind.TAGS, service["name"]) or {}
@@ -46,7 +46,7 @@ async def _get(call: Call) -> web.Response:
     )
 
 
-async def _put(call: Call) -> web.Response:
+async def _put(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         await _service(call, reading)  # before anything of the body is looked at
     given = await call.checked(SERVICE_TAGS, MAX_TAGS_BYTES, most_values=None)
@@ -73,7 +73,7 @@ def _merged(stored: Body | None, given: Body, service: str) -> Body:
     return merged
 
 
-async def _service(call: Call, reading: ReadTransaction) -> Body:
+async def _service(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the service of the path. Raises RestError 404, and 403 for who does not administer it."""
     service = await reading.named(ObjectKind.SERVICE, call.path("service"))
     if service is None:

@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 import gateway
 from gateway.admin.ranger.calls import (
-    Call,
+    ApiCall,
     Invalid,
     RangerError,
     Route,
@@ -48,7 +48,7 @@ _MAPS = ("servicesMapJson", "zoneMapJson")
 _MAX_MAP_BYTES = 1024**2
 
 
-async def _export_policies(call: Call) -> web.StreamResponse:
+async def _export_policies(call: ApiCall) -> web.StreamResponse:
     parameters = {"pageSize": str(MAX_PAGE), **call.parameters()}
     found = (await search_policies(call, parameters)).items
     types = [t.strip() for t in parameters.get("serviceType", "").split(",") if t.strip()]
@@ -57,7 +57,7 @@ async def _export_policies(call: Call) -> web.StreamResponse:
     return await _file(call, found, "policies")
 
 
-async def _export_roles(call: Call) -> web.StreamResponse:
+async def _export_roles(call: ApiCall) -> web.StreamResponse:
     call.require_administrator("export roles")
     async with call.store.reading() as reading:
         roles = await reading.all(ObjectKind.ROLE)
@@ -66,7 +66,7 @@ async def _export_roles(call: Call) -> web.StreamResponse:
     )
 
 
-async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> web.StreamResponse:
+async def _file(call: ApiCall, found: Sequence[Mapping[str, Any]], name: str) -> web.StreamResponse:
     if not found:
         return no_content()
     now = dt.datetime.now(dt.UTC)
@@ -82,7 +82,7 @@ async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> we
     return await send(call.request, document, {"Content-Disposition": attachment})
 
 
-async def _import_policies(call: Call) -> web.Response:
+async def _import_policies(call: ApiCall) -> web.Response:
     files = await _files(call)
     policies, failures = await asyncio.to_thread(policies_of, files.get("file"))
     services, wrong = mapping(files.get("servicesMapJson"), "servicesMapJson")
@@ -99,7 +99,7 @@ async def _import_policies(call: Call) -> web.Response:
     return no_content()
 
 
-async def _taken(call: Call, writing: WriteTransaction, policies: Sequence[Body]) -> list[Body]:
+async def _taken(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> list[Body]:
     """Return the policies that the request asks for: of some types of services, with some resource."""
     types = [t.strip() for t in call.parameter("serviceType").split(",") if t.strip()]
     known = {one["name"]: one["type"] for one in await writing.all(ObjectKind.SERVICE)}
@@ -116,7 +116,7 @@ def _has_value(policy: Body, text: str) -> bool:
     )
 
 
-async def _make_room(call: Call, writing: WriteTransaction, policies: Sequence[Body]) -> None:
+async def _make_room(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> None:
     """Delete what the services have in the zones that the import fills."""
     places = {(policy["service"], policy["zoneName"]) for policy in policies}
     for service, zone in sorted(places):
@@ -124,7 +124,7 @@ async def _make_room(call: Call, writing: WriteTransaction, policies: Sequence[B
             await delete_policy(writing, call.access, call.principal, stored)
 
 
-async def _put(call: Call, writing: WriteTransaction, policies: Sequence[Body]) -> None:
+async def _put(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> None:
     """Store the policies. Raises RestError that tells what is wrong with every one of them."""
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
@@ -146,7 +146,7 @@ async def _put(call: Call, writing: WriteTransaction, policies: Sequence[Body]) 
     refuse(failures)
 
 
-async def _import_roles(call: Call) -> web.Response:
+async def _import_roles(call: ApiCall) -> web.Response:
     call.require_administrator("import roles")
     files = await _files(call)
     roles, failures = roles_of(files.get("file"))
@@ -176,7 +176,7 @@ def _inner_first(roles: Sequence[Body]) -> list[Body]:
     return ordered
 
 
-async def _files(call: Call) -> dict[str, Any]:
+async def _files(call: ApiCall) -> dict[str, Any]:
     """Return the documents of a multipart body by field. Raises RestError 400 or 413."""
     if not call.request.content_type.startswith("multipart/"):
         raise bad_request("an import is a multipart form with a field `file`")

@@ -10,7 +10,16 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, named, no_content, not_found
+from gateway.admin.ranger.calls import (
+    ApiCall,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    named,
+    no_content,
+    not_found,
+)
 from gateway.admin.ranger.downloads import other_attributes
 from gateway.admin.ranger.json_fields import JsonField, show
 from gateway.admin.ranger.kinds import Body, ObjectKind, What
@@ -24,7 +33,7 @@ _LONGEST_NAME = 767
 _BASE = "/xusers"
 
 
-async def _list_users(call: Call) -> web.Response:
+async def _list_users(call: ApiCall) -> web.Response:
     call.require_administrator("list users")
     async with call.store.reading() as reading:
         users = await reading.all(ObjectKind.USER)
@@ -34,7 +43,7 @@ async def _list_users(call: Call) -> web.Response:
     return answer(page.wrapped(_USERS))
 
 
-async def _list_groups(call: Call) -> web.Response:
+async def _list_groups(call: ApiCall) -> web.Response:
     call.require_administrator("list groups")
     async with call.store.reading() as reading:
         groups = await reading.all(ObjectKind.GROUP)
@@ -49,14 +58,14 @@ def _exact_first(found: Sequence[Body], name: str) -> Sequence[Body]:
     return exact or found
 
 
-async def _list_members(call: Call) -> web.Response:
+async def _list_members(call: ApiCall) -> web.Response:
     call.require_administrator("list members of groups")
     async with call.store.reading() as reading:
         members = await reading.all(ObjectKind.GROUP_USER)
     return answer(find("group-user", members, call.parameters()).wrapped(_MEMBERS))
 
 
-async def _members_of_group(call: Call) -> web.Response:
+async def _members_of_group(call: ApiCall) -> web.Response:
     call.require_administrator("list members of groups")
     async with call.store.reading() as reading:
         group = await reading.named(ObjectKind.GROUP, call.path("name"))
@@ -86,8 +95,8 @@ async def _told(reading: ReadTransaction, kind: ObjectKind, body: Body) -> Body:
     return _with_groups(body, await reading.all(ObjectKind.GROUP_USER)) if kind is ObjectKind.USER else body
 
 
-def _get(kind: ObjectKind) -> Callable[[Call], Any]:
-    async def handle(call: Call) -> web.Response:
+def _get(kind: ObjectKind) -> Callable[[ApiCall], Any]:
+    async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("read users and groups")
         async with call.store.reading() as reading:
             return answer(await _told(reading, kind, await named(call, reading, kind)))
@@ -95,8 +104,8 @@ def _get(kind: ObjectKind) -> Callable[[Call], Any]:
     return handle
 
 
-def _create(kind: ObjectKind) -> Callable[[Call], Any]:
-    async def handle(call: Call) -> web.Response:
+def _create(kind: ObjectKind) -> Callable[[ApiCall], Any]:
+    async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("create users and groups")
         given = await call.body()
         body = _checked(kind, given)
@@ -112,8 +121,8 @@ def _create(kind: ObjectKind) -> Callable[[Call], Any]:
     return handle
 
 
-def _update(kind: ObjectKind) -> Callable[[Call], Any]:
-    async def handle(call: Call) -> web.Response:
+def _update(kind: ObjectKind) -> Callable[[ApiCall], Any]:
+    async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("change users and groups")
         given = await call.body()
         body = _checked(kind, given)
@@ -132,8 +141,8 @@ def _update(kind: ObjectKind) -> Callable[[Call], Any]:
     return handle
 
 
-def _delete(kind: ObjectKind) -> Callable[[Call], Any]:
-    async def handle(call: Call) -> web.Response:
+def _delete(kind: ObjectKind) -> Callable[[ApiCall], Any]:
+    async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("delete users and groups")
         async with call.store.writing(call.user) as writing:
             stored = await named(call, writing, kind)
@@ -208,7 +217,7 @@ def _key(member: Mapping[str, Any]) -> str:
     return f"{member['parentGroupId']}/{member['userId']}"
 
 
-async def _create_member(call: Call) -> web.Response:
+async def _create_member(call: ApiCall) -> web.Response:
     call.require_administrator("put users into groups")
     body = checked(GROUP_USER, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -223,7 +232,7 @@ async def _create_member(call: Call) -> web.Response:
         return answer(made)
 
 
-async def _update_member(call: Call) -> web.Response:
+async def _update_member(call: ApiCall) -> web.Response:
     call.require_administrator("put users into groups")
     body = checked(GROUP_USER, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -251,7 +260,7 @@ async def _ends(writing: WriteTransaction, body: Body) -> tuple[Body, Body]:
     return group, user
 
 
-async def _delete_member(call: Call) -> web.Response:
+async def _delete_member(call: ApiCall) -> web.Response:
     call.require_administrator("take users out of groups")
     async with call.store.writing(call.user) as writing:
         stored = await writing.get(ObjectKind.GROUP_USER, call.path_id())

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import (
     PUBLIC,
-    Call,
+    ApiCall,
     Route,
     answer,
     bad_request,
@@ -37,41 +37,41 @@ from gateway.admin.ranger.validation_zone import zone_failures
 from gateway.admin.ranger.zone_shapes import changed, from_v2, resources_v2, to_v2, zones_of
 
 
-async def _list(call: Call) -> web.Response:
+async def _list(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         zones = await _readable(call, reading)
     return answer(find("zone", zones, call.parameters(), size=MAX_PAGE).items)
 
 
-async def _page(call: Call) -> web.Response:
+async def _page(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         zones = await _readable(call, reading)
     return answer(find("zone", zones, call.parameters()).wrapped("securityZones"))
 
 
-async def _page_v2(call: Call) -> web.Response:
+async def _page_v2(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         zones = await _readable(call, reading)
     found = find("zone", zones, call.parameters()).wrapped("list")
     return answer({**found, "list": [to_v2(zone) for zone in found["list"]]})
 
 
-async def _readable(call: Call, reading: ReadTransaction) -> list[Body]:
+async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
     zones = await reading.all(ObjectKind.ZONE)
     return [zone for zone in zones if call.access.audits_zone(call.principal, zone)]
 
 
-async def _get(call: Call) -> web.Response:
+async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         return answer(await _audited(call, reading))
 
 
-async def _get_v2(call: Call) -> web.Response:
+async def _get_v2(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         return answer(to_v2(await _audited(call, reading)))
 
 
-async def _resources_v2(call: Call) -> web.Response:
+async def _resources_v2(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         zone = await _audited(call, reading)
     service = call.path("service")
@@ -80,14 +80,14 @@ async def _resources_v2(call: Call) -> web.Response:
     return answer(page(resources_v2(zone, service), call.parameters(), "zone").wrapped("list"))
 
 
-async def _create(call: Call) -> web.Response:
+async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create zones")
     body = checked(ZONE, await call.body())
     async with call.store.writing(call.user) as writing:
         return answer(await _make(writing, body))
 
 
-async def _create_v2(call: Call) -> web.Response:
+async def _create_v2(call: ApiCall) -> web.Response:
     call.require_administrator("create zones")
     body, failures = from_v2(checked(ZONE_V2, await call.body()))
     refuse(failures)
@@ -103,7 +103,7 @@ async def _make(writing: WriteTransaction, body: Body) -> Body:
     return made
 
 
-async def _update(call: Call) -> web.Response:
+async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
     body = checked(ZONE, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -111,7 +111,7 @@ async def _update(call: Call) -> web.Response:
         return answer(await _replace(writing, stored, body))
 
 
-async def _update_v2(call: Call) -> web.Response:
+async def _update_v2(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
     body, failures = from_v2(checked(ZONE_V2, await call.body()))
     refuse(failures)
@@ -120,7 +120,7 @@ async def _update_v2(call: Call) -> web.Response:
         return answer(to_v2(await _replace(writing, stored, checked(ZONE, body))))
 
 
-async def _change_v2(call: Call) -> web.Response:
+async def _change_v2(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
     change = checked(ZONE_CHANGE, await call.body())
     async with call.store.writing(call.user) as writing:
@@ -149,7 +149,7 @@ async def _replace(
     return made
 
 
-async def _delete(call: Call) -> web.Response:
+async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete zones")
     async with call.store.writing(call.user) as writing:
         stored = await _audited(call, writing)
@@ -210,7 +210,7 @@ async def _bump(writing: WriteTransaction, *zones: Body) -> None:
     await writing.bump(What.POLICY, services, Changed.SERVICE)
 
 
-async def _headers(call: Call) -> web.Response:
+async def _headers(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         return answer([_header(zone) for zone in await _readable(call, reading)])
 
@@ -219,7 +219,7 @@ def _header(zone: Mapping[str, Any]) -> Body:
     return {key: zone.get(key) for key in ("id", "guid", "name", "isEnabled", "version")}
 
 
-async def _service_headers(call: Call) -> web.Response:
+async def _service_headers(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         zone = await _audited(call, reading)
         services = [one for one in await reading.all(ObjectKind.SERVICE) if one["name"] in _members(zone)]
@@ -231,7 +231,7 @@ def _service_header(service: Mapping[str, Any]) -> Body:
     return {**shown, "isTagService": service.get("type") == "tag"}
 
 
-async def _headers_for_service(call: Call) -> web.Response:
+async def _headers_for_service(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         service = await reading.get(ObjectKind.SERVICE, call.path_id())
         if service is None:
@@ -241,7 +241,7 @@ async def _headers_for_service(call: Call) -> web.Response:
     return answer([_header(zone) for zone in zones])
 
 
-async def _names_for_resource(call: Call) -> web.Response:
+async def _names_for_resource(call: ApiCall) -> web.Response:
     name, resource = call.path("service"), resource_of(call.parameters())
     async with call.store.reading() as reading:
         service = await reading.named(ObjectKind.SERVICE, name)
@@ -258,7 +258,7 @@ async def _names_for_resource(call: Call) -> web.Response:
     return answer(zones_of(name, resource, zones, definition))
 
 
-async def _audited(call: Call, reading: ReadTransaction) -> Body:
+async def _audited(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the zone that the path names. Raises RestError 404, and 403 when the caller may not read it."""
     found = await named(call, reading, ObjectKind.ZONE)
     if not call.access.audits_zone(call.principal, found):

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -173,7 +174,9 @@ def _phone_of(region: str, *, written: bool) -> Whole:
     return whole
 
 
+@lru_cache(maxsize=4_096)
 def _valid_phone(value: str, region: str | None) -> bool:
+    """Remembered: several formats of several classes ask for each value."""
     phones = _phones()
     try:
         number = phones.parse(value, region)

@@ -1,4 +1,4 @@
-"""Findings become proposals of tags in PostgreSQL, a table at a time, beside those that lineage makes.
+"""Diagnostics become proposals of tags in PostgreSQL, a table at a time, beside those that lineage makes.
 
 What administrators decided stays as it is; where a column is no longer what they decided on, that is kept as
 drift. One transaction for each table: a run that was killed has either all of it or nothing.

@@ -10,7 +10,8 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import WITHIN, is_format, own_formats
 from gateway.jobs.classification.names import Phrase
-from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.documents import Document, parse_document
 
 CLASSIFIER_KEYS = ("classes", "lists")
 KINDS = ("text", "integer", "fraction", "date", "time")
@@ -83,9 +84,9 @@ def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
             faults += error.faults
     # Lists first: classes of any file may use them.
     lists: dict[str, tuple[str, ...]] = {}
-    reading: list[tuple[Document, FaultList]] = []
+    reading: list[tuple[Document, Diagnostics]] = []
     for document in documents:
-        found = FaultList(document)
+        found = Diagnostics(document)
         reading.append((document, found))
         _lists(document, found, lists)
     classes: dict[str, ClassRule] = {}
@@ -102,7 +103,7 @@ def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
     return Classifiers(classes=tuple(classes.values()), lists=lists, digest=whole.hexdigest()[:16])
 
 
-def _lists(document: Document, faults: FaultList, lists: dict[str, tuple[str, ...]]) -> None:
+def _lists(document: Document, faults: Diagnostics, lists: dict[str, tuple[str, ...]]) -> None:
     data = document.data
     if not isinstance(data, dict):
         faults.add((), "the rules of classification are a mapping with `classes` or `lists`")
@@ -127,7 +128,7 @@ def _words_of(found: Any) -> tuple[str, ...] | None:
     return None
 
 
-def _mapping(data: Mapping[str, Any], key: str, path: Path, faults: FaultList) -> dict[str, Any]:
+def _mapping(data: Mapping[str, Any], key: str, path: Path, faults: Diagnostics) -> dict[str, Any]:
     found = data.get(key)
     if found is None or isinstance(found, dict):
         return found or {}
@@ -137,7 +138,7 @@ def _mapping(data: Mapping[str, Any], key: str, path: Path, faults: FaultList) -
 
 def _classes(
     document: Document,
-    faults: FaultList,
+    faults: Diagnostics,
     lists: Mapping[str, tuple[str, ...]],
     classes: dict[str, ClassRule],
 ) -> None:
@@ -173,7 +174,7 @@ class _Reading:
     """One class of a file."""
 
     def __init__(
-        self, data: Mapping[str, Any], path: Path, faults: FaultList, lists: Mapping[str, tuple[str, ...]]
+        self, data: Mapping[str, Any], path: Path, faults: Diagnostics, lists: Mapping[str, tuple[str, ...]]
     ) -> None:
         self._data, self._path, self._faults, self._lists = data, path, faults, lists
 

@@ -108,7 +108,7 @@ def recommend(options: RecommendOptions) -> Job:
 class _Recommend:
     def __init__(self, work: Work, options: RecommendOptions) -> None:
         self._work, self._options = work, options
-        self._table = LakeTable(work.lake, TABLE)
+        self._table = work.table(TABLE)
         # Its directory is where rows are on their way; there is no such table.
         self._way = LakeTable(work.lake, "_recommend")
         self._rows_in = self._rows_out = 0
@@ -185,12 +185,11 @@ class _Recommend:
     async def _day(self, day: date, source: str) -> None:
         work, partition = self._work, f"day={day.isoformat()}"
         spark = await work.spark()
-        base = work.lake / SOURCE
-        places = sorted(str(place) for place in base.glob(f"hour={day.isoformat()}T*"))
+        hours = [f"hour={day.isoformat()}T{hour:02}" for hour in range(24)]
 
         def write() -> int:
             schema = rollup_frames.schema_of(SOURCE)
-            rollup = spark.read.option("basePath", str(base)).schema(schema).parquet(*places)
+            rollup = work.table(SOURCE, writer="rollups").read(spark, schema, hours, all_there=False)
             staged = self._table.staging(partition)
             frames.of_day(rollup).coalesce(1).write.parquet(str(staged))
             return int(spark.read.schema(frames.USE).parquet(str(staged)).count())
@@ -266,9 +265,8 @@ class _Recommend:
             frame.write.parquet(str(landing / name))
             return spark.read.schema(frame.schema).parquet(str(landing / name))
 
-        days = spark.read.option("basePath", str(self._table.directory)).schema(f"{frames.USE}, day string")
-        places = sorted(str(place) for place in self._table.directory.glob("day=*"))
-        uses = kept("uses", frames.uses(days.parquet(*places), f"{period.since:%Y-%m-%d}"))
+        days = self._table.read(spark, f"{frames.USE}, day string")
+        uses = kept("uses", frames.uses(days, f"{period.since:%Y-%m-%d}"))
         self._rows_in = int(uses.count())
         attributed = kept("attributed", uses.mapInArrow(attributing(policies, rules.people), ATTRIBUTED))
         for row in frames.left_out(attributed).collect():

@@ -7,7 +7,6 @@ the next round to all workers. Views within views take a round for each level.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.replay import frames
 from gateway.jobs.replay.judging import ANSWER, Known, Parcel, ReaderOptions, Sides, judged
 from gateway.jobs.replay.questions import EVENTS, NAMES, SELECT, questions
-from gateway.jobs.tables import LakeTable
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.pipeline import MAX_VIEW_DEPTH
 from gateway.policy.differences import depends_on_circumstances
@@ -94,7 +92,7 @@ class _Replay:
         self._work, self._options = work, options
         self._until = options.until or work.now
         self._since = options.since or self._until - timedelta(days=options.days)
-        self._table = LakeTable(work.lake, TABLE)
+        self._table = work.table(TABLE)
         self._known = Known(catalogs=frozenset())
         self._unknown: str | None = None
         """Why no more names are looked up."""
@@ -164,7 +162,7 @@ class _Replay:
             self._since.astimezone(UTC).date(),
             self._until.astimezone(UTC).date(),
         )
-        archive = LakeTable(self._work.lake, ARCHIVE)
+        archive = self._work.table(ARCHIVE, writer="archive")
         sides = proposal.sides
 
         def write() -> Any:
@@ -172,8 +170,8 @@ class _Replay:
 
             events = spark.read.schema(EVENTS).parquet(str(landing / "events"))
             for row in days:
-                place = str(archive.place(f"day={row['day'].isoformat()}"))
-                archived = spark.read.schema(SPARK_SCHEMA).parquet(place).where("kind = 'decided'")
+                kept = archive.read(spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"])
+                archived = kept.where("kind = 'decided'")
                 within = archived.where(
                     (f.col("time") >= f.lit(self._since)) & (f.col("time") < f.lit(self._until))
                 )
@@ -321,6 +319,6 @@ class _Replay:
             "SELECT partition FROM sluice.job_partition WHERE table_name = $1", TABLE
         )
         kept = {row["partition"] for row in rows}
-        for place in self._table.directory.glob("run=*"):
-            if place.name not in kept:
-                await asyncio.to_thread(shutil.rmtree, place)
+        for name in await self._table.partitions():
+            if name not in kept:
+                await asyncio.to_thread(self._table.remove, name)

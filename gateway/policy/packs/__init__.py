@@ -21,7 +21,8 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.principal import Principal
-from gateway.policy.documents import hint, parse_document
+from gateway.policy.diagnostics import hint
+from gateway.policy.documents import parse_document
 from gateway.policy.engine import engine_for
 from gateway.policy.packs.cases import failures
 from gateway.policy.packs.conditions import tag_definition, with_script_condition

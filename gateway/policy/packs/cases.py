@@ -12,8 +12,8 @@ from gateway.model.policy import PolicyType, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS, AccessRequest, Resource
 from gateway.model.tags import Tag
-from gateway.policy.compiled import way_down
-from gateway.policy.documents import Path, hint, unknown_keys
+from gateway.policy.compiled import hierarchy_to
+from gateway.policy.diagnostics import Path, hint, unknown_keys
 from gateway.policy.engine import Engine
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.packs.shapes import Shapes
@@ -65,7 +65,7 @@ def read_case(
 ) -> Case | None:
     """Return a case, or None when it has faults, which `shapes` has noted."""
     faults = shapes.faults
-    before = len(faults.faults)
+    before = faults.fault_count
     data = shapes.mapping(entry, path)
     unknown_keys(data, _CASE_KEYS, path, faults, "a case")
     principal = _principal(data.get("as"), (*path, "as"), people, shapes)
@@ -104,11 +104,11 @@ def read_case(
         visible=visible,
         explanation=shapes.texts(expect, "explanation", at),
     )
-    if len(faults.faults) == before and not expect:
+    if faults.fault_count == before and not expect:
         faults.add(at, "a case must expect something")
     if (case.mask or case.shows) and resource.kind != "column":
         faults.add(at, "a mask is asked of a column")
-    return case if len(faults.faults) == before else None
+    return case if faults.fault_count == before else None
 
 
 def _principal(who: object, path: Path, people: Mapping[str, Principal], shapes: Shapes) -> Principal:
@@ -161,7 +161,7 @@ def _resource(
         elif not isinstance(text, str):
             shapes.faults.add((*path, name), f"`{name}` must be a text")
     for name in data:
-        way = way_down(name, definition.resources)
+        way = hierarchy_to(name, definition.resources)
         if way is not None and {level.name for level in way} == set(data):
             return Resource(tuple((level.name, str(data[level.name])) for level in way), owner)
     if data:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.model.policy import Condition, ConditionDef, ResourceDef, ServiceDef
 from gateway.policy.conditions import compile_condition
-from gateway.policy.documents import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, unknown_keys
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.script import Untranslatable
 from gateway.policy.service_defs import IMPLICIT, SCRIPT
@@ -103,7 +103,7 @@ def _condition(
         shapes.faults.add(path, f"unknown condition type `{name}`{near or there}")
         return []
     texts = () if values == [] else shapes.listed(values, path, f"`{name}`")
-    condition = Condition(type=name, values=texts, place=shapes.faults.document.place(path))
+    condition = Condition(type=name, values=texts, place=shapes.faults.place(path))
     try:
         test = compile_condition(condition, known[name])
     except Untranslatable as error:

@@ -22,7 +22,8 @@ from typing import Any
 import yaml
 
 from gateway.errors import Faults
-from gateway.policy.documents import Document, Path, parse_document
+from gateway.policy.diagnostics import Path
+from gateway.policy.documents import Document, parse_document
 from gateway.policy.engine import DEFAULT_SERVICE
 
 WIDTH = 110

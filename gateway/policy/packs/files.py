@@ -16,7 +16,8 @@ from gateway.model.policy import (
 )
 from gateway.model.policy import PolicyType as Type
 from gateway.model.principal import Principal
-from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.documents import Document, parse_document
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.cases import Case, read_case
 from gateway.policy.packs.conditions import tag_definition
@@ -49,7 +50,7 @@ class Pack:
         self, document: Document, service_defs: Mapping[str, ServiceDef], people: Mapping[str, Principal]
     ) -> None:
         self.document = document
-        self.faults = FaultList(document)
+        self.faults = Diagnostics(document)
         self.service = ""
         """Name of the service that it belongs to; empty when there is no such service."""
         self.policies: list[ReadPolicy] = []
@@ -139,7 +140,7 @@ class Pack:
         unknown_keys(data, ("on", "tags"), path, self.faults, "an entry of `tags`")
         resources = self._resource_sets(data, path, excludes=True)
         tags = tuple(read_tags(data, path, shapes))
-        if not tags and len(self.faults.faults) == 0:
+        if not tags and self.faults.fault_count == 0:
             self.faults.add(path, "`tags` is missing: what does the resource carry?")
         self.tagged += [(TaggedResource(resources=found, tags=tags), path) for found in resources]
 
@@ -230,10 +231,10 @@ def people_of(data: Mapping[str, Any], shapes: Shapes) -> dict[str, Principal]:
 def load_people(text: str, file: str) -> dict[str, Principal]:
     """Return the people of a file, be it a pack or one with `people` alone; raises Faults."""
     document = parse_document(text, file)
-    faults = FaultList(document)
+    faults = Diagnostics(document)
     shapes = Shapes(faults)
     data = shapes.mapping(document.data, ())
-    if not faults.faults and "people" not in data:
+    if not faults.fault_count and "people" not in data:
         faults.add((), "there is no section `people`")
     people = people_of(data, shapes)
     faults.raise_any()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicyType, ServiceDef
-from gateway.policy.documents import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, unknown_keys
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.packs.conditions import read_conditions
 from gateway.policy.packs.shapes import Shapes
@@ -127,7 +127,7 @@ class PackPolicyReader:
             labels=shapes.texts(data, "labels", path),
             audited=shapes.flag(data, "audited", path, default=True),
             description=shapes.text(data, "description", path),
-            place=self._faults.document.place(path),
+            place=self._faults.place(path),
         )
         if not on_tags:
             shapes.check_depth(policy, path, self._service)
@@ -212,7 +212,7 @@ class PackPolicyReader:
                 {
                     **who,
                     "conditions": read_conditions(found, where, definition, self._shapes),
-                    "place": self._faults.document.place(where),
+                    "place": self._faults.place(where),
                 },
                 where,
             )

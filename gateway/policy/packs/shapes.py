@@ -16,8 +16,8 @@ from gateway.model.policy import (
     ServiceDef,
 )
 from gateway.model.principal import Principal
-from gateway.policy.compiled import way_down
-from gateway.policy.documents import FaultList, Path, hint, unknown_keys
+from gateway.policy.compiled import hierarchy_to
+from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
 from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
@@ -30,7 +30,7 @@ _UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\}|ROLES\})[^}]*\}?|\$\{")
 class Shapes:
     """Reads values of a document that was typed by hand; whatever does not fit becomes a fault."""
 
-    def __init__(self, faults: FaultList) -> None:
+    def __init__(self, faults: Diagnostics) -> None:
         self.faults = faults
 
     def mapping(self, value: object, path: Path) -> dict[str, Any]:
@@ -149,14 +149,14 @@ class Shapes:
         self, names: frozenset[str], path: Path, definition: ServiceDef, type_: PolicyType
     ) -> None:
         """The levels must be a way from the root without gaps: anything else never matches."""
-        ways = [
+        hierarchies = [
             [step.name for step in way]
             for name in names
-            if (way := way_down(name, definition.levels(type_))) is not None
+            if (way := hierarchy_to(name, definition.levels(type_))) is not None
         ]
-        if any(set(way) == names for way in ways):
+        if any(set(way) == names for way in hierarchies):
             return
-        longest = max(ways, key=len)
+        longest = max(hierarchies, key=len)
         missing = [step for step in longest if step not in names]
         if missing:
             self.faults.add(path, f"`{longest[-1]}` needs `{'` and `'.join(missing)}` beside it")
@@ -213,7 +213,7 @@ class Shapes:
             self.faults.add(where, "a mask needs a `column`")
         if policy.type is PolicyType.ROW_FILTER and not all("table" in found for found in sets):
             self.faults.add(where, "a row filter needs a `table`")
-        way = [level.name for level in way_down("column", definition.resources) or ()]
+        way = [level.name for level in hierarchy_to("column", definition.resources) or ()]
         # A set that ends above the columns is fine beside one that reaches them.
         if policy.type is not PolicyType.ACCESS or not sets or not all(set(f) < set(way) for f in sets):
             return

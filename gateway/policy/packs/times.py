@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
-from gateway.policy.documents import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, unknown_keys
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.schedules import faults_of_schedule
 
@@ -55,7 +55,7 @@ def read_validity(
 
 
 def _period(entry: object, path: Path, shapes: Shapes) -> Sequence[ValiditySchedule]:
-    before = len(shapes.faults.faults)
+    before = shapes.faults.fault_count
     data = shapes.mapping(entry, path)
     unknown_keys(data, _PERIOD_KEYS, path, shapes.faults, "a period")
     if isinstance(entry, dict) and not (data.keys() & {"from", "until", "repeats"}):
@@ -71,13 +71,13 @@ def _period(entry: object, path: Path, shapes: Shapes) -> Sequence[ValiditySched
         zone=zone,
         recurrences=_repeats(data, path, shapes),
     )
-    if len(shapes.faults.faults) == before:
+    if shapes.faults.fault_count == before:
         if schedule.start and schedule.end and schedule.start >= schedule.end:
             shapes.faults.add(path, "`from` must lie before `until`")
         else:
             for fault in faults_of_schedule(schedule):
                 shapes.faults.add(path, fault)
-    return (schedule,) if len(shapes.faults.faults) == before else ()
+    return (schedule,) if shapes.faults.fault_count == before else ()
 
 
 def _is_zone(name: str) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.model.policy import PolicySet, Role, Service, ServiceDef, UserStore
-from gateway.policy.json_shapes import Findings, Located, Reader
+from gateway.policy.diagnostics import Diagnostics, Located
+from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.deltas import apply_deltas, apply_tag_deltas
 from gateway.policy.ranger.files import RangerFiles, load_files
 from gateway.policy.ranger.people import read_roles, read_user_store
@@ -82,7 +83,7 @@ def write(service: Service) -> dict[str, Any]:
 
 def roles_of(data: object, *, file: str = "", document: Located | None = None) -> tuple[Role, ...]:
     """Return the roles of a RangerRoles, a role export or a list of roles; raises Faults."""
-    findings = Findings(document, file=file)
+    findings = Diagnostics(document, file=file)
     found = read_roles(data, Reader(findings), ())
     findings.raise_any()
     return found
@@ -95,7 +96,7 @@ def users_of(
 
     With `adds_groups` its memberships count beside those that a user brought from login.
     """
-    findings = Findings(document, file=file)
+    findings = Diagnostics(document, file=file)
     found = read_user_store(data, Reader(findings), (), adds_groups=adds_groups)
     findings.raise_any()
     return found

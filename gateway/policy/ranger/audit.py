@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.model.policy import AuditFilter, AuditRules
-from gateway.policy.documents import Path
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.diagnostics import Diagnostics, Path
+from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import read_values
 
 FILTERS = "ranger.plugin.audit.filters"
@@ -62,7 +62,7 @@ class Configuration:
             self._reader.warn(where, "the audit filters are not JSON: there are none")
             return ()
         # Of findings of its own: what is wrong with auditing must not keep policies from being taken.
-        reader = Reader(Findings())
+        reader = Reader(Diagnostics())
         found = [
             _filter(entry, reader)
             for entry, _ in reader.entries({"filters": entries}, "filters", ())

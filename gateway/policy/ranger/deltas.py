@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Any
 
 from gateway.errors import Faults
-from gateway.policy.documents import Path
-from gateway.policy.json_shapes import Findings, Reader, whole
+from gateway.policy.diagnostics import Diagnostics, Path
+from gateway.policy.json_shapes import Reader, whole
 
 CREATE, UPDATE, DELETE = 0, 1, 2
 _TAG = "tag"
@@ -25,7 +25,7 @@ def apply_deltas(raw_policies: Mapping[str, Any], download: Mapping[str, Any]) -
     A download with both policies and deltas is nonsense; one with neither means that there are no policies.
     Raises Faults for nonsense, and for a kind of change that only a full download can bring.
     """
-    findings = Findings()
+    findings = Diagnostics()
     reader = Reader(findings)
     if not isinstance(download, Mapping):
         raise Faults(["the download must be an object (`{…}`)"])
@@ -36,7 +36,7 @@ def apply_deltas(raw_policies: Mapping[str, Any], download: Mapping[str, Any]) -
         for key in ("policies", "policyDeltas")
     )
     if full and changed:
-        findings.fault((), "a download holds policies or changes of policies, not both")
+        findings.add((), "a download holds policies or changes of policies, not both")
     findings.raise_any()
     if not changed:
         return {"policies": [], **{key: value for key, value in download.items() if value is not None}}
@@ -207,7 +207,7 @@ def apply_tag_deltas(raw_tags: Mapping[str, Any], download: Mapping[str, Any]) -
     """
     if not isinstance(download, Mapping):
         raise Faults(["the download must be an object (`{…}`)"])
-    findings = Findings()
+    findings = Diagnostics()
     reader = Reader(findings)
     if not reader.flag(download, "isDelta", (), default=False):
         findings.raise_any()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, UserStore, Zone
-from gateway.policy.documents import Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.json_documents import MAX_BYTES, JsonDocument, parse_json
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.json_shapes import Reader
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger.people import merged, read_roles, read_user_store
 from gateway.policy.ranger.policies import RangerPolicyReader
@@ -112,7 +112,7 @@ class _Files:
         self._read_definitions()
         tags = {self._name(document, "serviceName"): document for document in self._files.get("tags", ())}
         for document in self._files.get("roles", ()):
-            findings = Findings(document)
+            findings = Diagnostics(document)
             self._roles += read_roles(document.data, Reader(findings), ())
             self._take(findings)
         users = self._users()
@@ -134,7 +134,7 @@ class _Files:
             warnings=tuple(dict.fromkeys(self._warnings)),
         )
 
-    def _take(self, findings: Findings) -> None:
+    def _take(self, findings: Diagnostics) -> None:
         self._faults += findings.texts()
         self._warnings += findings.warnings
 
@@ -159,7 +159,7 @@ class _Files:
     def _users(self) -> UserStore | None:
         stores = []
         for document in self._files.get("users", ()):
-            findings = Findings(document)
+            findings = Diagnostics(document)
             stores.append(read_user_store(document.data, Reader(findings), (), adds_groups=False))
             self._take(findings)
         if not stores:
@@ -193,14 +193,14 @@ class _Files:
 
     def _export(self, document: JsonDocument, tags: dict[str, JsonDocument]) -> None:
         """Make services of an export: policies of any number of services in one list."""
-        findings = Findings(document)
+        findings = Diagnostics(document)
         for service in _Export(document, self._definitions, self._zones, findings).services():
             found = tags.pop(service.name, None)
             self._add(service if found is None else self._with_tags(service, found), document)
         self._take(findings)
 
     def _with_tags(self, service: Service, document: JsonDocument) -> Service:
-        findings = Findings(document)
+        findings = Diagnostics(document)
         tagged = TagReader(service.definition).read(document.data, Reader(findings), ())
         self._take(findings)
         return replace(service, tagged=(*service.tagged, *tagged))
@@ -216,7 +216,7 @@ class _Files:
             return
         if service.sharing is not None:
             self._faults.append(f"{document.file}:1: there is data sharing of service `{name}` already")
-        findings = Findings(document)
+        findings = Diagnostics(document)
         sharing = read_sharing(document.data, service.definition, findings, ())
         self._take(findings)
         self._services[name] = replace(service, sharing=sharing)
@@ -225,7 +225,7 @@ class _Files:
         """Return the zones that hold something of a service."""
         found = []
         for document in self._files.get("zone", ()):
-            findings = Findings(document)
+            findings = Diagnostics(document)
             reader = Reader(findings)
             listed = isinstance(document.data, list)
             for i, entry in enumerate(document.data if listed else [document.data]):
@@ -250,7 +250,7 @@ class _Export:
         document: JsonDocument,
         definitions: Mapping[str, ServiceDef],
         zones: _Zones,
-        findings: Findings,
+        findings: Diagnostics,
     ) -> None:
         listed = isinstance(document.data, list)
         self._reader = Reader(findings)
@@ -265,7 +265,7 @@ class _Export:
         on_tags = {name: positions for (name, type_), positions in groups.items() if type_ == TAG}
         if len(on_tags) > 1:
             names = "`, `".join(on_tags)
-            self._findings.fault(self._path, f"an export cannot say which service uses which of `{names}`")
+            self._findings.add(self._path, f"an export cannot say which service uses which of `{names}`")
         found = []
         for (name, type_), positions in groups.items():
             if type_ == TAG:
@@ -274,7 +274,7 @@ class _Export:
             if definition is None:
                 near = hint(type_, self._definitions)
                 where = (*self._path, positions[0])
-                self._findings.fault(where, f"there is no definition of service type `{type_}`{near}")
+                self._findings.add(where, f"there is no definition of service type `{type_}`{near}")
                 continue
             service = self._service(name, definition, positions)
             for tag_name, tag_positions in on_tags.items():
@@ -303,7 +303,7 @@ class _Export:
         for zone in sorted(
             {policy.zone for policy in policies if policy.zone} - {zone.name for zone in zones}
         ):
-            self._findings.fault(
+            self._findings.add(
                 self._path,
                 f"there are policies of zone `{zone}`, and no file tells what it holds of `{name}`",
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.model.policy import Role, UserStore
-from gateway.policy.documents import Path
+from gateway.policy.diagnostics import Path
 from gateway.policy.json_shapes import Reader
 
 _MEMBERS = ("users", "groups", "roles")

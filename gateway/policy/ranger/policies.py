@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from gateway.model.policy import (
@@ -18,10 +19,10 @@ from gateway.model.policy import (
     ServiceDef,
 )
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
-from gateway.policy.documents import Path, hint
+from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
-from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.json_shapes import Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.ranger.times import read_schedules
@@ -30,13 +31,15 @@ from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import hive_masking
 
 H = TypeVar("H", bound=Hashable)
+T = TypeVar("T")
 
 _NO_CONDITIONS: tuple[Condition, ...] = ()
 _NOTHING: tuple[object, ...] = (None, [])
 """What a list may be that is not there; all else is looked at, were it only to tell that it is no list."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
-
+_LONGEST_KEPT = 512
+"""Characters of a part of a policy that is remembered as it was read."""
 
 _KINDS = {PolicyType.ACCESS: "", PolicyType.MASK: "mask ", PolicyType.ROW_FILTER: "row-filter "}
 
@@ -64,11 +67,11 @@ class RangerPolicyReader:
             type_: {d.name for d in definition.levels(type_) if not d.wildcard} for type_ in PolicyType
         }
         """Levels that take no wildcards."""
-        self.ways = {
+        self.hierarchies = {
             type_: frozenset(
                 frozenset(step.name for step in way)
                 for level in definition.levels(type_)
-                if (way := way_down(level.name, definition.levels(type_))) is not None
+                if (way := hierarchy_to(level.name, definition.levels(type_))) is not None
             )
             for type_ in PolicyType
         }
@@ -78,10 +81,11 @@ class RangerPolicyReader:
         self.conditions = {condition.name: condition for condition in definition.conditions}
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
+        self._read: dict[tuple[Hashable, str], Any] = {}
 
-    def read(self, raw: object, findings: Findings, path: Path, zone: str = "") -> Policy | None:
+    def read(self, raw: object, findings: Diagnostics, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
-        return _Reading(self, findings, path, zone).policy(raw)
+        return _PolicyReading(self, findings, path, zone).policy(raw)
 
     def share(self, value: H) -> H:
         """Return an equal value that was seen before: policies repeat each other's names and values."""
@@ -92,6 +96,23 @@ class RangerPolicyReader:
         """Let go of what was shared and checked, once a load is over."""
         self._shared.clear()
         self._checked.clear()
+        self._read.clear()
+
+    def once(self, kind: Hashable, written: object, findings: Diagnostics, read: Callable[[], T]) -> T:
+        """Return what a part of a policy says, from memory when the same was read before.
+
+        INVARIANT (a fault is told of every policy that has it): only what nothing was noted of is remembered.
+        """
+        key = kind, repr(written)  # no two values of JSON have the same
+        found: T | None = self._read.get(key)
+        if found is None:
+            before = findings.noted
+            found = read()
+            if findings.noted == before and len(key[1]) <= _LONGEST_KEPT:
+                if len(self._read) >= _CHECKED:
+                    self._read.clear()
+                self._read[key] = found
+        return found
 
     def checked(
         self, kind: str, key: Hashable, check: Callable[[], tuple[list[str], list[str]]]
@@ -105,10 +126,10 @@ class RangerPolicyReader:
         return found
 
 
-class _Reading:
+class _PolicyReading:
     """The reading of one policy."""
 
-    def __init__(self, reader: RangerPolicyReader, findings: Findings, path: Path, zone: str) -> None:
+    def __init__(self, reader: RangerPolicyReader, findings: Diagnostics, path: Path, zone: str) -> None:
         self._of = reader
         self._reader = Reader(findings)
         self._path = path
@@ -149,7 +170,7 @@ class _Reading:
             **exact,
             masks=self._masks(raw),
             filters=self._filters(raw),
-            conditions=self._conditions(raw, path),
+            conditions=self._conditions(raw, path) if raw.get("conditions") not in _NOTHING else (),
             deny_all_else=reader.flag(raw, "isDenyAllElse", path, default=False),
             schedules=read_schedules(raw, "validitySchedules", reader, path)
             if raw.get("validitySchedules") not in _NOTHING
@@ -210,6 +231,8 @@ class _Reading:
         self, raw: Mapping[str, Any], type_: PolicyType
     ) -> tuple[ResourceSet, tuple[ResourceSet, ...]]:
         primary = self._resource_set(raw.get("resources"), (*self._path, "resources"), type_)
+        if raw.get("additionalResources") in _NOTHING:
+            return primary, ()
         more = tuple(
             self._resource_set(entry, where, type_)
             for entry, where in self._reader.entries(raw, "additionalResources", self._path)
@@ -229,20 +252,29 @@ class _Reading:
                     (*path, level), f"there is no level `{level}`{hint(level, of.known_levels)}"
                 )
                 continue
-            found[level] = of.share(read_values(written, self._reader, (*path, level)))
-            for text in found[level].values:
-                if "${{" in text:
-                    self._template(text, (*path, level))
-                elif level in of.literal[type_] and has_wildcard(text):
-                    told = f"{_KINDS[type_]}policies take no wildcards at level `{level}`"
-                    self._reader.warn((*path, level), f"{told}: `{text}` is read as a name")
-                elif LOST_STAR.search(text):
-                    read = LOST_STAR.sub("", text)
-                    told = f"a `*` before a `?` is lost, so that `{text}` is `{read}`; write `?*`"
-                    self._reader.warn((*path, level), told)
-        if found and len(found) == len(data) and frozenset(found) not in of.ways[type_]:
+            found[level] = of.once(
+                (type_, level),
+                written,
+                self._reader.findings,
+                partial(self._level, written, level, (*path, level), type_),
+            )
+        if found and len(found) == len(data) and frozenset(found) not in of.hierarchies[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
+
+    def _level(self, written: object, level: str, path: Path, type_: PolicyType) -> ResourceValues:
+        values = self._of.share(read_values(written, self._reader, path))
+        for text in values.values:
+            if "${{" in text:
+                self._template(text, path)
+            elif level in self._of.literal[type_] and has_wildcard(text):
+                told = f"{_KINDS[type_]}policies take no wildcards at level `{level}`"
+                self._reader.warn(path, f"{told}: `{text}` is read as a name")
+            elif LOST_STAR.search(text):
+                read = LOST_STAR.sub("", text)
+                told = f"a `*` before a `?` is lost, so that `{text}` is `{read}`; write `?*`"
+                self._reader.warn(path, told)
+        return values
 
     def _unreachable(self, levels: Mapping[str, object], type_: PolicyType) -> str:
         kind = _KINDS[type_]
@@ -272,8 +304,10 @@ class _Reading:
 
     def _items(self, raw: Mapping[str, Any], key: str, *, opens: bool = False) -> tuple[PolicyItem, ...]:
         """Return the items of a list; with `opens` they can only give access, never take it."""
-        if not raw.get(key):
-            self._reader.listed(raw, key, self._path)  # tells when it is empty and yet no list
+        written = raw.get(key)
+        if not written:
+            if written not in _NOTHING:
+                self._reader.listed(raw, key, self._path)  # tells when it is empty and yet no list
             return ()
         found = []
         for entry, where in self._reader.entries(raw, key, self._path):
@@ -284,6 +318,13 @@ class _Reading:
 
     def _who(self, entry: Mapping[str, Any], path: Path, *, opens: bool = False) -> dict[str, Any] | None:
         """Return the fields that all items have; None when the item is for other services only."""
+        if entry.get("conditions") not in _NOTHING:
+            return self._read_who(entry, path, opens=opens)
+        read = partial(self._read_who, entry, path, opens=opens)
+        who = self._of.once(opens, entry, self._reader.findings, read)
+        return None if who is None else {**who, "place": self._place}
+
+    def _read_who(self, entry: Mapping[str, Any], path: Path, *, opens: bool) -> dict[str, Any] | None:
         reader, share = self._reader, self._of.share
         accesses, foreign = self._access_names(entry, path, opens=opens)
         delegate = reader.flag(entry, "delegateAdmin", path, default=False)

@@ -17,10 +17,10 @@ from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, ElementScope, Resource, Scope
 from gateway.model.tags import Tag
 from gateway.policy.combining import SUPER_USER
-from gateway.policy.documents import hint
+from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
-from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Reader, literal
+from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.json_shapes import Reader, literal
 from gateway.policy.macros import compile_template
 from gateway.policy.ranger.tags import read_tag
 from gateway.policy.ranger.times import read_instant
@@ -50,7 +50,7 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
     none), and which item decided. Without `accessTime` no schedule applies. An answer that no policy gave has
     the policy id −1.
     """
-    findings = Findings()
+    findings = Diagnostics()
     reader = Reader(findings)
     if not isinstance(request, Mapping):
         raise Faults(["a request must be an object (`{…}`)"])
@@ -311,7 +311,7 @@ class _Request:
 
     def _depth(self, level: str) -> int:
         """Return how deep a level is; those that the service does not know come last, and match nothing."""
-        way = way_down(level, self._service.definition.resources)
+        way = hierarchy_to(level, self._service.definition.resources)
         return len(way) if way is not None else len(self._service.definition.resources) + 1
 
     def _values(self, value: object, level: str) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
 from gateway.model.resource import ANY_ACCESS
 from gateway.model.sharing import Sharing
-from gateway.policy.documents import Path, hint
-from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Located, Reader
+from gateway.policy.diagnostics import Diagnostics, Located, Path, hint
+from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.json_shapes import Reader
 from gateway.policy.list_deltas import unlike
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger.audit import Configuration
@@ -56,7 +56,7 @@ class _Memory:
         self._twins: set[int | str] = set()
 
     def convert(
-        self, raws: list[Any], policies: RangerPolicyReader, findings: Findings, path: Path, zone: str
+        self, raws: list[Any], policies: RangerPolicyReader, findings: Diagnostics, path: Path, zone: str
     ) -> list[Policy]:
         gone, came = unlike(self._raws, raws)
         former = {_number(self._raws[i]): self._raws[i] for i in gone.values()}
@@ -157,7 +157,7 @@ class Converter:
 
         `document` is the file that the policies were read from, when it was one: faults then have lines.
         """
-        findings = Findings(document, file=file)
+        findings = Diagnostics(document, file=file)
         reader = Reader(findings)
         data = reader.mapping(service_policies, ())
         findings.raise_any()
@@ -174,7 +174,7 @@ class Converter:
         warnings = (*self._definition_warnings, *findings.warnings)
         return Converted(service=service, roles=roles, users=users, warnings=tuple(dict.fromkeys(warnings)))
 
-    def _read_definition(self, data: Mapping[str, Any], findings: Findings) -> ServiceDef | None:
+    def _read_definition(self, data: Mapping[str, Any], findings: Diagnostics) -> ServiceDef | None:
         raw = data.get("serviceDef")
         if self._definition is not None and raw is not None and raw == self._raw_definition:
             return self._definition
@@ -185,7 +185,7 @@ class Converter:
             found = read_service_def(own.mapping(raw, where), own, where, strict=False)
             found = _with_aliases(found, self._definitions.get(found.name))
         elif found is None:
-            findings.fault(("serviceDef",), "`serviceDef` is missing")
+            findings.add(("serviceDef",), "`serviceDef` is missing")
         findings.raise_any()
         if found is not self._definition:
             self._lists = {}
@@ -199,12 +199,12 @@ class Converter:
         data: Mapping[str, Any],
         definition: ServiceDef,
         name: str,
-        findings: Findings,
+        findings: Diagnostics,
         tags: Mapping[str, Any] | None,
     ) -> Service:
         reader = Reader(findings)
         if data.get("policyDeltas"):
-            findings.fault(("policyDeltas",), "these are changes of policies, not the policies of a service")
+            findings.add(("policyDeltas",), "these are changes of policies, not the policies of a service")
         if self._policies is None or self._policies.service != name:
             self._policies = RangerPolicyReader(definition, name, strict=self._strict)
             self._lists = {}
@@ -239,14 +239,14 @@ class Converter:
         key: str,
         policies: RangerPolicyReader,
         raws: list[Any],
-        findings: Findings,
+        findings: Diagnostics,
         path: Path,
         zone: str,
     ) -> list[Policy]:
         return self._lists.setdefault(key, _Memory()).convert(raws, policies, findings, path, zone)
 
     def _tag_service(
-        self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings
+        self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics
     ) -> Service | None:
         key = next((key for key in ("tagPolicies", "tagPolicyInfo") if data.get(key)), None)
         if key is None:
@@ -269,7 +269,7 @@ class Converter:
         )
 
     def _tag_reader(
-        self, info: Mapping[str, Any], definition: ServiceDef, name: str, findings: Findings, path: Path
+        self, info: Mapping[str, Any], definition: ServiceDef, name: str, findings: Diagnostics, path: Path
     ) -> RangerPolicyReader:
         raw = info.get("serviceDef")
         known = self._tag_policies
@@ -294,7 +294,7 @@ class Converter:
         data: Mapping[str, Any],
         definition: ServiceDef,
         tags: Mapping[str, Any] | None,
-        findings: Findings,
+        findings: Diagnostics,
     ) -> tuple[TaggedResource, ...]:
         key = next((key for key in ("serviceTags", "tags") if data.get(key)), "tags")
         written = data.get(key) if tags is None else tags
@@ -305,7 +305,9 @@ class Converter:
         reader = Reader(findings)
         return self._tags.read(reader.mapping(written, (key,)), reader, (key,))
 
-    def _sharing(self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings) -> Sharing | None:
+    def _sharing(
+        self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics
+    ) -> Sharing | None:
         key = next((key for key in ("gdsInfo", "serviceGdsInfo") if data.get(key)), None)
         if key is None:
             return None
@@ -319,7 +321,7 @@ class Converter:
         return merged((*found, *read_role_maps(data, reader, ())))
 
 
-def _warn_of_zones(tags: Service | None, zones: Collection[str], findings: Findings) -> None:
+def _warn_of_zones(tags: Service | None, zones: Collection[str], findings: Diagnostics) -> None:
     """Tell of policies on tags whose zone has no part of this service: they hold for nothing in it.
 
     That is nothing bad by itself, and no fault: a tag service serves several services, and a zone may be of
@@ -356,8 +358,8 @@ def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader
                 continue
             values = read_values(written, reader, (*where, level))
             found[level] = type(values)(values=values.values, recursive=levels[level].recursive_supported)
-        ways = [way_down(level, definition.resources) or () for level in found]
-        if found and not any({step.name for step in way} == set(found) for way in ways):
+        hierarchies = [hierarchy_to(level, definition.resources) or () for level in found]
+        if found and not any({step.name for step in way} == set(found) for way in hierarchies):
             reader.warn(where, f"zone `{name}`: these levels are no way down from the root, they never match")
         sets.append(found)
     return Zone(

@@ -19,9 +19,9 @@ from gateway.model.policy import (
 from gateway.model.sharing import DataShare, Membership, Project, SharedDataset, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
-from gateway.policy.documents import Path, hint
-from gateway.policy.hierarchy import way_down
-from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.diagnostics import Diagnostics, Path, hint
+from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import RangerPolicyReader, read_values
 from gateway.policy.ranger.times import read_schedules
 from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
@@ -59,7 +59,9 @@ def markers_of(component: ServiceDef) -> tuple[AccessTypeDef, ...]:
     return component.markers or computed_markers(component.access_types)
 
 
-def read_sharing(data: Mapping[str, Any], definition: ServiceDef, findings: Findings, path: Path) -> Sharing:
+def read_sharing(
+    data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics, path: Path
+) -> Sharing:
     """Return the data sharing of a service; faults are left with the findings."""
     return _Sharing(data, definition, findings, path).read()
 
@@ -68,7 +70,7 @@ class _Sharing:
     """The reading of one ServiceGdsInfo."""
 
     def __init__(
-        self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings, path: Path
+        self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics, path: Path
     ) -> None:
         self._data, self._path, self._findings = data, path, findings
         self._definition = definition
@@ -76,10 +78,10 @@ class _Sharing:
         self._levels = [level.name for level in definition.resources]
         self._accesses = {access.name for access in definition.access_types} | MARKERS
         self._obligations = RangerPolicyReader(definition, SERVICE)
-        self._ways = {
+        self._hierarchies = {
             frozenset(step.name for step in way)
             for level in definition.resources
-            if (way := way_down(level.name, definition.resources)) is not None
+            if (way := hierarchy_to(level.name, definition.resources)) is not None
         }
 
     def read(self) -> Sharing:
@@ -230,7 +232,7 @@ class _Sharing:
             reader.fault((*path, "subResourceType"), f"there is no level `{sub}`{hint(sub, self._levels)}")
         if sub and shared is not None and shared.values:
             resources[sub] = shared
-        if frozenset(resources) not in self._ways:
+        if frozenset(resources) not in self._hierarchies:
             reader.warn(
                 path, "its levels are no way down from the root of the resources, so it shares nothing"
             )

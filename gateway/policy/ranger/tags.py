@@ -8,8 +8,8 @@ from typing import Any
 
 from gateway.model.policy import MaskTypeDef, ResourceSet, ServiceDef, TaggedResource
 from gateway.model.tags import Tag
-from gateway.policy.documents import Path, hint
-from gateway.policy.hierarchy import way_down
+from gateway.policy.diagnostics import Path, hint
+from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader, whole
 from gateway.policy.ranger.policies import read_values
 from gateway.policy.ranger.times import read_schedules
@@ -67,10 +67,10 @@ class TagReader:
 
     def __init__(self, definition: ServiceDef) -> None:
         self._levels = [level.name for level in definition.resources]
-        self._ways = {
+        self._hierarchies = {
             frozenset(step.name for step in way)
             for level in definition.resources
-            if (way := way_down(level.name, definition.resources)) is not None
+            if (way := hierarchy_to(level.name, definition.resources)) is not None
         }
         self._tags: dict[int, tuple[Any, Tag]] = {}
         self._resources: dict[int, tuple[Any, TaggedResource]] = {}
@@ -141,7 +141,7 @@ class TagReader:
             if level not in self._levels:
                 reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
             found[level] = read_values(written, reader, where)
-        if frozenset(found) not in self._ways:
+        if frozenset(found) not in self._hierarchies:
             reader.warn(
                 path, "its elements are no way down from the root of the resources: its tags are lost"
             )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from gateway.model.tags import Recurrence, ValiditySchedule
-from gateway.policy.documents import Path
+from gateway.policy.diagnostics import Path
 from gateway.policy.json_shapes import Reader, whole
 from gateway.policy.schedules import faults_of_schedule, is_sound, parse_time
 

@@ -16,11 +16,11 @@ from gateway.policy.script.program import Program
 from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import CannotTell, Value
 
-__all__ = ["CannotTell", "Script", "Untranslatable", "Value", "parse"]
+__all__ = ["CannotTell", "PolicyScript", "Untranslatable", "Value", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class PolicyScript:
     """A parsed script."""
 
     facets: frozenset[str]
@@ -46,8 +46,8 @@ class Script:
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Script:
+def parse(text: str) -> PolicyScript:
     """Parse a script; raise Untranslatable for what is not of our language."""
     parser = Program(text)
     run = parser.program()
-    return Script(frozenset(parser.facets), run)
+    return PolicyScript(frozenset(parser.facets), run)

@@ -83,7 +83,7 @@ _TIMES: Final[Mapping[str, tuple[tuple[int, ...], int]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _CompiledPart:
     """A compiled expression, and how many operations lie within each other in it."""
 
     run: Getter
@@ -129,13 +129,13 @@ class Parser(Cursor):
         if self._depth > MAX_DEPTH:
             raise self._refused(f"is nested more than {MAX_DEPTH} levels deep")
 
-    def _part(self, run: Getter, *inner: _Part) -> _Part:
+    def _part(self, run: Getter, *inner: _CompiledPart) -> _CompiledPart:
         height = 1 + max((part.height for part in inner), default=0)
         if height > MAX_HEIGHT:
             raise self._refused(f"ends an expression of more than {MAX_HEIGHT} operations within each other")
-        return _Part(run, height)
+        return _CompiledPart(run, height)
 
-    def expression(self) -> _Part:
+    def expression(self) -> _CompiledPart:
         """Read one expression, `?:` included."""
         self._go_deeper()
         condition = self._binary(1)
@@ -150,7 +150,7 @@ class Parser(Cursor):
         self._depth -= 1
         return condition
 
-    def _binary(self, least: int) -> _Part:
+    def _binary(self, least: int) -> _CompiledPart:
         left = self._unary()
         while True:
             token = self._peek()
@@ -164,7 +164,7 @@ class Parser(Cursor):
             right = self._binary(binds + 1)
             left = self._operation(token.text, left, right)
 
-    def _chain(self, left: _Part, mark: str, binds: int) -> _Part:
+    def _chain(self, left: _CompiledPart, mark: str, binds: int) -> _CompiledPart:
         parts = [left]
         while self._take(mark):
             parts.append(self._binary(binds + 1))
@@ -180,11 +180,11 @@ class Parser(Cursor):
 
         return self._part(run, *parts)
 
-    def _operation(self, mark: str, left: _Part, right: _Part) -> _Part:
+    def _operation(self, mark: str, left: _CompiledPart, right: _CompiledPart) -> _CompiledPart:
         operate, one, two = _OPERATIONS[mark], left.run, right.run
         return self._part(lambda scope: operate(one(scope), two(scope)), left, right)
 
-    def _unary(self) -> _Part:
+    def _unary(self) -> _CompiledPart:
         for mark, operate in (
             ("!", lambda v: not truthy(v)),
             ("-", lambda v: -to_number(v)),
@@ -197,10 +197,10 @@ class Parser(Cursor):
                 return self._negated(operate, inner)
         return self._postfix(self._primary())
 
-    def _negated(self, operate: Callable[[Value], Value], inner: _Part) -> _Part:
+    def _negated(self, operate: Callable[[Value], Value], inner: _CompiledPart) -> _CompiledPart:
         return self._part(lambda scope: operate(inner.run(scope)), inner)
 
-    def _postfix(self, part: _Part) -> _Part:
+    def _postfix(self, part: _CompiledPart) -> _CompiledPart:
         while True:
             if self._take("."):
                 name = self._next()
@@ -217,13 +217,13 @@ class Parser(Cursor):
             else:
                 return part
 
-    def _member(self, part: _Part, name: str) -> _Part:
+    def _member(self, part: _CompiledPart, name: str) -> _CompiledPart:
         return self._part(lambda scope: member(part.run(scope), name), part)
 
-    def _element(self, part: _Part, key: _Part) -> _Part:
+    def _element(self, part: _CompiledPart, key: _CompiledPart) -> _CompiledPart:
         return self._part(lambda scope: member(part.run(scope), key.run(scope)), part, key)
 
-    def _method(self, part: _Part, name: str) -> _Part:
+    def _method(self, part: _CompiledPart, name: str) -> _CompiledPart:
         if name not in METHODS:
             self._at -= 1
             raise self._refused(f"is not a method; known are {', '.join(f'`{each}`' for each in METHODS)}")
@@ -239,9 +239,9 @@ class Parser(Cursor):
 
         return self._part(run, part, *arguments)
 
-    def _arguments(self, name: str, fewest: int, most: int) -> list[_Part]:
+    def _arguments(self, name: str, fewest: int, most: int) -> list[_CompiledPart]:
         self._expect("(")
-        arguments: list[_Part] = []
+        arguments: list[_CompiledPart] = []
         while not self._take(")"):
             if arguments:
                 self._expect(",")
@@ -253,14 +253,14 @@ class Parser(Cursor):
 
     # Things.
 
-    def _primary(self) -> _Part:
+    def _primary(self) -> _CompiledPart:
         token = self._next()
         if token.kind == "number":
             number = float(token.text)
-            return _Part(lambda _: number)
+            return _CompiledPart(lambda _: number)
         if token.kind == "text":
             text = unescaped(token.text)
-            return _Part(lambda _: text, literal=text)
+            return _CompiledPart(lambda _: text, literal=text)
         if token.kind == "name":
             return self._named(token)
         if token.text == "(":
@@ -272,7 +272,7 @@ class Parser(Cursor):
         self._at -= token.kind != "end"
         raise self._refused("stands where a value is expected")
 
-    def _list(self) -> _Part:
+    def _list(self) -> _CompiledPart:
         """Read what follows `[`: a list, or Ranger's `[[text]]` and `[[text,'|']]`, which cut a text."""
         outer = self._at - 1
         if self._is("[") and not self._peek(1).text.startswith("'"):
@@ -285,31 +285,31 @@ class Parser(Cursor):
                 return self._made_list([self._made_list(items)]) if by is None else self._cut(items[0], by)
         return self._made_list(self._items())
 
-    def _items(self) -> list[_Part]:
-        items: list[_Part] = []
+    def _items(self) -> list[_CompiledPart]:
+        items: list[_CompiledPart] = []
         while not self._take("]"):
             if items:
                 self._expect(",")
             items.append(self.expression())
         return items
 
-    def _made_list(self, items: list[_Part]) -> _Part:
+    def _made_list(self, items: list[_CompiledPart]) -> _CompiledPart:
         runs = tuple(item.run for item in items)
         return self._part(lambda scope: [run(scope) for run in runs], *items)
 
-    def _cut(self, text: _Part, by: str) -> _Part:
+    def _cut(self, text: _CompiledPart, by: str) -> _CompiledPart:
         cut = METHODS["split"][2]
         return self._part(lambda scope: cut(text.run(scope), (by,)), text)
 
-    def _named(self, token: ScriptToken) -> _Part:
+    def _named(self, token: ScriptToken) -> _CompiledPart:
         name = token.text
         if name in CONSTANTS:
             constant = CONSTANTS[name]
-            return _Part(lambda _: constant)
+            return _CompiledPart(lambda _: constant)
         if name in VARIABLES:
             facets, get = VARIABLES[name]
             self.facets |= facets
-            return _Part(get)
+            return _CompiledPart(get)
         if name == "REQ":
             return self._request()
         if name == "ctx":
@@ -324,10 +324,10 @@ class Parser(Cursor):
             (argument,) = self._arguments(name, 1, 1)
             return self._part(lambda scope: call(argument.run(scope)), argument)
         if name in self._variables:
-            return _Part(lambda scope: scope.variables.get(name, UNDEFINED))
+            return _CompiledPart(lambda scope: scope.variables.get(name, UNDEFINED))
         raise self._refused("is not a name that scripts know", token.place)
 
-    def _request(self) -> _Part:
+    def _request(self) -> _CompiledPart:
         """`REQ.x` and `REQ['x']` depend on what they name; `REQ` in any other place depends on everything."""
         name, length = None, 0
         if self._is(".") and self._peek(1).kind == "name":
@@ -336,7 +336,7 @@ class Parser(Cursor):
             name, length = unescaped(self._peek(1).text), 3
         if name is None:
             self.facets |= {facet for facets, _ in REQUEST.values() for facet in facets}
-            return _Part(lambda scope: {key: get(scope) for key, (_, get) in REQUEST.items()})
+            return _CompiledPart(lambda scope: {key: get(scope) for key, (_, get) in REQUEST.items()})
         if name not in REQUEST:
             raise self._refused(
                 f"is not a field of `REQ`; it has {', '.join(f'`{each}`' for each in REQUEST)}"
@@ -344,9 +344,9 @@ class Parser(Cursor):
         self._at += length
         facets, get = REQUEST[name]
         self.facets |= facets
-        return _Part(get)
+        return _CompiledPart(get)
 
-    def _context(self) -> _Part:
+    def _context(self) -> _CompiledPart:
         if not self._is(".") or self._peek(1).kind != "name":
             raise self._refused("follows `ctx`, which needs `.` and a method")
         name = self._peek(1).text
@@ -360,20 +360,20 @@ class Parser(Cursor):
             raise self._refused("is not a property of `ctx`")
         self._at += 2
         self.facets |= read.facets
-        return _Part(lambda scope: read.call(scope, ()))
+        return _CompiledPart(lambda scope: read.call(scope, ()))
 
-    def _macro(self, name: str) -> _Part:
+    def _macro(self, name: str) -> _CompiledPart:
         if name in BARE:
             if self._is("("):
                 raise self._refused(f"follows `{name}`, which takes no brackets")
             bare = BARE[name]
             self.facets |= bare.facets
-            return _Part(lambda scope: bare.call(scope, ()))
+            return _CompiledPart(lambda scope: bare.call(scope, ()))
         if not self._is("("):
             raise self._refused(f"follows `{name}`, which needs brackets")
         return self._call(name, CALLED[name])
 
-    def _call(self, name: str, function: Function) -> _Part:
+    def _call(self, name: str, function: Function) -> _CompiledPart:
         arguments = self._arguments(name, function.fewest, function.most)
         self._look_at_times(name, arguments)
         self.facets |= function.facets or NOTHING
@@ -381,7 +381,7 @@ class Parser(Cursor):
         call = function.call
         return self._part(lambda scope: call(scope, tuple([run(scope) for run in runs])), *arguments)
 
-    def _look_at_times(self, name: str, arguments: list[_Part]) -> None:
+    def _look_at_times(self, name: str, arguments: list[_CompiledPart]) -> None:
         places, zone = _TIMES.get(name, ((), 0))
         where = arguments[zone].literal if zone and zone < len(arguments) else None
         for place in places:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.admin.lineage.api import LineageApi
 from gateway.admin.lineage.sight import Sight
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminServer
 from gateway.admin.requests import Administrators
 from gateway.app.lineage_admin import sight
 from gateway.catalog.static import StaticCatalog
@@ -139,7 +139,7 @@ async def answers(database: str) -> AsyncIterator[Answers]:
 
     administrators = Administrators(users=frozenset(), groups=frozenset({"governors"}))
     api = LineageApi(reading, administrators, authenticate, of)
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/lineage": api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/lineage": api.app})
     port = await listener.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         running = Answers(f"http://127.0.0.1:{port}", session, graph)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminServer
 from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.api import MAX_AT_ONCE, RangerApi
 from gateway.admin.ranger.calls import MAX_BODY_BYTES
@@ -172,7 +172,7 @@ async def test_a_database_that_is_away_is_503() -> None:
     store = Store("postgresql://nobody@127.0.0.1:1/nothing", timeout_s=2.0)
     access = Access(RIGHTS)
     api = RangerApi(store, access, authenticate)
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/service": api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         served = Served(f"http://127.0.0.1:{port}", store, session, access)
@@ -187,7 +187,7 @@ async def test_a_database_that_is_away_is_503() -> None:
 async def test_a_body_that_dribbles_does_not_keep_its_place(database: str) -> None:
     store = Store(database)
     api = RangerApi(store, Access(RIGHTS), authenticate, timeout_s=0.2)
-    listener = AdminListener({}, CollectorRegistry(), mounted={"/service": api.app})
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     token = base64.b64encode(b"admin:right").decode()

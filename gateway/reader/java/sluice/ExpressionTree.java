@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -121,6 +122,8 @@ final class ExpressionTree {
             told.put("span", span == null ? null : span.json());
         } else if (plan instanceof SubqueryAlias) {
             names.add(((SubqueryAlias) plan).identifier().name());
+        } else if (plan instanceof UnresolvedSubqueryColumnAliases) {
+            names = ScalaValues.strings(((UnresolvedSubqueryColumnAliases) plan).outputColumnNames());
         } else if (plan instanceof Aggregate) {
             told.put("value", String.valueOf(((Aggregate) plan).groupingExpressions().size()));
         } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {

@@ -1,0 +1,304 @@
+"""`verify`: the whole record is held to its chains and seals, on Spark: what PostgreSQL has, and the archive.
+
+`gateway.audit.verify` says what is known of the chains, and `gateway.audit.walking` what is found, as for
+`sluice audit verify`. Only who reads events, and makes their digests, is another: Spark, in parts of chains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import groupby
+from typing import Any
+
+import asyncpg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gateway.audit.chain import Head
+from gateway.audit.verify import expected
+from gateway.audit.walking import Chain, Finding, Kind, Verified
+from gateway.database.texts import storable
+from gateway.errors import LedgerUnavailable, RecordChanged
+from gateway.jobs.archive import TABLE
+from gateway.jobs.events import SPARK_SCHEMA, STORED, land
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.running import LOCKS
+from gateway.jobs.tables import LakeTable
+from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walked, from_json, parts
+
+VERSION = 1
+TOLD_LINES = 20
+_ROWS = (
+    "SELECT {columns} FROM sluice.audit_event e WHERE $1::text[] IS NULL OR EXISTS ("
+    "SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r (gateway, first, last)"
+    " WHERE r.gateway = e.gateway AND e.chain_position BETWEEN r.first AND r.last)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """What is verified, and by what it is known; as for `gateway.audit.verify.verify`."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    exported: tuple[str, ...] = ()
+    key: Ed25519PublicKey | None = None
+    reached: Mapping[str, Head] | None = None
+    part_events: int = 1 << 16
+    """Places of a chain that one task sorts and walks at once."""
+    told: Callable[[Verified], None] = lambda found: None
+    """Given what was found, before the run ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Archived:
+    """A day that the archive has."""
+
+    day: date
+    as_of: datetime
+    dropped: bool
+
+    @property
+    def name(self) -> str:
+        return f"day={self.day.isoformat()}"
+
+
+def verify(options: VerifyOptions) -> Job:
+    """Return the job. Its run raises RecordChanged where the record is not what was recorded; what was found
+    is in PostgreSQL by then."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Verifying(work, options).run()
+
+    return Job(
+        name="verify",
+        version=VERSION,
+        about="holds the whole record, in PostgreSQL and in the archive, to its chains and seals",
+        reads=("sluice.audit_event", TABLE),
+        writes=("sluice.verification", "sluice.verification_finding"),
+        run=run,
+    )
+
+
+class _Verifying:
+    def __init__(self, work: Work, options: VerifyOptions) -> None:
+        self._work, self._options = work, options
+        self._table = work.table(TABLE, writer="archive")
+        # Its directory is where PostgreSQL's events land; there is no such table.
+        self._way = LakeTable(work.lake, "_verify")
+        self._landing = work.lake
+        self._found = Verified()
+
+    async def run(self) -> Outcome:
+        work, options, found = self._work, self._options, self._found
+        await self._keep_the_archive()
+        await self._table.settle(work.connection)
+        await self._way.settle(work.connection)
+        self._landing = self._way.landing("record")
+        chains, days, rows = await self._look()
+        walked: dict[str, list[Walked]] = {}
+        if rows or days:
+            spark = await work.spark()
+            walked = await asyncio.to_thread(self._walk, spark, chains, days)
+        self._way.landed("record")
+        self._join(chains, walked)
+        await self._record()
+        options.told(found)
+        for finding in found.findings[:TOLD_LINES]:
+            work.progress(f"{finding.kind.value}: {finding.where}")
+        if not found.holds:
+            count = len(found.findings) + found.more
+            raise RecordChanged(
+                f"the record was changed, in {count:,} places; `sluice.verification_finding` has them"
+            )
+        work.progress(f"the record holds: {found.events:,} events, {found.seals:,} seals")
+        return Outcome(rows_in=found.events, range_from=options.since, range_to=options.until)
+
+    async def _keep_the_archive(self) -> None:
+        """Have the archive stay as it is: no run of its job begins before this one ends."""
+        connection = self._work.connection
+        if await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext('archive'))", LOCKS):
+            return
+        self._work.progress("waits for the end of the archive's run")
+        await connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", LOCKS)
+
+    async def _look(self) -> tuple[list[Chain], list[_Archived], int]:
+        """Read in one snapshot what is known of chains, and land the events that PostgreSQL has."""
+        options, work = self._options, self._work
+        connection = await asyncpg.connect(work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                chains = await expected(
+                    connection,
+                    self._found,
+                    since=options.since,
+                    until=options.until,
+                    exported=options.exported,
+                    key=options.key,
+                    reached=options.reached,
+                )
+                days = await self._days(connection, chains)
+                ranges = _ranges(chains)
+                places = [[one[at] for one in ranges] if self._bounded else None for at in range(3)]
+                rows = await land(
+                    connection,
+                    _ROWS.format(columns=", ".join(STORED)),
+                    places,
+                    self._landing,
+                    told=lambda count: work.progress(f"{count:,} events read from PostgreSQL so far"),
+                )
+        finally:
+            connection.terminate()
+        work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")
+        return chains, days, rows
+
+    @property
+    def _bounded(self) -> bool:
+        return self._options.since is not None or self._options.until is not None
+
+    async def _days(self, connection: Any, chains: Sequence[Chain]) -> list[_Archived]:
+        """Return the archive's days with events of these chains; tell of those that are gone, or too many."""
+        rows = await connection.fetch(
+            "SELECT day, as_of, dropped_events > 0 AS dropped FROM sluice.archive_day ORDER BY day"
+        )
+        days = [_Archived(day=row["day"], as_of=row["as_of"], dropped=row["dropped"]) for row in rows]
+        there = set(await self._table.partitions())
+        for name in sorted(there - {one.name for one in days}):
+            self._tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
+        if self._bounded:
+            ranges = {name: (first, last) for name, first, last in _ranges(chains)}
+            stretches = await connection.fetch("SELECT day, gateway, first, last FROM sluice.archive_chain")
+            touched = {
+                row["day"]
+                for row in stretches
+                if row["gateway"] in ranges
+                and row["first"] <= ranges[row["gateway"]][1]
+                and row["last"] >= ranges[row["gateway"]][0]
+            }
+            days = [one for one in days if one.day in touched]
+        for one in days:
+            if one.name not in there:
+                self._tell(Kind.MISSING, f"`{one.name}` of the archive")
+        return days
+
+    def _tell(self, kind: Kind, where: str) -> None:
+        self._found.add(Finding(kind=kind, where=where))
+
+    def _walk(
+        self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
+    ) -> dict[str, list[Walked]]:
+        """Return the parts of each gateway's chain, in their order."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._walked(spark, chains, days)
+        except (PySparkException, Py4JError) as error:
+            raise LedgerUnavailable(f"the archive cannot be read: {_why(error)}") from error
+
+    def _walked(
+        self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
+    ) -> dict[str, list[Walked]]:
+        frame = self._events(spark, days)
+        if self._bounded:
+            from pyspark.sql import functions as f
+
+            wanted = spark.createDataFrame(_ranges(chains), "of string, first bigint, last bigint")
+            here = (f.col("gateway") == f.col("of")) & f.col("chain_position").between(
+                f.col("first"), f.col("last")
+            )
+            frame = frame.join(f.broadcast(wanted), here, "left_semi")
+        sealed = {one.gateway: one.sealed for one in chains}
+        rows = parts(frame, sealed, self._options.part_events).collect()
+        self._work.progress(f"{len(rows):,} parts of chains walked")
+        found = sorted((from_json(row["walked"]) for row in rows), key=lambda one: (one.gateway, one.number))
+        return {name: list(some) for name, some in groupby(found, key=lambda one: one.gateway)}
+
+    def _events(self, spark: Any, days: Sequence[_Archived]) -> Any:
+        """Return a frame of events, of PostgreSQL and of the archive."""
+        from pyspark.sql import functions as f
+
+        no = f.expr("false")
+        of_day = f.date_format("time", "yyyy-MM-dd")
+        archived = f.broadcast(
+            spark.createDataFrame(
+                [(one.day.isoformat(), one.as_of, one.dropped) for one in days],
+                "archived string, as_of timestamp, dropped boolean",
+            )
+        )
+        landed = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing))
+        record = landed.join(archived, of_day == f.col("archived"), "left").select(
+            *NEEDED,
+            f.lit(DATABASE).alias("source"),
+            f.coalesce(f.col("stored_at") < f.col("as_of"), no).alias("copied"),
+            no.alias("astray"),
+        )
+        names = [one.name for one in days]
+        schema = f"{SPARK_SCHEMA}, day string, hour string"
+        kept = self._table.read(spark, schema, names, all_there=False)
+        in_place = (of_day == f.col("day")) & (f.date_format("time", "HH") == f.col("hour"))
+        lake = kept.join(archived, f.col("day") == f.col("archived")).select(
+            *NEEDED,
+            f.when(f.col("dropped"), f.lit(ARCHIVE)).otherwise(f.lit(COPY)).alias("source"),
+            no.alias("copied"),
+            (~f.coalesce(in_place, no)).alias("astray"),
+        )
+        return record.unionByName(lake)
+
+    def _join(self, chains: Sequence[Chain], walked: Mapping[str, Sequence[Walked]]) -> None:
+        """Join the parts, and hold each chain to what is known of it."""
+        found = self._found
+        known = {chain.gateway: chain for chain in chains}
+        # Of a gateway that only the archive knows, nobody has an end.
+        unknown = [Chain(gateway=name, first=1, last=0) for name in sorted(walked.keys() - known.keys())]
+        for chain in (*chains, *unknown):
+            some = list(walked.get(chain.gateway, ()))
+            for one in some:
+                for finding in one.findings:
+                    found.add(finding)
+                found.more += one.more
+            there = [one.part for one in some if one.part is not None]
+            begun = bool(there) and chain.first > 1 and there[0].first.position == chain.first - 1
+            walk = chain.walk(found, there[0].first if begun else None)
+            for number, part in enumerate(there):
+                walk.join(part, begun=begun and number == 0)
+            if there or chain in chains:
+                chain.close(walk)
+            found.gateways += chain in chains
+
+    async def _record(self) -> None:
+        found, connection = self._found, self._work.connection
+        async with connection.transaction():
+            await connection.execute(
+                "INSERT INTO sluice.verification (run, range_from, range_to, events, gateways, seals,"
+                " signatures_checked, before_chain, findings) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                *(self._work.run, self._options.since, self._options.until, found.events, found.gateways),
+                *(found.seals, found.signatures_checked, found.before_chain),
+                len(found.findings) + found.more,
+            )
+            await connection.copy_records_to_table(
+                "verification_finding",
+                schema_name="sluice",
+                columns=("run", "kind", "place", "gateway", "first", "last", "event_id"),
+                records=[
+                    (
+                        *(self._work.run, one.kind.value, storable(one.where), storable(one.gateway)),
+                        *(one.first, one.last, storable(one.event_id)),
+                    )
+                    for one in found.findings
+                ],
+            )
+
+
+def _why(error: BaseException) -> str:
+    """Return the line of Spark's error that says most: its innermost cause, which names the file."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines[:1] or [type(error).__name__])[-1].removeprefix("Caused by: ")
+
+
+def _ranges(chains: Sequence[Chain]) -> list[tuple[str, int, int]]:
+    """Return which events of chains are walked over, with the one before each."""
+    return [(one.gateway, max(one.first - 1, 1), one.last) for one in chains]
