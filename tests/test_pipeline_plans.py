@@ -439,7 +439,8 @@ async def test_a_verdict_has_what_the_plan_names_by_an_id(world: World, reader: 
         request, reader, user="bob", handles=frozenset({"relation:c-1", "relation:c-2"})
     )
     assert isinstance(known, Cleared)
-    assert (known.handles, known.lazy) == ({"relation:c-1"}, False)
+    assert known.handles == {"relation:c-1"}
+    assert not known.lazy
 
 
 @pytest.mark.parametrize("operation", ["truncate_table", "analyze_table", "list_partitions"])

@@ -25,13 +25,13 @@ from gateway.wire.calls import METHODS
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import (
     ExceptionKind,
-    Kind,
+    MessageKind,
     decode_message,
     decode_request,
     encode_exception,
     encode_reply,
 )
-from gateway.wire.sasl import Credentials, PlainServer, Refused
+from gateway.wire.sasl import Credentials, HandshakeRefused, PlainServer
 from gateway.wire.thrift import MalformedMessage
 
 _log = structlog.get_logger(__name__)
@@ -160,7 +160,7 @@ class ThriftConnection(asyncio.Protocol):
         match sasl.receive(data):
             case Credentials() as claimed:
                 self._server.spawn(self._log_in(sasl, claimed))
-            case Refused(reason=reason, reply=reply):
+            case HandshakeRefused(reason=reason, reply=reply):
                 _log.info("handshake_refused", reason=reason, address=self._client.address)
                 self._last_words(reply)
             case None:
@@ -254,7 +254,7 @@ class ThriftConnection(asyncio.Protocol):
             self._protocol_error("", 0, str(fault))
             return
         method, seqid = message.method, message.seqid
-        if message.kind is not Kind.CALL:
+        if message.kind is not MessageKind.CALL:
             self._exception(method, seqid, ExceptionKind.INVALID_MESSAGE_TYPE, "only calls are answered")
             return
         if method not in METHODS:

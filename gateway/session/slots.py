@@ -58,7 +58,7 @@ class Slot:
             self._slots.released(self)
 
 
-class _Waiter:
+class _SlotWaiter:
     __slots__ = ("arrived", "granted", "user")
 
     def __init__(self, user: str, arrived: float, granted: asyncio.Future[Slot]) -> None:
@@ -75,7 +75,7 @@ class Slots:
         self._most_waiting = most_waiting
         self._held: set[Slot] = set()
         self._running: Counter[str] = Counter()
-        self._queue: list[_Waiter] = []
+        self._queue: list[_SlotWaiter] = []
         self._pause_s = 0.0
         """Last pause, while Spark refuses; then one at a time tries again."""
         self._resume: asyncio.TimerHandle | None = None
@@ -108,7 +108,7 @@ class Slots:
         lose its place. Raises LimitExceeded when too many wait.
         """
         self.require_place()
-        waiter = _Waiter(user, arrived, asyncio.get_running_loop().create_future())
+        waiter = _SlotWaiter(user, arrived, asyncio.get_running_loop().create_future())
         self._queue.append(waiter)
         self._serve()
         slot: Slot | None = None

@@ -28,14 +28,14 @@ _SEQID = struct.Struct(">i")
 R = TypeVar("R", bound=Struct)
 
 
-class Kind(enum.IntEnum):
+class MessageKind(enum.IntEnum):
     CALL = 1
     REPLY = 2
     EXCEPTION = 3
     ONEWAY = 4
 
 
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in MessageKind}
 
 
 class ExceptionKind(enum.IntEnum):
@@ -63,19 +63,19 @@ class CallFailed(Exception):
 class Message(NamedTuple):
     """A message's header; the struct begins at `body_offset`."""
 
-    kind: Kind
+    kind: MessageKind
     method: str
     seqid: int
     body_offset: int
 
 
-def _head(kind: Kind, method: str) -> bytes:
+def _head(kind: MessageKind, method: str) -> bytes:
     name = method.encode("ascii", "replace")
     return _HEAD.pack(_VERSION_1 | kind, len(name)) + name
 
 
-_CALLS = {name: _head(Kind.CALL, name) for name in METHODS}
-_REPLIES = {name: _head(Kind.REPLY, name) for name in METHODS}
+_CALLS = {name: _head(MessageKind.CALL, name) for name in METHODS}
+_REPLIES = {name: _head(MessageKind.REPLY, name) for name in METHODS}
 """How messages begin, up to their sequence id."""
 _ARGUMENTS = {name: wrapper(f"{name}_args", 1, "req", request) for name, (request, _) in METHODS.items()}
 _RESULTS = {name: wrapper(f"{name}_result", 0, "success", reply) for name, (_, reply) in METHODS.items()}
@@ -94,7 +94,7 @@ def encode_reply(method: str, seqid: int, response: Struct) -> bytes:
 def encode_exception(method: str, seqid: int, kind: int, message: str) -> bytes:
     """Return the reply that says that a call failed below the service, e.g. for an unknown method."""
     fault = encode(TApplicationException(message=message, type=kind))
-    return _head(Kind.EXCEPTION, method) + _SEQID.pack(seqid) + fault
+    return _head(MessageKind.EXCEPTION, method) + _SEQID.pack(seqid) + fault
 
 
 def decode_message(data: bytes) -> Message:
@@ -119,7 +119,7 @@ def decode_request(data: bytes, message: Message | None = None) -> Struct:
     Raises MalformedMessage; look at `decode_message(data).method` first to answer unknown methods.
     """
     message = message or decode_message(data)
-    if message.kind is not Kind.CALL:
+    if message.kind is not MessageKind.CALL:
         raise MalformedMessage("a request that is not a call")
     arguments = _ARGUMENTS.get(message.method)
     if arguments is None:
@@ -133,11 +133,11 @@ def decode_request(data: bytes, message: Message | None = None) -> Struct:
 def decode_reply(data: bytes, response: type[R], *, max_elements: int = MAX_ELEMENTS) -> R:
     """Read the response of a reply. Raises CallFailed for an exception, else MalformedMessage."""
     message = decode_message(data)
-    if message.kind is Kind.EXCEPTION:
+    if message.kind is MessageKind.EXCEPTION:
         failure = decode(TApplicationException, data, message.body_offset)
         raise CallFailed(failure.type or ExceptionKind.UNKNOWN, failure.message or "")
     result = _RESULTS.get(message.method)
-    if message.kind is not Kind.REPLY or result is None or METHODS[message.method][1] is not response:
+    if message.kind is not MessageKind.REPLY or result is None or METHODS[message.method][1] is not response:
         raise MalformedMessage(f"not a reply with a {response.__name__}")
     value: Any = decode(result, data, message.body_offset, max_elements=max_elements)
     answer: R = value.success

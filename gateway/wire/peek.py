@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from gateway.wire.messages import MAX_METHOD_BYTES, Kind
+from gateway.wire.messages import MAX_METHOD_BYTES, MessageKind
 from gateway.wire.tcli import TStatusCode
 from gateway.wire.thrift import MalformedMessage
 
@@ -63,9 +63,9 @@ class _Cursor:
         name = self.data[self.at : self.at + length]
         self.at += length
         self._i32()
-        if version & 0xFF == Kind.EXCEPTION:
+        if version & 0xFF == MessageKind.EXCEPTION:
             return FetchPeek(TStatusCode.ERROR, 0)
-        if version & 0xFF != Kind.REPLY or name != b"FetchResults":
+        if version & 0xFF != MessageKind.REPLY or name != b"FetchResults":
             raise MalformedMessage("not a reply to FetchResults")
         if self._field() != (_STRUCT, 0):
             raise MalformedMessage("a reply to FetchResults without a result")

@@ -36,7 +36,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class HandshakeRefused:
     """The handshake failed: send `reply`, then close."""
 
     reason: str
@@ -106,7 +106,7 @@ class PlainServer:
         """Whether the handshake is over, well or badly."""
         return self._state is _ServerState.DONE
 
-    def receive(self, chunk: bytes) -> Credentials | Refused | None:
+    def receive(self, chunk: bytes) -> Credentials | HandshakeRefused | None:
         """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
         if self._state is _ServerState.DONE:
             raise RuntimeError("the handshake is over")
@@ -120,7 +120,7 @@ class PlainServer:
         except MalformedMessage as fault:
             return self.refuse(str(fault))
 
-    def _advance(self) -> Credentials | Refused | None:
+    def _advance(self) -> Credentials | HandshakeRefused | None:
         while (received := self._steps.next()) is not None:
             status, payload = received
             if self._state is _ServerState.AWAIT_START:
@@ -150,11 +150,11 @@ class PlainServer:
         self._steps.buffer.clear()
         return step(Status.COMPLETE), early
 
-    def refuse(self, reason: str) -> Refused:
+    def refuse(self, reason: str) -> HandshakeRefused:
         """Say no: return the refusal, whose `reply` is to be sent before the connection is closed."""
         self._state = _ServerState.DONE
         self._steps.buffer.clear()
-        return Refused(reason, step(Status.BAD, reason.encode("utf-8", "replace")))
+        return HandshakeRefused(reason, step(Status.BAD, reason.encode("utf-8", "replace")))
 
 
 def parse_plain(payload: bytes) -> Credentials | str:

@@ -29,7 +29,7 @@ from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, P
 from gateway.wire import calls, messages, tcli
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
-from gateway.wire.sasl import Credentials, PlainServer, Refused
+from gateway.wire.sasl import Credentials, HandshakeRefused, PlainServer
 from gateway.wire.tcli import TOperationState, TStatusCode, TTypeId
 from gateway.wire.thrift import Struct
 
@@ -281,13 +281,13 @@ class FakeHiveServer:
 
     async def _login(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
         sasl = PlainServer()
-        claimed: Credentials | Refused | None = None
+        claimed: Credentials | HandshakeRefused | None = None
         while claimed is None:
             chunk = await reader.read(65536)
             if not chunk:
                 return None
             claimed = sasl.receive(chunk)
-        if isinstance(claimed, Refused):
+        if isinstance(claimed, HandshakeRefused):
             writer.write(claimed.reply)
             return None
         self.logins.append(claimed)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.wire import MalformedMessage, sasl
 from gateway.wire.frames import FrameSplitter, frame
-from gateway.wire.sasl import Credentials, PlainClient, PlainServer, Refused, Status, step
+from gateway.wire.sasl import Credentials, HandshakeRefused, PlainClient, PlainServer, Status, step
 
 
 def whole(data: bytes) -> Iterator[bytes]:
@@ -31,10 +31,10 @@ def login(
     return step(Status.START, b"PLAIN") + step(last, authzid + b"\0" + user + b"\0" + password)
 
 
-def run(server: PlainServer, data: bytes, feed: Feed) -> Credentials | Refused | None:
-    answer: Credentials | Refused | None = None
+def run(server: PlainServer, data: bytes, feed: Feed) -> Credentials | HandshakeRefused | None:
+    answer: Credentials | HandshakeRefused | None = None
     for chunk in feed(data):
-        if isinstance(answer, Refused):
+        if isinstance(answer, HandshakeRefused):
             break
         answer = server.receive(chunk) or answer
     return answer
@@ -83,7 +83,7 @@ BAD_LOGINS = {
 def test_a_bad_handshake_is_refused_with_a_reply(feed: Feed, case: str) -> None:
     server = PlainServer()
     answer = run(server, BAD_LOGINS[case] + b"trailing", feed)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, HandshakeRefused)
     assert answer.reply == step(Status.BAD, answer.reason.encode())
     assert server.done
     with pytest.raises(RuntimeError):
@@ -96,7 +96,7 @@ def test_a_handshake_that_stops_early_waits_without_an_answer(case: str) -> None
     data = login() if case == "good" else BAD_LOGINS[case]
     for end in range(len(data)):
         answer = PlainServer().receive(data[:end])
-        assert answer is None or isinstance(answer, Refused)
+        assert answer is None or isinstance(answer, HandshakeRefused)
         if case == "good":
             assert answer is None
 
@@ -105,9 +105,9 @@ def test_what_comes_before_the_verdict_is_bounded() -> None:
     server = PlainServer(max_early_bytes=10)
     assert isinstance(server.receive(login()), Credentials)
     assert server.receive(b"x" * 10) is None
-    assert isinstance(server.receive(b"x"), Refused)
+    assert isinstance(server.receive(b"x"), HandshakeRefused)
     server = PlainServer(max_early_bytes=10)
-    assert isinstance(server.receive(login() + b"x" * 11), Refused)
+    assert isinstance(server.receive(login() + b"x" * 11), HandshakeRefused)
 
 
 def test_a_refused_login_is_told_so() -> None:

@@ -15,7 +15,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TTransport import TMemoryBuffer
 
 from gateway.wire import MalformedMessage, calls, messages, tcli
-from gateway.wire.messages import CallFailed, ExceptionKind, Kind
+from gateway.wire.messages import CallFailed, ExceptionKind, MessageKind
 from gateway.wire.thrift import Struct, decode, encode
 from tests.effort import tries
 
@@ -58,7 +58,7 @@ REPLIES = {m: messages.encode_reply(m, -2, sample(r)) for m, (_, r) in calls.MET
 def test_a_request_comes_out_as_it_went_in(method: str) -> None:
     data = REQUESTS[method]
     header = messages.decode_message(data)
-    assert (header.kind, header.method, header.seqid) == (Kind.CALL, method, 7)
+    assert (header.kind, header.method, header.seqid) == (MessageKind.CALL, method, 7)
     assert messages.decode_request(data) == sample(calls.METHODS[method][0])
 
 
@@ -249,7 +249,7 @@ def test_an_exception_is_told_apart_from_a_reply() -> None:
     data = messages.encode_exception(
         "GetLog", 9, ExceptionKind.UNKNOWN_METHOD, "Invalid method name: 'GetLog'"
     )
-    assert messages.decode_message(data) == messages.Message(Kind.EXCEPTION, "GetLog", 9, 18)
+    assert messages.decode_message(data) == messages.Message(MessageKind.EXCEPTION, "GetLog", 9, 18)
     with pytest.raises(CallFailed, match="Invalid method name") as caught:
         messages.decode_reply(data, calls.TFetchResultsResp)
     assert caught.value.kind == ExceptionKind.UNKNOWN_METHOD

@@ -94,7 +94,7 @@ class Streams:
 
     async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Pass responses on as they are, reading the next one when this one was taken."""
-        reading = _Reader(operation, self._clock)
+        reading = _ResponseReader(operation, self._clock)
         redaction = self._endings.redaction(operation)
         try:
             key = *operation.session.key, operation.operation_id
@@ -274,7 +274,7 @@ class Streams:
         self, operation: ConnectOperation, kept: BufferedAnswer, last_response_id: str
     ) -> AsyncIterator[bytes]:
         """Give out what is held, as it comes."""
-        reading = _Reader(operation, self._clock)
+        reading = _ResponseReader(operation, self._clock)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.stream_s if operation.reattachable else None
         try:
@@ -380,7 +380,7 @@ class Streams:
                 )
 
 
-class _Reader:
+class _ResponseReader:
     """One client's reading of an operation, from its first response to its going."""
 
     def __init__(self, operation: ConnectOperation, clock: Callable[[], float]) -> None:
