@@ -44,10 +44,10 @@ from gateway.model.metalakes import (
     MetadataObject,
     Metalake,
     MetalakeCatalog,
+    MetalakePrivilege,
     MetalakeRole,
     MetalakeTag,
     Owner,
-    Privilege,
 )
 
 MEDIA_TYPE = "application/vnd.gravitino.v1+json"
@@ -482,13 +482,15 @@ def _told(answer: Any) -> tuple[str, str]:
     return str(answer["type"]), str(answer["message"])
 
 
-def _privileges(told: Mapping[str, Any]) -> tuple[Privilege, ...]:
+def _privileges(told: Mapping[str, Any]) -> tuple[MetalakePrivilege, ...]:
     found = []
     for one in items(told.get("privileges"), "privileges"):
         privilege = mapping(one, "privilege")
         condition = text(privilege.get("condition"), "condition").upper()
         # What is not known to allow does not.
-        found.append(Privilege(text(privilege.get("name"), "name").upper(), denied=condition != "ALLOW"))
+        found.append(
+            MetalakePrivilege(text(privilege.get("name"), "name").upper(), denied=condition != "ALLOW")
+        )
     return tuple(found)
 
 

@@ -77,7 +77,7 @@ class MetalakeTag:
 
 
 @dataclass(frozen=True, slots=True)
-class Privilege:
+class MetalakePrivilege:
     """A privilege by its upper-case name, given or denied."""
 
     name: str
@@ -89,7 +89,7 @@ class MetalakeRole:
     """A role: objects, and what whoever has it may do with each of them and what lies below."""
 
     name: str
-    grants: tuple[tuple[MetadataObject, tuple[Privilege, ...]], ...] = ()
+    grants: tuple[tuple[MetadataObject, tuple[MetalakePrivilege, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

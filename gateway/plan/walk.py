@@ -6,7 +6,7 @@ from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import PlanRequest
 from gateway.plan.compressed import open_plan
 from gateway.plan.reading import MalformedPlan, PlanReading
-from gateway.plan.walk_state import Walk, refuse
+from gateway.plan.walk_state import PlanWalk, refuse
 from gateway.plan.walk_steps import Op, steps_for
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema
@@ -62,7 +62,7 @@ def _read(request: PlanRequest, minor: Minor) -> PlanReading:
         plan = parse(pb.Plan, request.message)
         open_plan(plan)
         reading = PlanReading(message=plan, root=_plan_name(plan), minor=minor)
-        walk = Walk(reading)
+        walk = PlanWalk(reading)
         if plan.WhichOneof("op_type") == "command":
             reading.command = plan.command
         else:
@@ -70,7 +70,7 @@ def _read(request: PlanRequest, minor: Minor) -> PlanReading:
     else:
         analysis = parse(pb.AnalyzePlanRequest, request.message)
         reading = _analysis(analysis, minor)
-        walk = Walk(reading)
+        walk = PlanWalk(reading)
     _walk(walk)
     return reading
 
@@ -91,7 +91,7 @@ def _analysis(request: pb.AnalyzePlanRequest, minor: Minor) -> PlanReading:
     return PlanReading(message=request, root=root, analysis=case, minor=minor)
 
 
-def _walk(walk: Walk) -> None:
+def _walk(walk: PlanWalk) -> None:
     reading = walk.reading
     steps_by_class, names = steps_for(reading.minor), reading.names
     # Plain numbers in local variables: this loop is most of what judging a plan costs.

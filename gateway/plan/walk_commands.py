@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gateway.plan.reading import CodeUse, HandleUse, UrlUse
 from gateway.plan.walk_sources import plain_path, written_paths
-from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse
+from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
 from gateway.sql.storage import check_options, check_properties, check_provider
 from gateway.wire.connect import pb
 
@@ -22,7 +22,7 @@ _ML_BOOKKEEPING = frozenset({"clean_cache", "get_cache_info", "delete"})
     "SqlCommand.named_arguments",
     "SqlCommand.pos_arguments",
 )
-def _sql_command(walk: Walk, _: pb.Command, command: pb.SqlCommand) -> None:
+def _sql_command(walk: PlanWalk, _: pb.Command, command: pb.SqlCommand) -> None:
     """Rewrite the older text form, which Spark still takes, into the newer one: there is one to judge."""
     older = bool(
         command.sql or command.args or command.pos_args or command.named_arguments or command.pos_arguments
@@ -52,7 +52,7 @@ def _sql_command(walk: Walk, _: pb.Command, command: pb.SqlCommand) -> None:
     "WriteOperation.path",
     "WriteOperation.options",
 )
-def _write(walk: Walk, write: pb.WriteOperation) -> None:
+def _write(walk: PlanWalk, write: pb.WriteOperation) -> None:
     paths = written_paths(
         write.source if write.HasField("source") else None,
         write.options,
@@ -68,7 +68,7 @@ def _write(walk: Walk, write: pb.WriteOperation) -> None:
     "WriteOperationV2.options",
     "WriteOperationV2.table_properties",
 )
-def _write_v2(walk: Walk, write: pb.WriteOperationV2) -> None:
+def _write_v2(walk: PlanWalk, write: pb.WriteOperationV2) -> None:
     check_provider(write.provider if write.HasField("provider") else None)
     check_options(write.options)
     check_properties(write.table_properties)
@@ -80,7 +80,7 @@ def _write_v2(walk: Walk, write: pb.WriteOperationV2) -> None:
     "WriteStreamOperationStart.options",
     "WriteStreamOperationStart.path",
 )
-def _write_stream(walk: Walk, write: pb.WriteStreamOperationStart) -> None:
+def _write_stream(walk: PlanWalk, write: pb.WriteStreamOperationStart) -> None:
     if write.HasField("foreach_writer"):
         _execute(walk, "foreach", "a function that is called for every row of a stream")
     if write.HasField("foreach_batch"):
@@ -92,7 +92,7 @@ def _write_stream(walk: Walk, write: pb.WriteStreamOperationStart) -> None:
 
 
 @reads_message("StreamingQueryInstanceId", "StreamingQueryInstanceId.id")
-def _streaming_query(walk: Walk, query: pb.StreamingQueryInstanceId) -> None:
+def _streaming_query(walk: PlanWalk, query: pb.StreamingQueryInstanceId) -> None:
     walk.reading.handles.append(HandleUse(handle=f"query:{query.id}", run=f"query:{query.run_id}"))
 
 
@@ -100,7 +100,7 @@ def _streaming_query(walk: Walk, query: pb.StreamingQueryInstanceId) -> None:
     "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
     "StreamingQueryManagerCommand.StreamingQueryListenerCommand.listener_payload",
 )
-def _listener(walk: Walk, _: pb.StreamingQueryManagerCommand.StreamingQueryListenerCommand) -> None:
+def _listener(walk: PlanWalk, _: pb.StreamingQueryManagerCommand.StreamingQueryListenerCommand) -> None:
     _execute(walk, "streaming_listener", "a listener of streaming queries")
 
 
@@ -111,7 +111,7 @@ def _listener(walk: Walk, _: pb.StreamingQueryManagerCommand.StreamingQueryListe
 @reads_field("Command.register_table_function")
 @reads_field("Command.register_data_source")
 def _register(
-    walk: Walk,
+    walk: PlanWalk,
     _: pb.Command,
     registered: pb.CommonInlineUserDefinedFunction
     | pb.CommonInlineUserDefinedTableFunction
@@ -121,7 +121,7 @@ def _register(
 
 
 @reads_message("CreateResourceProfileCommand", "ExecutorResourceRequest.discovery_script")
-def _resource_profile(walk: Walk, _: pb.CreateResourceProfileCommand) -> None:
+def _resource_profile(walk: PlanWalk, _: pb.CreateResourceProfileCommand) -> None:
     what = "a resource profile, which can name scripts to run"
     walk.reading.code.append(CodeUse(name="resource_profile", access="create", what=what))
 
@@ -132,23 +132,23 @@ def _resource_profile(walk: Walk, _: pb.CreateResourceProfileCommand) -> None:
     "ExecuteExternalCommand.command",
     "ExecuteExternalCommand.options",
 )
-def _external_command(walk: Walk, _: pb.ExecuteExternalCommand) -> None:
+def _external_command(walk: PlanWalk, _: pb.ExecuteExternalCommand) -> None:
     _execute(walk, "external_command", "a command of an external runner")
 
 
 @reads_message("MlCommand")
-def _ml_command(walk: Walk, command: pb.MlCommand) -> None:
+def _ml_command(walk: PlanWalk, command: pb.MlCommand) -> None:
     if command.WhichOneof("command") not in _ML_BOOKKEEPING:
         _execute(walk, "ml", "a machine learning operation")
 
 
 @reads_message("MlCommand.Write", "MlCommand.Write.path", "MlCommand.Write.options")
-def _ml_write(walk: Walk, write: pb.MlCommand.Write) -> None:
+def _ml_write(walk: PlanWalk, write: pb.MlCommand.Write) -> None:
     _writes(walk, written_paths(None, write.options, write.path or None, streaming=False))
 
 
 @reads_message("MlCommand.Read", "MlCommand.Read.path")
-def _ml_read(walk: Walk, read: pb.MlCommand.Read) -> None:
+def _ml_read(walk: PlanWalk, read: pb.MlCommand.Read) -> None:
     walk.reading.urls.append(UrlUse(url=plain_path(read.path), access="read"))
 
 
@@ -156,7 +156,7 @@ def _ml_read(walk: Walk, read: pb.MlCommand.Read) -> None:
 
 
 @reads_message("PipelineCommand")
-def _pipeline(walk: Walk, _: pb.PipelineCommand) -> None:
+def _pipeline(walk: PlanWalk, _: pb.PipelineCommand) -> None:
     _execute(walk, "pipelines", "a declarative pipeline")
 
 
@@ -165,7 +165,7 @@ def _pipeline(walk: Walk, _: pb.PipelineCommand) -> None:
     "PipelineCommand.DefineOutput.TableDetails.format",
     "PipelineCommand.DefineOutput.TableDetails.table_properties",
 )
-def _pipeline_table(walk: Walk, table: pb.PipelineCommand.DefineOutput.TableDetails) -> None:
+def _pipeline_table(walk: PlanWalk, table: pb.PipelineCommand.DefineOutput.TableDetails) -> None:
     check_provider(table.format if table.HasField("format") else None)
     check_properties(table.table_properties)
 
@@ -175,7 +175,7 @@ def _pipeline_table(walk: Walk, table: pb.PipelineCommand.DefineOutput.TableDeta
     "PipelineCommand.DefineOutput.SinkDetails.format",
     "PipelineCommand.DefineOutput.SinkDetails.options",
 )
-def _pipeline_sink(walk: Walk, sink: pb.PipelineCommand.DefineOutput.SinkDetails) -> None:
+def _pipeline_sink(walk: PlanWalk, sink: pb.PipelineCommand.DefineOutput.SinkDetails) -> None:
     options: Mapping[str, str] = sink.options
     _writes(walk, written_paths(sink.format or None, options, None, streaming=True))
 
@@ -183,15 +183,15 @@ def _pipeline_sink(walk: Walk, sink: pb.PipelineCommand.DefineOutput.SinkDetails
 @reads_message("PipelineCommand.StartRun", "PipelineCommand.StartRun.storage")
 @reads_message("PipelineCommand.ExecuteOutputFlows", "PipelineCommand.ExecuteOutputFlows.storage")
 def _pipeline_run(
-    walk: Walk, run: pb.PipelineCommand.StartRun | pb.PipelineCommand.ExecuteOutputFlows
+    walk: PlanWalk, run: pb.PipelineCommand.StartRun | pb.PipelineCommand.ExecuteOutputFlows
 ) -> None:
     if run.HasField("storage"):
         _writes(walk, (plain_path(run.storage),))
 
 
-def _execute(walk: Walk, name: str, what: str) -> None:
+def _execute(walk: PlanWalk, name: str, what: str) -> None:
     walk.reading.code.append(CodeUse(name=name, access="execute", what=what))
 
 
-def _writes(walk: Walk, paths: tuple[str, ...]) -> None:
+def _writes(walk: PlanWalk, paths: tuple[str, ...]) -> None:
     walk.reading.urls.extend(UrlUse(url=path, access="write") for path in paths)

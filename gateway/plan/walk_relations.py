@@ -20,7 +20,7 @@ from gateway.plan.reading import (
 )
 from gateway.plan.table_options import parts_of_table, text_of
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
-from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
+from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse, shown
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
@@ -44,7 +44,7 @@ _PATTERN = re.compile(r"(?:.+\.)?`.+`", re.DOTALL)
     "Read.DataSource.options",
     "Read.DataSource.paths",
 )
-def _read(walk: Walk, relation: pb.Relation, read: pb.Read) -> None:
+def _read(walk: PlanWalk, relation: pb.Relation, read: pb.Read) -> None:
     text = text_of(read)
     if text is not None:
         relation.sql.query = text
@@ -89,7 +89,7 @@ def _read(walk: Walk, relation: pb.Relation, read: pb.Read) -> None:
     "RelationChanges.options",
     "RelationChanges.is_streaming",
 )
-def _relation_changes(walk: Walk, relation: pb.Relation, changes: pb.RelationChanges) -> None:
+def _relation_changes(walk: PlanWalk, relation: pb.Relation, changes: pb.RelationChanges) -> None:
     walk.reading.tables.append(
         TableRead(
             relation=relation,
@@ -102,7 +102,7 @@ def _relation_changes(walk: Walk, relation: pb.Relation, changes: pb.RelationCha
 
 
 @reads_field("Relation.with_relations")
-def _with_relations(walk: Walk, relation: pb.Relation, with_relations: pb.WithRelations) -> None:
+def _with_relations(walk: PlanWalk, relation: pb.Relation, with_relations: pb.WithRelations) -> None:
     """Note which names the references bind, as Spark does: only for SQL text that is the root itself."""
     root = with_relations.root
     references = with_relations.references
@@ -133,17 +133,17 @@ def _is_alias(reference: pb.Relation) -> bool:
 
 
 @reads_message("SubqueryExpression")
-def _query_within(walk: Walk, message: pb.SubqueryExpression) -> None:
+def _query_within(walk: PlanWalk, message: pb.SubqueryExpression) -> None:
     walk.reading.within = True
 
 
 @reads_message("LateralJoin")
-def _lateral_join(walk: Walk, message: pb.LateralJoin) -> None:
+def _lateral_join(walk: PlanWalk, message: pb.LateralJoin) -> None:
     walk.reading.within = True
 
 
 @reads_field("Relation.sql", "SQL.query")
-def _sql(walk: Walk, relation: pb.Relation, sql: pb.SQL) -> None:
+def _sql(walk: PlanWalk, relation: pb.Relation, sql: pb.SQL) -> None:
     bound = walk.bound.get(id(relation))
     walk.reading.texts.append(
         SqlText(
@@ -157,7 +157,7 @@ def _sql(walk: Walk, relation: pb.Relation, sql: pb.SQL) -> None:
 
 
 @reads_field("Relation.catalog")
-def _catalog(walk: Walk, relation: pb.Relation, catalog: pb.Catalog) -> None:
+def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None:
     operation = catalog.WhichOneof("cat_type")
     if operation is not None:
         walk.reading.catalog_calls.append(
@@ -172,7 +172,7 @@ def _catalog(walk: Walk, relation: pb.Relation, catalog: pb.Catalog) -> None:
     "CreateExternalTable.source",
     "CreateExternalTable.options",
 )
-def _create_table(walk: Walk, create: pb.CreateTable | pb.CreateExternalTable) -> None:
+def _create_table(walk: PlanWalk, create: pb.CreateTable | pb.CreateExternalTable) -> None:
     paths = written_paths(
         create.source if create.HasField("source") else None,
         create.options,
@@ -183,23 +183,23 @@ def _create_table(walk: Walk, create: pb.CreateTable | pb.CreateExternalTable) -
 
 
 @reads_message("RefreshByPath", "RefreshByPath.path")
-def _refresh_by_path(walk: Walk, refresh: pb.RefreshByPath) -> None:
+def _refresh_by_path(walk: PlanWalk, refresh: pb.RefreshByPath) -> None:
     walk.reading.urls.append(UrlUse(url=refresh.path, access="read"))
 
 
 @reads_message("LocalRelation", "LocalRelation.data")
-def _local_relation(walk: Walk, local: pb.LocalRelation) -> None:
+def _local_relation(walk: PlanWalk, local: pb.LocalRelation) -> None:
     for metadata in metadata_of(local.data):
         check_schema(metadata)
 
 
 @reads_message("Parse", "Parse.options")
-def _parse(walk: Walk, parse: pb.Parse) -> None:
+def _parse(walk: PlanWalk, parse: pb.Parse) -> None:
     text_options(parse.options)
 
 
 @reads_message("CachedRemoteRelation", "CachedRemoteRelation.relation_id")
-def _cached_remote_relation(walk: Walk, cached: pb.CachedRemoteRelation) -> None:
+def _cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> None:
     walk.reading.handles.append(HandleUse(handle=f"relation:{cached.relation_id}"))
 
 
@@ -211,7 +211,7 @@ def _cached_remote_relation(walk: Walk, cached: pb.CachedRemoteRelation) -> None
     "Expression.UnresolvedAttribute.unparsed_identifier",
     "Expression.UnresolvedAttribute.is_metadata_column",
 )
-def _attribute(walk: Walk, attribute: pb.Expression.UnresolvedAttribute) -> None:
+def _attribute(walk: PlanWalk, attribute: pb.Expression.UnresolvedAttribute) -> None:
     text = attribute.unparsed_identifier
     column = _short_column if len(text) <= 128 else _column
     found = column(text, attribute.is_metadata_column)
@@ -231,7 +231,7 @@ _short_column = lru_cache(maxsize=4096)(_column)
 
 
 @reads_message("Expression.UnresolvedStar", "Expression.UnresolvedStar.unparsed_target")
-def _star(walk: Walk, star: pb.Expression.UnresolvedStar) -> None:
+def _star(walk: PlanWalk, star: pb.Expression.UnresolvedStar) -> None:
     if not star.HasField("unparsed_target"):
         walk.reading.columns.append(ColumnName(parts=(), star=True))
         return
@@ -245,7 +245,7 @@ def _star(walk: Walk, star: pb.Expression.UnresolvedStar) -> None:
 
 
 @reads_message("Expression.UnresolvedRegex", "Expression.UnresolvedRegex.col_name")
-def _regex(walk: Walk, regex: pb.Expression.UnresolvedRegex) -> None:
+def _regex(walk: PlanWalk, regex: pb.Expression.UnresolvedRegex) -> None:
     """What stands in backticks is a pattern, which can mean every column; Spark takes the rest as a name."""
     text = regex.col_name
     if _PATTERN.fullmatch(text):
@@ -258,7 +258,7 @@ def _regex(walk: Walk, regex: pb.Expression.UnresolvedRegex) -> None:
 
 
 @reads_message("Expression.LambdaFunction")
-def _lambda(walk: Walk, function: pb.Expression.LambdaFunction) -> None:
+def _lambda(walk: PlanWalk, function: pb.Expression.LambdaFunction) -> None:
     """Note the variables that mean an argument of a lambda around them, for this one and all within."""
     declared = walk.declared
     if id(function) in declared:
@@ -292,7 +292,7 @@ def _messages_in(message: Message) -> Iterator[Message]:
 @reads_message(
     "Expression.UnresolvedNamedLambdaVariable", "Expression.UnresolvedNamedLambdaVariable.name_parts"
 )
-def _lambda_variable(walk: Walk, variable: pb.Expression.UnresolvedNamedLambdaVariable) -> None:
+def _lambda_variable(walk: PlanWalk, variable: pb.Expression.UnresolvedNamedLambdaVariable) -> None:
     """Spark takes a variable that no lambda around it declares as the name of a column."""
     if id(variable) not in walk.declared:
         name = shown(".".join(variable.name_parts))
@@ -300,7 +300,7 @@ def _lambda_variable(walk: Walk, variable: pb.Expression.UnresolvedNamedLambdaVa
 
 
 @reads_message("Expression.ExpressionString", "Expression.ExpressionString.expression")
-def _expression_string(walk: Walk, text: pb.Expression.ExpressionString) -> None:
+def _expression_string(walk: PlanWalk, text: pb.Expression.ExpressionString) -> None:
     walk.reading.expressions.append(ExpressionText(message=text, text=text.expression))
 
 
@@ -310,7 +310,7 @@ def _expression_string(walk: Walk, text: pb.Expression.ExpressionString) -> None
     "Expression.UnresolvedFunction.is_user_defined_function",
     "Expression.UnresolvedFunction.is_internal",
 )
-def _function(walk: Walk, function: pb.Expression.UnresolvedFunction) -> None:
+def _function(walk: PlanWalk, function: pb.Expression.UnresolvedFunction) -> None:
     name = function.function_name
     called = _short_called if len(name) <= 128 else _called
     call, schema = called(name, function.is_user_defined_function, function.is_internal)
@@ -330,7 +330,7 @@ _short_called = lru_cache(maxsize=4096)(_called)
 
 
 @reads_message("CallFunction", "CallFunction.function_name")
-def _call_function(walk: Walk, call: pb.CallFunction) -> None:
+def _call_function(walk: PlanWalk, call: pb.CallFunction) -> None:
     parts = parts_of_function(call.function_name)
     _schema_argument(parts[-1], schema_argument(parts[-1]), call)
     walk.reading.functions.append(FunctionCall(parts, by_name=True))
@@ -349,7 +349,7 @@ def _schema_argument(
 
 
 @reads_message("UnresolvedTableValuedFunction", "UnresolvedTableValuedFunction.function_name")
-def _table_valued_function(walk: Walk, function: pb.UnresolvedTableValuedFunction) -> None:
+def _table_valued_function(walk: PlanWalk, function: pb.UnresolvedTableValuedFunction) -> None:
     walk.reading.functions.append(FunctionCall((function.function_name,), table_valued=True))
 
 
@@ -370,7 +370,7 @@ _LANGUAGES = {
     "ScalarScalaUDF.payload",
     "JavaUDF.class_name",
 )
-def _user_defined_function(walk: Walk, function: pb.CommonInlineUserDefinedFunction) -> None:
+def _user_defined_function(walk: PlanWalk, function: pb.CommonInlineUserDefinedFunction) -> None:
     language = function.WhichOneof("function")
     name = function.function_name or (function.java_udf.class_name if language == "java_udf" else "")
     _code(walk, function, name, _LANGUAGES.get(language or "", "a function"))
@@ -381,28 +381,28 @@ def _user_defined_function(walk: Walk, function: pb.CommonInlineUserDefinedFunct
     "CommonInlineUserDefinedTableFunction.function_name",
     "PythonUDTF.command",
 )
-def _user_defined_table_function(walk: Walk, function: pb.CommonInlineUserDefinedTableFunction) -> None:
+def _user_defined_table_function(walk: PlanWalk, function: pb.CommonInlineUserDefinedTableFunction) -> None:
     _code(walk, function, function.function_name, "a Python table function")
 
 
 @reads_message(
     "CommonInlineUserDefinedDataSource", "CommonInlineUserDefinedDataSource.name", "PythonDataSource.command"
 )
-def _user_defined_data_source(walk: Walk, source: pb.CommonInlineUserDefinedDataSource) -> None:
+def _user_defined_data_source(walk: PlanWalk, source: pb.CommonInlineUserDefinedDataSource) -> None:
     _code(walk, source, source.name, "a Python data source")
 
 
 @reads_message("TypedAggregateExpression")
-def _typed_aggregate(walk: Walk, aggregate: pb.TypedAggregateExpression) -> None:
+def _typed_aggregate(walk: PlanWalk, aggregate: pb.TypedAggregateExpression) -> None:
     _code(walk, aggregate, "typed_aggregate", "a Scala aggregator")
 
 
 @reads_message("MlRelation")
-def _ml_relation(walk: Walk, relation: pb.MlRelation) -> None:
+def _ml_relation(walk: PlanWalk, relation: pb.MlRelation) -> None:
     _code(walk, relation, "ml", "a machine learning operation")
 
 
-def _code(walk: Walk, message: Message, name: str, what: str) -> None:
+def _code(walk: PlanWalk, message: Message, name: str, what: str) -> None:
     access = "create" if message is walk.registered else "execute"
     walk.reading.code.append(
         CodeUse(name=name or "anonymous", access="create" if access == "create" else "execute", what=what)
@@ -415,7 +415,7 @@ def _code(walk: Walk, message: Message, name: str, what: str) -> None:
     "DataType.UDT.python_class",
     "DataType.UDT.serialized_python_class",
 )
-def _user_defined_type(walk: Walk, user_type: pb.DataType.UDT) -> None:
+def _user_defined_type(walk: PlanWalk, user_type: pb.DataType.UDT) -> None:
     check_user_type(user_type.jvm_class, user_type.serialized_python_class)
 
 

@@ -11,7 +11,7 @@ from gateway.sql.scope import CannotClassify
 from gateway.wire.connect import Message, pb
 
 
-class Walk:
+class PlanWalk:
     """A walk under way. Messages are compared by identity: one that is held here keeps its Python object."""
 
     __slots__ = ("bound", "command", "declared", "reading", "references", "registered", "root")
@@ -32,9 +32,9 @@ class Walk:
         """By their ids, the lambda functions that were gone through, and the variables that they declare."""
 
 
-MessageReader = Callable[[Walk, Never], None]
+MessageReader = Callable[[PlanWalk, Never], None]
 """Called for every message of a type, and with no other; a test compares the two."""
-FieldReader = Callable[[Walk, Never, Never], None]
+FieldReader = Callable[[PlanWalk, Never, Never], None]
 """Called for a field that is set, with the message that has it and its value, before that is walked."""
 
 MESSAGE_READERS: dict[str, MessageReader] = {}

@@ -23,10 +23,10 @@ from gateway.model.metalakes import (
     MetadataObject,
     Metalake,
     MetalakeCatalog,
+    MetalakePrivilege,
     MetalakeRole,
     MetalakeTag,
     Owner,
-    Privilege,
 )
 from gateway.sources.backoff import Backoff
 from gateway.sources.cache import CacheTrouble, read_file, replace_file
@@ -325,7 +325,7 @@ def _read(found: Mapping[str, Any]) -> Metalake:
                 grants=tuple(
                     (
                         _read_object(one),
-                        tuple(Privilege(str(name), no is not False) for name, no in given),
+                        tuple(MetalakePrivilege(str(name), no is not False) for name, no in given),
                     )
                     for one, given in role["grants"]
                 ),

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.metalakes import Level, MetadataObject, Metalake, MetalakeRole, Privilege
+from gateway.model.metalakes import Level, MetadataObject, Metalake, MetalakePrivilege, MetalakeRole
 from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceSet, ResourceValues, TaggedResource
 from gateway.model.tags import Tag
 
@@ -170,7 +170,7 @@ class _Grants:
                     if narrower[: len(schema)] == schema and narrower[: len(place)] == place:
                         self._allow(_filled(narrower, 3), accesses, who)
 
-    def _deny(self, privilege: Privilege, place: Place, who: set[tuple[str, bool]]) -> None:
+    def _deny(self, privilege: MetalakePrivilege, place: Place, who: set[tuple[str, bool]]) -> None:
         if privilege.name in _OF_OTHERS:
             return
         accesses = _DENIES.get(privilege.name)

@@ -10,7 +10,7 @@ import pytest
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.catalog.rest import RestLogin
-from gateway.model.metalakes import Level, MetadataObject, Metalake, Owner, Privilege
+from gateway.model.metalakes import Level, MetadataObject, Metalake, MetalakePrivilege, Owner
 from tests.catalog.gravitino_double import METALAKE, Gravitino
 
 
@@ -68,7 +68,7 @@ async def test_everything_comes_in_our_nouns() -> None:
     )
     ((on, privileges),) = found.roles[0].grants
     assert on == MetadataObject("CATALOG", ("pg",))
-    assert privileges == (Privilege("USE_CATALOG"), Privilege("SELECT_TABLE", denied=True))
+    assert privileges == (MetalakePrivilege("USE_CATALOG"), MetalakePrivilege("SELECT_TABLE", denied=True))
     assert (found.users, found.groups) == ({"ann": ("reader",)}, {"staff": ("reader",)})
     assert found.owners == {
         MetadataObject("CATALOG", ("pg",)): Owner(name="olga"),

@@ -10,7 +10,7 @@ from gateway.model.statement import PlanRequest
 from gateway.plan.guard import Edits
 from gateway.plan.reading import CatalogCall, ExpressionText, PlanReading, SqlText, TableRead
 from gateway.plan.walk import read_plan
-from gateway.plan.walk_state import Walk
+from gateway.plan.walk_state import PlanWalk
 from gateway.session.connect import requests
 from gateway.wire.connect import METHODS, Message, parse, pb
 
@@ -44,7 +44,7 @@ def what_a_reading_holds(
         message.root  # type: ignore[attr-defined]
 
 
-def what_is_held_on_the_way(walk: Walk, edits: Edits, request: PlanRequest) -> None:
+def what_is_held_on_the_way(walk: PlanWalk, edits: Edits, request: PlanRequest) -> None:
     for references in walk.references.values():
         references.rot  # type: ignore[attr-defined]
     for start, _, _ in edits.options:

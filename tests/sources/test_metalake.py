@@ -20,10 +20,10 @@ from gateway.model.metalakes import (
     MetadataObject,
     Metalake,
     MetalakeCatalog,
+    MetalakePrivilege,
     MetalakeRole,
     MetalakeTag,
     Owner,
-    Privilege,
 )
 from gateway.sources.metalake import MetalakeOptions, MetalakeSource, digest, without_secrets
 
@@ -45,7 +45,7 @@ FULL = Metalake(
     roles=(
         MetalakeRole(
             name="r",
-            grants=((MetadataObject("CATALOG", ("pg",)), (Privilege("SELECT_TABLE", denied=True),)),),
+            grants=((MetadataObject("CATALOG", ("pg",)), (MetalakePrivilege("SELECT_TABLE", denied=True),)),),
         ),
     ),
     users={"ann": ("r",)},

@@ -13,10 +13,10 @@ from gateway.model.context import NO_CONTEXT
 from gateway.model.metalakes import (
     MetadataObject,
     Metalake,
+    MetalakePrivilege,
     MetalakeRole,
     MetalakeTag,
     Owner,
-    Privilege,
 )
 from gateway.model.policy import Service, TaggedResource
 from gateway.model.principal import Principal
@@ -31,15 +31,15 @@ TABLE = Resource.table("pg", "shop", "person")
 COLUMN = TABLE.child("column", "card")
 
 
-def on(name: str, *privileges: str) -> tuple[MetadataObject, tuple[Privilege, ...]]:
+def on(name: str, *privileges: str) -> tuple[MetadataObject, tuple[MetalakePrivilege, ...]]:
     parts = tuple(name.split(".")) if name else ()
     type_ = ("METALAKE", "CATALOG", "SCHEMA", "TABLE", "COLUMN")[len(parts)]
-    told = tuple(Privilege(one.removeprefix("!"), denied=one.startswith("!")) for one in privileges)
+    told = tuple(MetalakePrivilege(one.removeprefix("!"), denied=one.startswith("!")) for one in privileges)
     return MetadataObject(type_, parts), told
 
 
 def lake(
-    *grants: tuple[MetadataObject, tuple[Privilege, ...]],
+    *grants: tuple[MetadataObject, tuple[MetalakePrivilege, ...]],
     users: Mapping[str, tuple[str, ...]] | None = None,
     **more: Any,
 ) -> Metalake:
@@ -173,12 +173,12 @@ def test_each_privilege(privilege: str, access: str, resource: Resource, may: bo
 
 
 def test_a_view_may_be_selected_from_where_it_is_named() -> None:
-    view = (MetadataObject("VIEW", ("pg", "shop", "person")), (Privilege("SELECT_VIEW"),))
+    view = (MetadataObject("VIEW", ("pg", "shop", "person")), (MetalakePrivilege("SELECT_VIEW"),))
     assert allowed(rules(lake(on("pg", *USES), view)), "select", COLUMN)
 
 
 def test_what_cannot_be_mapped_is_counted() -> None:
-    fileset = (MetadataObject("FILESET", ("fs", "a", "b")), (Privilege("READ_FILESET"),))
+    fileset = (MetadataObject("FILESET", ("fs", "a", "b")), (MetalakePrivilege("READ_FILESET"),))
     tags = (MetalakeTag(name="t", objects=(MetadataObject("TOPIC", ("k", "x", "y")),)),)
     found = rules(lake(on("pg", "CREATE_VIEW", "SELECT_VIEW", "CREATE_CATALOG"), fileset, tags=tags))
     assert found.not_mapped == {

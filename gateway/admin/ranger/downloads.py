@@ -14,7 +14,7 @@ import orjson
 
 from gateway.admin.ranger.definitions import completed
 from gateway.admin.ranger.json_fields import Object
-from gateway.admin.ranger.kinds import NEVER, Changed, ObjectChange, Version
+from gateway.admin.ranger.kinds import NEVER, ChangedObject, ObjectChange, Version
 
 _Body = Mapping[str, Any]
 _TAG = "tag"
@@ -44,7 +44,7 @@ def extent(known: int, current: int, *, deltas: bool, changes: Sequence[ObjectCh
     if not deltas or known < 0 or known > current or not changes or len(changes) > MAX_DELTAS:
         return Extent.FULL
     complete = {change.version for change in changes} == set(range(known + 1, current + 1))
-    told = all(change.change <= Changed.DELETED and change.policy is not None for change in changes)
+    told = all(change.change <= ChangedObject.DELETED and change.policy is not None for change in changes)
     return Extent.DELTA if complete and told else Extent.FULL
 
 
@@ -127,7 +127,7 @@ def policy_deltas(
 
 def _delta(change: ObjectChange, part: DownloadPart) -> Object:
     policy = change.policy or {}
-    gone = change.change == Changed.DELETED or policy.get("isEnabled") is False
+    gone = change.change == ChangedObject.DELETED or policy.get("isEnabled") is False
     kind = policy.get("serviceType") or part.service.get("type")
     sent: Object = {**_sent(policy), "serviceType": kind}
     if gone:
@@ -140,7 +140,7 @@ def _delta(change: ObjectChange, part: DownloadPart) -> Object:
         }
     return {
         "id": policy["id"],
-        "changeType": int(Changed.DELETED if gone else change.change),
+        "changeType": int(ChangedObject.DELETED if gone else change.change),
         "policiesVersion": change.version,
         "policy": sent,
     }

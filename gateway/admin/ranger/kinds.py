@@ -38,7 +38,7 @@ class What(enum.StrEnum):
     USER_STORE = "userstore"
 
 
-class Changed(enum.IntEnum):
+class ChangedObject(enum.IntEnum):
     """Ranger's numbers for what happened to a service's policies; only the first three make a delta."""
 
     CREATED = 0

@@ -16,7 +16,7 @@ from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import bad_request, checked, forbidden, refuse
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Body, Changed, ObjectKind, What
+from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
@@ -42,7 +42,7 @@ async def create_policy(writing: WriteTransaction, access: Access, principal: Pr
     service = await service_of(writing, body.get("service"))
     policy = await _judged(writing, access, principal, service, body, stored=None)
     made = await writing.create(ObjectKind.POLICY, policy, signature=_signature_column(policy))
-    await note(writing, service, made, Changed.CREATED)
+    await note(writing, service, made, ChangedObject.CREATED)
     return made
 
 
@@ -66,7 +66,7 @@ async def update_policy(
     made = await writing.update(
         ObjectKind.POLICY, stored, policy, signature=_signature_column(policy), check_version=check_version
     )
-    await note(writing, service, made, Changed.UPDATED)
+    await note(writing, service, made, ChangedObject.UPDATED)
     return made
 
 
@@ -153,10 +153,10 @@ async def delete_policy(
 async def remove(writing: WriteTransaction, service: Body, stored: Body) -> None:
     """Remove a policy whose going follows from something that was allowed, such as its zone's."""
     await writing.delete(ObjectKind.POLICY, stored)
-    await note(writing, service, stored, Changed.DELETED)
+    await note(writing, service, stored, ChangedObject.DELETED)
 
 
-async def note(writing: WriteTransaction, service: Body, policy: Body, changed: Changed) -> None:
+async def note(writing: WriteTransaction, service: Body, policy: Body, changed: ChangedObject) -> None:
     """Raise the policy version of the service, and of services that use it for their tags."""
     await writing.bump(What.POLICY, [service["name"]], changed, policy)
     if service["type"] == TAG_TYPE:

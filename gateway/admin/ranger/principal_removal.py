@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.admin.ranger.kinds import Body, Changed, ObjectKind, What
+from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.policy_changes import note
 from gateway.admin.ranger.role_changes import without_members
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
@@ -54,7 +54,7 @@ async def forget(writing: WriteTransaction, kind: str, name: str) -> None:
             signature=policy.get("resourceSignature") if policy.get("isEnabled", True) else None,
             check_version=False,
         )
-        await note(writing, services[policy["service"]], changed, Changed.UPDATED)
+        await note(writing, services[policy["service"]], changed, ChangedObject.UPDATED)
 
 
 def _in_role(role: Mapping[str, Any], kind: str, name: str) -> bool:

@@ -22,7 +22,7 @@ from gateway.admin.ranger.calls import (
 from gateway.admin.ranger.definition_use import left_behind
 from gateway.admin.ranger.definitions import completed
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import GATEWAY, Body, Changed, ObjectKind, What
+from gateway.admin.ranger.kinds import GATEWAY, Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.policy_changes import TAG_TYPE
 from gateway.admin.ranger.searching import Page, find
 from gateway.admin.ranger.services import remove_service
@@ -143,7 +143,7 @@ async def _note(writing: WriteTransaction, definition: Body) -> None:
     for service in await writing.all(ObjectKind.SERVICE):
         if service["type"] == definition["name"]:
             names = [service["name"], *await writing.linked(service["name"])]
-            await writing.bump(What.POLICY, names, Changed.SERVICE_DEF)
+            await writing.bump(What.POLICY, names, ChangedObject.SERVICE_DEF)
 
 
 ROUTES = (

@@ -22,7 +22,7 @@ from gateway.admin.ranger.calls import (
 from gateway.admin.ranger.default_policies import default_policies
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import NEVER, Body, Changed, ObjectKind, What
+from gateway.admin.ranger.kinds import NEVER, Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.policy_changes import TAG_TYPE, create_policy, remove
 from gateway.admin.ranger.searching import Page, find
 from gateway.admin.ranger.shapes import POLICY, SERVICE
@@ -122,7 +122,9 @@ async def _replace(writing: WriteTransaction, stored: Body, body: Body) -> Body:
         await _refuse_zoned(writing, stored["name"], "renamed")
         await writing.rename_service(stored["name"], body["name"])
     made = await writing.update(ObjectKind.SERVICE, stored, kept(body))
-    await writing.bump(What.POLICY, [made["name"], *await writing.linked(made["name"])], Changed.SERVICE)
+    await writing.bump(
+        What.POLICY, [made["name"], *await writing.linked(made["name"])], ChangedObject.SERVICE
+    )
     if made.get("tagService") != stored.get("tagService"):
         await writing.bump(What.TAG, [made["name"]])
     return made
@@ -146,7 +148,7 @@ async def remove_service(writing: WriteTransaction, service: Body) -> None:
         if other is not None:
             without = {key: value for key, value in other.items() if key != "tagService"}
             await writing.update(ObjectKind.SERVICE, other, without, check_version=False)
-            await writing.bump(What.POLICY, [linked], Changed.SERVICE)
+            await writing.bump(What.POLICY, [linked], ChangedObject.SERVICE)
     tags = await writing.named(ObjectKind.TAGS, name)
     if tags is not None:
         await writing.delete(ObjectKind.TAGS, tags, name=name)

@@ -17,7 +17,7 @@ from gateway.admin.ranger.kinds import (
     GATEWAY,
     NEVER,
     Body,
-    Changed,
+    ChangedObject,
     Conflict,
     ObjectChange,
     ObjectKind,
@@ -276,7 +276,7 @@ class WriteTransaction(ReadTransaction):
         self,
         what: What,
         services: Iterable[str],
-        changed: Changed = Changed.SERVICE,
+        changed: ChangedObject = ChangedObject.SERVICE,
         policy: Body | None = None,
     ) -> None:
         """Raise a version of services, once for each transaction; of policies also note what changed."""

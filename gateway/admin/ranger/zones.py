@@ -27,7 +27,7 @@ from gateway.admin.ranger.calls import (
 )
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Body, Changed, ObjectKind, What
+from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.policy_changes import remove
 from gateway.admin.ranger.searching import MAX_PAGE, find, page, resource_of
 from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2
@@ -207,7 +207,7 @@ async def _bump(writing: WriteTransaction, *zones: Body) -> None:
     for zone in zones:
         for name in sorted(_members(zone)):
             services += [name, *await writing.linked(name)]
-    await writing.bump(What.POLICY, services, Changed.SERVICE)
+    await writing.bump(What.POLICY, services, ChangedObject.SERVICE)
 
 
 async def _headers(call: ApiCall) -> web.Response:

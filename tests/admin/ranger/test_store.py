@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.admin.ranger.kinds import Changed, Conflict, ObjectKind, What
+from gateway.admin.ranger.kinds import ChangedObject, Conflict, ObjectKind, What
 from gateway.admin.ranger.store import Store
 from tests.admin.conftest import Served, shipped, shipped_names
 
@@ -97,7 +97,7 @@ async def test_a_change_that_is_cut_off_leaves_nothing(served: Served, database:
     async def cut_off() -> None:
         async with served.store.writing("admin") as writing:
             await writing.create(ObjectKind.POLICY, policy("shop"))
-            await writing.bump(What.POLICY, ["dev_hive"], Changed.CREATED, policy("shop"))
+            await writing.bump(What.POLICY, ["dev_hive"], ChangedObject.CREATED, policy("shop"))
             await kill_connections(database)
             await writing.create(ObjectKind.POLICY, policy("other"))
 
