@@ -148,5 +148,5 @@ async def test_a_table_of_iceberg_has_what_postgresql_says_whatever_is_killed(
 
 
 def test_a_spark_without_iceberg_says_so_at_once() -> None:
-    with pytest.raises(BackendUnavailable, match=r"there is one for Spark 3\.5, 4\.1"):
+    with pytest.raises(BackendUnavailable, match=r"there is one for Spark 3\.5, 4\.0, 4\.1"):
         open_session(SparkOptions(tables="ice.sluice"))
