@@ -33,7 +33,7 @@ policies:
     on:
       - {catalog: spark_catalog, database: testlake}
       - {catalog: spark_catalog, database: testlake, table: "*", column: "*"}
-    allow: [{groups: [readers], access: [use, select]}]
+    allow: [{groups: [readers], access: [use, select, refresh]}]
   - name: files become tables
     on: {catalog: spark_catalog, database: testlake, table: "*"}
     allow: [{groups: [promoters], access: [promote]}]
@@ -69,6 +69,11 @@ policies:
   - name: what somebody has looked at
     on: {catalog: spark_catalog, database: testclosed, table: [opened_thrift, opened_connect], column: "*"}
     allow: [{groups: [readers], access: [select]}]
+  - name: views of one who promotes
+    on: {catalog: spark_catalog, database: testviews, table: "*", column: "*"}
+    allow:
+      - {users: [alice], access: [select, create, drop]}
+      - {users: [bob], access: [select]}
   - name: one of which nobody sees
     on: {catalog: spark_catalog, database: testlearned, table: "*", column: late}
     mask: [{groups: [public], type: MASK_NULL}]
@@ -152,6 +157,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     (root / "linked").symlink_to(root.parent)
     (root / "outside" / "link.csv").symlink_to("/etc/passwd")
     spark.query(
+        "CREATE DATABASE testviews",
         f"CREATE DATABASE testwarehouse LOCATION '{root}/wh'",
         "CREATE TABLE testwarehouse.hidden USING parquet AS SELECT 1 AS id",
         f"CREATE TABLE testwarehouse.far USING parquet LOCATION '{root}/far/in' AS SELECT 1 AS id",
@@ -174,6 +180,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     with contextlib.ExitStack() as stack:
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlake CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testwarehouse CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testviews CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlearned CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testasked CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testowned CASCADE")
@@ -539,6 +546,38 @@ def test_a_closed_source_opens_by_names_and_not_by_patterns(
         assert alice(forget) == []
         assert carl(text) == [(1, "a")], "whoever names it first now"
         assert "DENIED" in refused(files, endpoint, "alice", text)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_sessions_of_before_and_views_follow_what_becomes_of_the_files(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    name, file = f"later{endpoint}", root / f"later{endpoint}" / "a.csv"
+    text, view = f"SELECT * FROM testlake.{name}", f"SELECT * FROM testviews.{name}"
+    with session(files, endpoint, "bob") as bob, session(files, endpoint, "alice") as alice:
+        write(file, "id,name\n1,a\n")
+        with pytest.raises(Exception, match="ACCESS_DENIED"):
+            bob(text)
+        assert alice(text) == [(1, "a")]
+        assert bob(text) == [(1, "a")], "bob's session is older than the table"
+        assert alice(f"CREATE VIEW testviews.{name} AS SELECT * FROM spark_catalog.testlake.{name}") == []
+        assert bob(view) == [(1, "a")]
+        assert alice(f"ALTER TABLE testlake.{name} FORGET METADATA") == []
+        write(file, "id,name\n2,b\n")
+        # Whoever may make a table of the files does so by reading the view, and nobody else.
+        with pytest.raises(Exception, match=r"ACCESS_DENIED|NOT_FOUND"):
+            bob(view)
+        assert alice(view) == bob(view) == bob(text) == [(2, "b")]
+        # What has vanished is missed by sessions that have listed it, in Spark's words, as of any table.
+        file.unlink()
+        write(file.with_name("b.csv"), "id,name\n3,c\n")
+        for ask_ in (alice, bob):
+            with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+                ask_(text)
+        assert bob(f"REFRESH TABLE spark_catalog.testlake.{name}") == []
+        assert bob(text) == bob(view) == [(3, "c")]
+        assert alice(f"ALTER TABLE testlake.{name} REFRESH METADATA") == []
+    assert ask(files, endpoint, "alice", text) == [(3, "c")]
 
 
 def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.CompletedProcess[str]:
