@@ -79,7 +79,7 @@ class ShipperLimits:
     command_timeout_s: float = 60.0
     first_pause_s: float = 0.1
     longest_pause_s: float = 5.0
-    linger_s: float = 1.0
+    linger_s: float = 0.2
     """Seconds between one batch and the next while little is behind: a batch costs nearly the same however
     small it is. The record is on the disk before; this is how much later it is in PostgreSQL."""
     linger_bytes: int = 256 * 1024
