@@ -93,8 +93,8 @@ MENDS: Mapping[int, Sequence[Removal]] = {
         Removal(
             "a new name opens nothing",
             "sql.evaluate",
-            "return self._named(wants) or self._renamed(wants)",
-            "return self._named(wants)",
+            "return self._named(required) or self._renamed(required)",
+            "return self._named(required)",
             "14-what-alter-opens",
         ),
         Removal(
