@@ -18,7 +18,7 @@ from gateway.files import store
 from gateway.files.keeping import Keeper
 from gateway.files.looking import Looking, Nothing, Refused, signature
 from gateway.files.tables import Tables
-from gateway.files.taken import ChangingCatalog, NotTold, Query, Taken, TakenPlaces
+from gateway.files.taken import ChangingCatalog, NotTold, Query, Taken, TakenPlaces, answers
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import FileSource, NotPromoted, source_of
@@ -193,10 +193,12 @@ class Promoter:
             if (await self._catalog.look_up([name])).table(name) is not None:
                 return
             files = await self._looking.files(source, path)
-            found = await self._looking.format(files, source)
             # INVARIANT (one name): until it is saved nobody else makes a table of what this one overlaps.
             await store.only_one_place(connection)
-            await self._refuse_taken(await store.datasets(connection), source, url, name, decide)
+            datasets = await store.datasets(connection)
+            found, _ = await answers(
+                self._looking.format(files, source), self._refuse_taken(datasets, source, url, name, decide)
+            )
             like = files.stands_for_all(url, found)
             table = await self._tables.make(source, name, url, found, like=like)
             await store.save(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gateway.files.formats import Format
 from gateway.files.looking import Refused, new_view, options_of
 from gateway.files.places import place
-from gateway.files.taken import Query
+from gateway.files.taken import Query, answers
 from gateway.model.catalog import Table, TableName
 from gateway.model.files import FileSource
 from gateway.session.ports import Catalog
@@ -29,10 +29,15 @@ class Tables:
         self, source: FileSource, name: TableName, url: str, found: Format, *, like: str | None = None
     ) -> Table:
         """Make the table, its schema found by Spark, and return it; `like`: the file that has the columns of
-        all. Raises Refused."""
+        all, unless Spark merges those of all files. Raises Refused."""
         options = ", ".join(options_of(found))
         try:
-            await self._query(f"CREATE DATABASE IF NOT EXISTS `{name.catalog}`.`{name.database}`")
+            _, merged = await answers(
+                self._query(f"CREATE DATABASE IF NOT EXISTS `{name.catalog}`.`{name.database}`"),
+                self._query("SET spark.sql.parquet.mergeSchema"),
+            )
+            if [str(row[1]) for row in merged] != ["false"]:
+                like = None
             if like is None or not await self._made_like(name, url, found, like):
                 await self._query(
                     f"CREATE TABLE {_dotted(name)} USING {found.name}"
@@ -55,10 +60,7 @@ class Tables:
 
     async def _made_like(self, name: TableName, url: str, found: Format, like: str) -> bool:
         """Make the table with the columns of one file: Spark does not list the others for that. False where
-        it merges the schemas of all, or refuses."""
-        merged = "spark.sql.parquet.mergeSchema"
-        if [str(row[1]) for row in await self._query(f"SET {merged}")] != ["false"]:
-            return False
+        it refuses."""
         view = new_view()
         try:
             await self._query(

@@ -106,15 +106,16 @@ class TakenPlaces:
         found = await asyncio.to_thread(_first, own, (*self._reserved, *others))
         if found is not None:
             return found
-        for databases in _parts(await self._databases(), _AT_ONCE):
-            asked = await asyncio.gather(*map(self._in_database, databases), return_exceptions=True)
-            for answer in asked:
-                if isinstance(answer, BaseException):
-                    raise answer
-                found = await asyncio.to_thread(_first, own, answer)
+        warehouse, databases = await answers(self._warehouse(), self._databases())
+        found = await asyncio.to_thread(_first, own, warehouse)
+        if found is not None:
+            return found
+        for some in _parts(databases, _AT_ONCE):
+            for taken in await answers(*map(self._in_database, some)):
+                found = await asyncio.to_thread(_first, own, taken)
                 if found is not None:
                     return found
-        return await asyncio.to_thread(_first, own, await self._warehouse())
+        return None
 
     async def _databases(self) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN `{SESSION_CATALOG}`", "its databases")
@@ -129,9 +130,11 @@ class TakenPlaces:
         """Return the places of a database and of its tables; none when it was dropped meanwhile."""
         dotted = f"{_quoted(SESSION_CATALOG)}.{_quoted(database)}"
         began, changes = self._clock(), self._catalog.changes(SESSION_CATALOG, database)
-        described = await self._rows(f"DESCRIBE NAMESPACE EXTENDED {dotted}", database)
         # Listed as its catalog has them, and told by Spark's own, which a catalog in its place may go past.
-        listed = await self._rows(f"SHOW TABLES IN {dotted}", database)
+        described, listed = await answers(
+            self._rows(f"DESCRIBE NAMESPACE EXTENDED {dotted}", database),
+            self._rows(f"SHOW TABLES IN {dotted}", database),
+        )
         if described is None or listed is None:
             self._kept.pop(database, None)
             return ()
@@ -191,6 +194,16 @@ class TakenPlaces:
             if getattr(refused, "sqlstate", None) == _NO_SUCH_NAMESPACE:
                 return None
             raise NotTold(whose) from refused
+
+
+async def answers(*asked: Awaitable[Any]) -> Sequence[Any]:
+    """Return all answers once each is there, so that nothing is still asked when one has failed: then raise
+    the first failure in the order of asking."""
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    for answer in found:
+        if isinstance(answer, BaseException):
+            raise answer
+    return found
 
 
 def _first(own: frozenset[Place], taken: Iterable[Taken]) -> Taken | None:

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,13 +71,9 @@ def root(directory: Path) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def small_gateway(
-    record: Record, spark: EmbeddedSpark, directory: Path, root: Path, many: list[str]
-) -> Iterator[RunningGateway]:
-    """A gateway whose users may see little, before a Spark that has many tables."""
-    record.begin("Catalogs: a gateway whose users may see little starts")
-    home = directory / "catalogs"
+@contextmanager
+def _serving(home: Path, spark: EmbeddedSpark, root: Path) -> Iterator[RunningGateway]:
+    """A gateway whose users may see little."""
     home.mkdir(mode=0o711)
     for user in ("few", "promoter"):
         set_user(home / "users.yaml", user, password=PASSWORD, groups=[])
@@ -91,18 +88,38 @@ def small_gateway(
         "logging": {"format": "json"},
     }
     (home / "gateway.yaml").write_text(json.dumps(settings))
-    began = time.perf_counter()
     running = RunningGateway(home / "gateway.yaml").start()
-    ready_s = time.perf_counter() - began
-    record.add(
-        SECTION,
-        f"time until ready before {len(many) * TABLES} tables in {len(many)} databases",
-        f"{ready_s:.1f} s, with a new PostgreSQL; {Memory(running.pid).resident_mib:.0f} MiB",
-        ready_s=ready_s,
-        mib=Memory(running.pid).resident_mib,
-    )
     yield running
     assert running.stop() == 0
+
+
+@pytest.fixture
+def files_gateway(
+    record: Record, spark: EmbeddedSpark, directory: Path, root: Path
+) -> Iterator[RunningGateway]:
+    """A gateway before a Spark that has few tables: what other tests make would count as taken places."""
+    record.progress("a gateway for files starts")
+    with _serving(directory / "files", spark, root) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small_gateway(
+    record: Record, spark: EmbeddedSpark, directory: Path, root: Path, many: list[str]
+) -> Iterator[RunningGateway]:
+    """A gateway before a Spark that has many tables."""
+    record.begin("Catalogs: a gateway whose users may see little starts")
+    began = time.perf_counter()
+    with _serving(directory / "catalogs", spark, root) as running:
+        ready_s = time.perf_counter() - began
+        record.add(
+            SECTION,
+            f"time until ready before {len(many) * TABLES} tables in {len(many)} databases",
+            f"{ready_s:.1f} s, with a new PostgreSQL; {Memory(running.pid).resident_mib:.0f} MiB",
+            ready_s=ready_s,
+            mib=Memory(running.pid).resident_mib,
+        )
+        yield running
 
 
 def user(gateway: RunningGateway, name: str) -> RawClient:
@@ -126,6 +143,64 @@ def list_tables(client: RawClient) -> tuple[float, int]:
     rows, _ = client.fetch(reply.operationHandle, 100_000)
     client.close(reply.operationHandle)
     return time.perf_counter() - began, rows
+
+
+def _spread(taken_s: list[float]) -> str:
+    return f"{statistics.median(taken_s):.2f} s of {min(taken_s):.2f} to {max(taken_s):.2f}"
+
+
+def test_directories_that_become_tables(
+    record: Record, direct: Server, files_gateway: RunningGateway, root: Path, quick: bool
+) -> None:
+    count, copies = (FILES // 10, 2) if quick else (FILES, 5)
+    record.progress(f"{2 * copies + 2} directories of {count} Parquet files are written")
+    with RawClient(direct) as client:
+        client.close(
+            client.execute(
+                f"INSERT OVERWRITE DIRECTORY '{root}/one' USING parquet"
+                " SELECT /*+ COALESCE(1) */ id, concat('s', id) AS s FROM range(100)"
+            )
+        )
+    (one,) = (root / "one").glob("*.parquet")
+    for n in range(copies + 1):
+        for whose in ("ours", "theirs"):
+            made = root / f"{whose}{n}"
+            made.mkdir()
+            made.chmod(0o777)
+            for number in range(count if n else count // 10):
+                shutil.copyfile(one, made / f"part-{number:05}.parquet")
+    record.begin(f"Catalogs: {count} files become a table")
+    counted = "SELECT count(*), max(s) FROM"
+    first: list[float] = []
+    first_direct: list[float] = []
+    second: list[float] = []
+    second_direct: list[float] = []
+    with user(files_gateway, "promoter") as client, RawClient(direct) as asked:
+        for n in range(copies + 1):
+            took_direct = ask(asked, f"{counted} parquet.`{root}/theirs{n}`")
+            took = ask(client, f"{counted} benchlake.ours{n}")
+            if not n:
+                # What a first promotion loads and compiles is not what is compared.
+                continue
+            first_direct.append(took_direct)
+            first.append(took)
+            for _ in range(2):
+                second_direct.append(ask(asked, f"{counted} benchlake.ours{n}"))
+                second.append(ask(client, f"{counted} benchlake.ours{n}"))
+    for name, ours, theirs, aim in (
+        ("first", first, first_direct, FIRST_AIM),
+        ("second", second, second_direct, SECOND_AIM),
+    ):
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        what = "`parquet.…` itself" if name == "first" else "the plain table"
+        record.add(
+            SECTION,
+            f"the {name} query of a directory of {count} Parquet files",
+            f"{ratio:.2f} × {what} ({_spread(ours)}; {_spread(theirs)})",
+            aim=f"{aim} ×",
+            met=ratio <= aim,
+            ratio=ratio,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -274,56 +349,4 @@ def test_tables_never_seen_at_each_source(
             f"p50 {took_ms:.1f} ms, {took_ms / asked_ms:.2f} × asking Spark ({asked_ms:.1f} ms)",
             p50_ms=took_ms,
             spark_ms=asked_ms,
-        )
-
-
-def test_directories_that_become_tables(
-    record: Record, direct: Server, small_gateway: RunningGateway, root: Path, quick: bool
-) -> None:
-    count, copies = (FILES // 10, 2) if quick else (FILES, 3)
-    record.progress(f"{2 * copies} directories of {count} Parquet files are written")
-    with RawClient(direct) as client:
-        client.close(
-            client.execute(
-                f"INSERT OVERWRITE DIRECTORY '{root}/one' USING parquet"
-                " SELECT /*+ COALESCE(1) */ id, concat('s', id) AS s FROM range(100)"
-            )
-        )
-    (one,) = (root / "one").glob("*.parquet")
-    for n in range(copies):
-        for whose in ("ours", "theirs"):
-            made = root / f"{whose}{n}"
-            made.mkdir()
-            made.chmod(0o777)
-            for number in range(count):
-                shutil.copyfile(one, made / f"part-{number:05}.parquet")
-    record.begin(f"Catalogs: {count} files become a table")
-    counted = "SELECT count(*), max(s) FROM"
-    first: list[float] = []
-    first_direct: list[float] = []
-    second: list[float] = []
-    second_direct: list[float] = []
-    with user(small_gateway, "promoter") as client, RawClient(direct) as asked:
-        # What a first promotion loads is not what is compared.
-        ask(client, f"{counted} benchlake.one")
-        ask(asked, f"{counted} parquet.`{root}/one`")
-        for n in range(copies):
-            first_direct.append(ask(asked, f"{counted} parquet.`{root}/theirs{n}`"))
-            first.append(ask(client, f"{counted} benchlake.ours{n}"))
-            for _ in range(2):
-                second_direct.append(ask(asked, f"{counted} benchlake.ours{n}"))
-                second.append(ask(client, f"{counted} benchlake.ours{n}"))
-    for name, ours, theirs, aim in (
-        ("first", first, first_direct, FIRST_AIM),
-        ("second", second, second_direct, SECOND_AIM),
-    ):
-        ratio = statistics.median(ours) / statistics.median(theirs)
-        what = "`parquet.…` itself" if name == "first" else "the plain table"
-        record.add(
-            SECTION,
-            f"the {name} query of a directory of {count} Parquet files",
-            f"{ratio:.2f} × {what} ({statistics.median(ours):.2f} s, {statistics.median(theirs):.2f} s)",
-            aim=f"{aim} ×",
-            met=ratio <= aim,
-            ratio=ratio,
         )
