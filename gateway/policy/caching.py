@@ -20,8 +20,11 @@ class Memory(Generic[K, V]):
     One for a request that brings tags or roles of its own is not remembered at all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
+        """`most`: what all answers together may weigh; a full memory is emptied."""
         self._known: dict[K, tuple[V, frozenset[str], tuple[object, ...]]] = {}
+        self._most = most
+        self._weight = 0
 
     def find(self, key: K, context: AccessContext) -> V | None:
         """Return the answer that was given in the same circumstances, or None."""
@@ -32,10 +35,14 @@ class Memory(Generic[K, V]):
             return None
         return known[0]
 
-    def keep(self, key: K, value: V, context: AccessContext, facets: frozenset[str]) -> V:
+    def keep(self, key: K, value: V, context: AccessContext, facets: frozenset[str], *, weight: int = 1) -> V:
         """Remember an answer that depends on these facets of the context, and return it."""
         if context.tags is None and context.roles is None:
-            remember(self._known, key, (value, facets, context.values(facets)))
+            if self._weight + weight > self._most:
+                self._known.clear()
+                self._weight = 0
+            self._weight += weight
+            self._known[key] = (value, facets, context.values(facets))
         return value
 
 

@@ -5,8 +5,10 @@ Nothing of a call reaches Spark but names that the catalog looks up. Patterns ar
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
@@ -18,6 +20,8 @@ from gateway.session.patterns import is_everything, matcher
 from gateway.session.ports import Catalog
 
 Row = Sequence[object]
+VisibleTables = Callable[[Resource, Sequence[str]], bytes]
+"""Says of a database's tables which may be known of: 1 or 0 for each, in their order."""
 
 
 def _columns(*described: tuple[str, str, str]) -> tuple[ResultColumn, ...]:
@@ -138,11 +142,21 @@ class Patterns:
 
 
 class Metadata:
-    """Answers for one principal: `visible` says what they may know of."""
+    """Answers for one principal: `visible` says what they may know of, `visible_tables` of all tables of a
+    database at once."""
 
-    def __init__(self, catalog: Catalog, visible: Visible, *, max_rows: int, lookup_batch: int) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        visible: Visible,
+        visible_tables: VisibleTables,
+        *,
+        max_rows: int,
+        lookup_batch: int,
+    ) -> None:
         self._catalog = catalog
         self._visible = visible
+        self._visible_tables = visible_tables
         self._max_rows = max_rows
         self._lookup_batch = lookup_batch
 
@@ -234,9 +248,15 @@ class Metadata:
     async def _tables(self, wanted: Patterns) -> AsyncIterator[tuple[TableName, bool]]:
         matches = matcher(wanted.table)
         async for catalog, database in self._databases(wanted):
-            for table, is_view in sorted(await self._catalog.list_tables(catalog, database)):
-                if matches(table) and self._visible(Resource.table(catalog, database, table)):
+            listed = sorted(await self._catalog.list_tables(catalog, database))
+            names = [table for table, _ in listed]
+            for table, is_view in compress(
+                listed, self._visible_tables(Resource.database(catalog, database), names)
+            ):
+                if matches(table):
                     yield TableName(catalog, database, table), is_view
+            # Of long lists others have their turn.
+            await asyncio.sleep(0)
 
     def _append(self, rows: list[Row], row: Row) -> None:
         if len(rows) >= self._max_rows:

@@ -42,6 +42,7 @@ class MetadataCalls:
         listing = Metadata(
             self._catalog,
             self._verdicts.visible_to(session.principal, session.client),
+            self._verdicts.visible_tables_to(session.principal, session.client),
             max_rows=self._limits.answer_rows,
             lookup_batch=self._limits.lookup_batch,
         )

@@ -300,6 +300,16 @@ class Authority(Protocol):
         """Whether the principal has any access to the resource or to something below it."""
         ...
 
+    def visible_tables(
+        self,
+        principal: Principal,
+        database: Resource,
+        tables: Sequence[str],
+        context: AccessContext = NO_CONTEXT,
+    ) -> bytes:
+        """Say of all tables of a database what `visible` says of each: 1 or 0, in their order."""
+        ...
+
     def decide(self, request: AccessRequest) -> Decision:
         """Say whether the principal may, and which policy settled it."""
         ...

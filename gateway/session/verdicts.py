@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -120,6 +120,18 @@ class Verdicts:
             return authority.decide(request).allowed
 
         return may_know
+
+    def visible_tables_to(
+        self, principal: Principal, client: Client
+    ) -> Callable[[Resource, Sequence[str]], bytes]:
+        """Return what says of all tables of a database whether `principal` may know of them, 1 or 0 for each,
+        under the policies of this instant. Raises PoliciesStale."""
+        stale = self._stale()
+        if stale is not None:
+            raise PoliciesStale(stale)
+        authority = self._authority(self._policies())
+        context = self._context(client, "METADATA OPERATION", "")
+        return lambda database, tables: authority.visible_tables(principal, database, tables, context)
 
     def deciding_for(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
         """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""

@@ -34,6 +34,7 @@ from gateway.model.policy import (
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag, ValiditySchedule
+from gateway.policy.caching import Memory
 from gateway.policy.engine import Engine, engine_for
 from tests.policy.scenarios import definitions
 
@@ -107,6 +108,31 @@ def test_an_item_under_a_condition_counts_where_it_holds() -> None:
     assert engine.visible(ANN, SALARY, OFFICE)
     assert not engine.visible(ANN, SALARY, HOME)
     assert engine.visible(ANN, SALARY, OFFICE)
+
+
+def test_a_list_of_tables_is_seen_as_each_of_them() -> None:
+    engine = Engine(
+        policy_set(
+            policy(1, on("c", "hr", "*", "*"), allow=(item(("ann",), conditions=IN_OFFICE),)),
+            policy(2, on("c", "hr", "open", "*"), allow=(item(("ann",)),)),
+        )
+    )
+    hr = Resource.database("c", "hr")
+    for _ in range(2):
+        assert engine.visible_tables(ANN, hr, ["open", "people"], HOME) == b"\1\0"
+        assert engine.visible_tables(ANN, hr, ["open", "people"], OFFICE) == b"\1\1"
+    assert engine.visible_tables(ANN, hr, ["people", "open"], HOME) == b"\0\1"
+    assert engine.visible_tables(ANN, hr, [], HOME) == b""
+    assert engine.visible_tables(ANN, Resource.database("elsewhere", "hr"), ["open"], HOME) == b"\0"
+
+
+def test_a_memory_holds_no_more_than_it_may() -> None:
+    memory = Memory[str, int](10)
+    memory.keep("a", 1, HOME, frozenset(), weight=6)
+    memory.keep("b", 2, HOME, frozenset(), weight=4)
+    assert (memory.find("a", HOME), memory.find("b", HOME)) == (1, 2)
+    memory.keep("c", 3, HOME, frozenset())
+    assert [memory.find(key, HOME) for key in "abc"] == [None, None, 3]
 
 
 @pytest.mark.parametrize(

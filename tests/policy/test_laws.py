@@ -383,6 +383,10 @@ def test_what_is_remembered_is_right_in_every_context(seed: int) -> None:
         context = maker.context()
         fresh = Engine(found)
         assert engine.visible(principal, table, context) == fresh.visible(principal, table, context)
+        database, names = Resource(table.elements[:2]), NAMES[: maker.randint(0, len(NAMES))]
+        assert list(engine.visible_tables(principal, database, names, context)) == [
+            fresh.visible(principal, database.child(LEVELS[2], name), context) for name in names
+        ]
         for access in (ANY_ACCESS, "select"):
             request = AccessRequest(principal=principal, resource=table, access=access, context=context)
             asked = fresh.decide(request)

@@ -311,6 +311,15 @@ class FakeAuthority:
         dotted = str(resource)
         return not any(dotted == name or dotted.startswith(name + ".") for name in self.hidden)
 
+    def visible_tables(
+        self,
+        principal: Principal,
+        database: Resource,
+        tables: Sequence[str],
+        context: AccessContext = NO_CONTEXT,
+    ) -> bytes:
+        return bytes(self.visible(principal, database.child("table", table), context) for table in tables)
+
     def decide(self, request: AccessRequest) -> Decision:
         return Decision(request=request, allowed=self.visible(request.principal, request.resource))
 
