@@ -32,9 +32,12 @@ from gateway.wire.messages import (
     encode_reply,
 )
 from gateway.wire.sasl import Credentials, HandshakeRefused, PlainServer
-from gateway.wire.thrift import MalformedMessage
+from gateway.wire.thrift import MalformedMessage, Struct
 
 _log = structlog.get_logger(__name__)
+
+_ASKED_AGAIN = frozenset({"FetchResults", "GetOperationStatus"})
+"""Calls that a client makes again and again in the same bytes: they are read once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ class ThriftConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._client = Client()
         self._caller: Caller | None = None
+        self._last: tuple[str, bytes, Struct] = ("", b"", Struct())
+        """The last call of `_ASKED_AGAIN`: its method, its bytes, and what was read in them."""
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------
 
@@ -261,11 +266,17 @@ class ThriftConnection(asyncio.Protocol):
             # impyla asks for GetLog and CloseImpalaOperation, and lives with this answer only.
             self._exception(method, seqid, ExceptionKind.UNKNOWN_METHOD, f"Invalid method name: '{method}'")
             return
-        try:
-            request = decode_request(data, message)
-        except MalformedMessage as fault:
-            self._exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, str(fault))
-            return
+        body = data[message.body_offset :]
+        if (method, body) == self._last[:2]:
+            request = self._last[2]
+        else:
+            try:
+                request = decode_request(data, message)
+            except MalformedMessage as fault:
+                self._exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, str(fault))
+                return
+            if method in _ASKED_AGAIN:
+                self._last = (method, body, request)
         before = self._written
         try:
             reply = await self._server.service.answer(method, request, seqid, caller)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import NamedTuple
 
@@ -18,6 +19,16 @@ _FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8, 16: 16}
 """Sizes of bool, byte, double, i16, i32, i64 and uuid."""
 
 _MAX_DEPTH = 16
+
+_USUAL = re.compile(
+    rb"\x80\x01\x00\x02\x00\x00\x00\x0cFetchResults.{4}\x0c\x00\x00"  # a reply, its sequence id, its result
+    rb"\x0c\x00\x01\x08\x00\x01\x00\x00\x00([\x00\x01])\x00"  # a status that has a code alone
+    rb"\x02\x00\x02."  # hasMoreRows
+    rb"\x0c\x00\x03\x0a\x00\x01.{8}\x0f\x00\x02\x0c\x00{4}"  # startRowOffset, no rows
+    rb"\x0f\x00\x03\x0c(?!\x00{4}).{4}\x0c..\x0f\x00\x01.([\x00-\x7f].{3})",  # columns; values of the first
+    re.DOTALL,
+)
+"""A batch as Spark sends it, field by field in their order: read at once, as it is read for every batch."""
 
 
 class FetchPeek(NamedTuple):
@@ -38,6 +49,9 @@ def peek_fetch_reply(prefix: bytes) -> FetchPeek | None:
 
     Raises MalformedMessage when the bytes cannot be the beginning of a FetchResults reply.
     """
+    usual = _USUAL.match(prefix)
+    if usual is not None:
+        return FetchPeek(usual[1][0], int.from_bytes(usual[2]))
     try:
         return _Cursor(prefix).reply()
     except (struct.error, IndexError):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.wire import MalformedMessage, calls, messages, tcli
-from gateway.wire.peek import FetchPeek, peek_fetch_reply
+from gateway.wire.peek import _USUAL, FetchPeek, _Cursor, peek_fetch_reply
 from gateway.wire.rows import ColumnSpec, column_types, decode_rows, encode_rows, table_schema
 from gateway.wire.tcli import TTypeId
 from gateway.wire.thrift import decode, encode
@@ -134,6 +134,23 @@ def test_the_peek_of_flipped_bytes_is_an_answer_none_or_malformed(data: st.DataO
 def test_the_peek_refuses_what_is_no_fetch_reply(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         peek_fetch_reply(data)
+
+
+@settings(deadline=None, max_examples=tries(300))
+@given(st.data())
+def test_what_is_read_at_once_is_what_is_read_field_by_field(data: st.DataObject) -> None:
+    """The batches that Spark sends, and such with a byte or two that are otherwise."""
+    types, rows = data.draw(batches())
+    columns = encode_rows(rows, types, 9, start_offset=7)
+    status = tcli.TStatus(statusCode=data.draw(st.integers(0, 1)))
+    reply = bytearray(fetch_reply(status=status, hasMoreRows=False, results=columns))
+    if data.draw(st.booleans()):
+        for _ in range(2):
+            reply[data.draw(st.integers(0, min(len(reply), 110) - 1))] = data.draw(st.integers(0, 255))
+    elif rows:
+        assert _USUAL.match(reply)
+    if _USUAL.match(reply):
+        assert peek_fetch_reply(bytes(reply)) == _Cursor(bytes(reply)).reply()
 
 
 def test_a_peek_at_a_hostile_count_ends_with_the_data() -> None:
