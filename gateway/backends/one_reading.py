@@ -7,14 +7,14 @@ from typing import Protocol
 
 import structlog
 
-from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.errors import BackendMismatch, BackendUnavailable, RpcError
 from gateway.model.spark_configuration import (
     ParserConfiguration,
     SparkConfiguration,
     differences,
     process_of,
 )
-from gateway.session.ports import BackendError, RpcError
+from gateway.session.ports import BackendError
 
 _log = structlog.get_logger(__name__)
 

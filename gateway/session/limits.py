@@ -75,8 +75,6 @@ class SessionLimits:
     """Errors of one session whose details may be asked for."""
     tags: int = 64
     tag_chars: int = 256
-    client_type_chars: int = 2048
-    """pyspark's own bound."""
     lookup_batch: int = 200
     """Tables that one look-up for GetColumns asks for."""
     close_timeout_s: float = 10.0

@@ -38,17 +38,6 @@ class BackendFull(BackendError):
     again."""
 
 
-@dataclass(eq=False)
-class RpcError(Exception):
-    """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until redacted."""
-
-    code: int
-    """gRPC status code, 14 for UNAVAILABLE."""
-    message: str
-    details: bytes = b""
-    """`grpc-status-details-bin`: a serialized `google.rpc.Status`."""
-
-
 class FrameSink(Protocol):
     """Where relayed bytes go. `write` never blocks; `drained` waits while the peer is slow."""
 

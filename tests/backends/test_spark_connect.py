@@ -14,11 +14,11 @@ import pytest
 from gateway.backends.spark_connect import CALLS, SparkConnectBackend, SparkConnectOptions, varint
 from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
-from gateway.errors import BackendUnavailable, Faults
+from gateway.errors import BackendUnavailable, Faults, RpcError
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Cleared, SessionContext, Statement
-from gateway.session.ports import BackendError, Envelope, RpcError
+from gateway.session.ports import BackendError, Envelope
 from gateway.wire.connect import METHODS, pb
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, rows, spark_connect
 

@@ -35,6 +35,7 @@ from gateway.errors import (
     LedgerUnavailable,
     LimitExceeded,
     PoliciesStale,
+    RpcError,
     SluiceError,
 )
 from gateway.frontends import connect_status
@@ -49,7 +50,6 @@ from gateway.frontends.connect_status import (
 from gateway.model.principal import Principal
 from gateway.model.statement import Refused, SessionContext, Statement
 from gateway.session.failures import NotFinished, StatementFailed, StatementRefused
-from gateway.session.ports import RpcError
 from gateway.wire.protobuf import ProtobufError
 
 Code = grpc.StatusCode

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.errors import BackendUnavailable
-from gateway.session.connect.spark_errors import ends_session
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.errors import BackendUnavailable, RpcError
+from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
 from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import ends_session
 from gateway.wire.protobuf import ProtobufError
 
 

@@ -9,18 +9,18 @@ from typing import Protocol
 
 import structlog
 
-from gateway.errors import BackendUnavailable, SluiceError
+from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.session import barriers
-from gateway.session.connect import spark_errors
 from gateway.session.connect.asking import has_ended
-from gateway.session.connect.errors import Redaction, error_id, redact_error
+from gateway.session.connect.errors import Redaction, redact_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.session import ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.ports import PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
+from gateway.wire import connect_errors as spark_errors
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
@@ -105,7 +105,7 @@ class Endings:
             return redacted
         canceled = operation.interrupted or spark_errors.is_canceled(fault)
         # Without an error class or details it is not Spark's word on the statement but the connection's.
-        told = bool(spark_errors.class_of(fault) or error_id(fault))
+        told = bool(spark_errors.class_of(fault) or spark_errors.error_id(fault))
         known = told and not canceled and not spark_errors.ends_operation(fault)
         if not (known or canceled):
             self.give_up(operation)
@@ -151,7 +151,7 @@ class Endings:
     def redacted(self, session: ConnectSession | None, fault: RpcError, redaction: Redaction) -> RpcError:
         """Return what the client may read of an error, and remember that it may ask for its details."""
         if session is not None:
-            session.remember_error(error_id(fault), redaction, self._limits.error_ids)
+            session.remember_error(spark_errors.error_id(fault), redaction, self._limits.error_ids)
         return redact_error(fault, redaction)
 
     async def stop(self, operation: ConnectOperation, reason: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -24,21 +24,21 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.pipeline.checkpoints import going_on_with
 from gateway.session import barriers
-from gateway.session.connect import checkpoints, spark_errors
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
-from gateway.session.connect.requests import Wanted
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, Wanted
 from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
 from gateway.session.operation import changes_names
-from gateway.session.ports import Envelope, PlanBackend, RpcError
+from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted, refused
 from gateway.wire import connect_calls
+from gateway.wire import connect_errors as spark_errors
 
 _log = structlog.get_logger(__name__)
 
@@ -367,15 +367,16 @@ class ConnectExecution:
         """Refuse a stream whose location has a checkpoint that began with other things."""
         if isinstance(verdict, Refused) or verdict.checkpoint is None:
             return verdict
-        question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
+        # The gateway's own question for what is in the directory.
+        question = replace(verdict.statement, text="", plan=None, checkpoint=verdict.checkpoint)
         operation, envelope = await self._begin(session, question, client, Wanted())
         try:
-            known = checkpoints.listed_in(await self._analysis(operation, envelope))
+            known = connect_calls.listed_checkpoints(await self._analysis(operation, envelope))
         except RpcError as fault:
             if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
-        return checkpoints.with_those(verdict, verdict.checkpoint, known)
+        return going_on_with(verdict, verdict.checkpoint, known)
 
     async def _settle_pending(self, session: ConnectSession) -> None:
         pending = session.pending

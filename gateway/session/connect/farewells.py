@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import structlog
 
-from gateway.errors import SluiceError
+from gateway.errors import RpcError, SluiceError
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.window import AHEAD_BYTES
 from gateway.session.dependencies import Dependencies
-from gateway.session.ports import PlanBackend, RpcError, closing
+from gateway.session.ports import PlanBackend, closing
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked

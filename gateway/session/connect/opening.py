@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, RpcError
 from gateway.model.meaning_settings import changed
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client
@@ -23,9 +23,9 @@ from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.operation import BufferedAnswer
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.spark_errors import spark_error
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
+from gateway.wire.connect_errors import spark_error
 from gateway.wire.protobuf import ProtobufError
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"

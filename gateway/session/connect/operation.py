@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gateway.errors import SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared
 from gateway.session.barriers import overtaken
-from gateway.session.connect.spark_errors import spark_error
+from gateway.session.identifiers import new_uuid
 from gateway.session.locks import HeldLocks
 from gateway.session.operation import changes_names
 from gateway.session.states import Event, Life
+from gateway.wire.connect_errors import spark_error
 
 if TYPE_CHECKING:
-    from gateway.session.connect.requests import Wanted
     from gateway.session.connect.session import ConnectSession
     from gateway.session.session import Basis
 
@@ -33,6 +34,23 @@ def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
             return None
         case _:
             return frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """By what an operation is known, and how its responses are wanted."""
+
+    operation_id: str = field(default_factory=new_uuid)
+    """Lower case, as Spark answers it."""
+    client_type: str = ""
+    digest: bytes = b""
+    """Of the plan: a client that asks again with the same id asks for the same."""
+    tags: tuple[str, ...] = ()
+    reattachable: bool = False
+    chunked: bool = False
+    chunk_bytes: int | None = None
+    internal: bool = False
+    """Whether the gateway reads the answer itself."""
 
 
 class BufferedAnswer:

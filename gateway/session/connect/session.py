@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
+from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
 from gateway.model.principal import Principal
-from gateway.model.statement import Client, SessionContext
+from gateway.model.statement import Client, Refused, SessionContext, Statement
 from gateway.session.connect.errors import Redaction
 from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.spark_errors import spark_error
+from gateway.session.failures import CallRefusal, StatementRefused
+from gateway.session.identifiers import new_event_id
 from gateway.session.session import NameResolution
 from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import spark_error
 
 
 class Preparing:
@@ -34,6 +38,21 @@ class Preparing:
         """Whether it is this that a CancelledError came from, and nothing else ends the task; then that is
         no longer asked of the task."""
         return self.interrupted and self._task is not None and not self._task.uncancel()
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionCall:
+    """A call without a statement that changes a session, for its closing event."""
+
+    statement_id: str = field(default_factory=new_event_id)
+    principal: Principal
+    session_id: str
+    completed: bool = False
+    started: float = field(default_factory=time.monotonic)
+    relayed_rows: int = 0
+    relayed_bytes: int = 0
+    error: SluiceError | None = None
+    backend_id: str = ""
 
 
 class ConnectSession(NameResolution):
@@ -120,6 +139,14 @@ class ConnectSession(NameResolution):
         """Raise what the client is to know when the session is closed."""
         if self.closed:
             raise self.ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", self.session_id)
+
+    def refusing(self, call: str, refusal: CallRefusal, statement_id: str) -> StatementRefused:
+        """Return the error that tells of a refused call."""
+        statement = Statement(text=call, principal=self.principal, context=self.context)
+        refused = Refused(
+            statement=statement, code=refusal.code, sqlstate=refusal.sqlstate, message=refusal.message
+        )
+        return StatementRefused(refused, statement_id)
 
     def check_observed(self, observed: str) -> None:
         """Raise Spark's error when the client believes to talk to another session of Spark than this one."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, SluiceError
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
 from gateway.session import audit_records
@@ -15,27 +15,27 @@ from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import (
     filter_responses,
     patch_sql_result,
-    read_response,
     tables_in_sql_result,
 )
 from gateway.session.connect.asking import has_run
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Redaction, redact_response
+from gateway.session.connect.errors import Redaction
 from gateway.session.connect.farewells import Farewells
 from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.window import Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import Envelope, PlanBackend, RpcError, closing
+from gateway.session.ports import Envelope, PlanBackend, closing
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import ends_operation, ends_stream_only, spark_error
 from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.connect_responses import redacted_response, result_complete
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
@@ -240,7 +240,7 @@ class Streams:
         cleared, session, most = operation.cleared, operation.session, self._limits.answer_rows
         visible = self._verdicts.visible_to(session.principal, session.client)
         if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
-            whole = [read_response(data) async for _, data in source]
+            whole = [data async for _, data in source]
             for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
                 seen = connect_calls.look_at(data)
                 await self._note(operation, seen, data)
@@ -251,17 +251,16 @@ class Streams:
             if not cleared.echo:
                 yield seen, data
                 continue
-            response = read_response(data)
-            listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
+            listed = tables_in_sql_result(cleared.answer, data, visible, max_rows=most)
             told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
             yield (
                 seen,
-                patch_sql_result(cleared.answer, cleared.echo, response, visible, told, max_rows=most),
+                patch_sql_result(cleared.answer, cleared.echo, data, visible, told, max_rows=most),
             )
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
         session, response_id = operation.session, new_uuid()
-        response = connect_calls.result_complete(
+        response = result_complete(
             session.session_id, session.server_session, operation.operation_id, response_id
         )
         return response_id, response
@@ -418,5 +417,5 @@ class _ResponseReader:
 def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
     if seen.case in _TELLING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return redact_response(data, redaction)
+        return redacted_response(data, redaction)
     return data

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.errors import BackendMismatch, BackendUnavailable, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -33,12 +33,12 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.connect.service import ConnectSessions
-from gateway.session.connect.spark_errors import spark_error
 from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import Envelope, OpenedSession, RpcError
+from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import pb, serialize
+from gateway.wire.connect_errors import spark_error
 from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger, FakePromotion
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]

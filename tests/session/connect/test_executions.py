@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LedgerUnavailable, LimitExceeded
+from gateway.errors import BackendUnavailable, InvalidRequest, LedgerUnavailable, LimitExceeded, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import AnswerFilter, AnswerRule, ScanRecord
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     BOB,

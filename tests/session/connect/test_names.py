@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.errors import BackendUnavailable, LimitExceeded, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import (
@@ -21,7 +21,6 @@ from gateway.model.statement import (
 )
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb
 from tests.session.connect.fakes import (
     BOB,

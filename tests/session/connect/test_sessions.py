@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded
+from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded, RpcError
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from tests.session.connect.fakes import (
     ALICE,
     BOB,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, SluiceError
+from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.model.statement import Cleared, CreateTempView, DropTempView, SessionEffect, UseNamespace
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import Envelope, RpcError
+from gateway.session.ports import Envelope
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     ALICE,
