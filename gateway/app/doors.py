@@ -91,9 +91,9 @@ class Upstream:
         """Return what has to be ready: name → what is wrong with it, None when nothing is."""
         found: dict[str, Callable[[], Awaitable[str | None]]] = {}
         if self.thrift is not None:
-            found["spark"] = Question(self.thrift.ready).answer
+            found["spark"] = ReadinessProbe(self.thrift.ready).answer
         if self.connect is not None:
-            found["spark_connect"] = Question(self.connect.backend.ready).answer
+            found["spark_connect"] = ReadinessProbe(self.connect.backend.ready).answer
         return found
 
     def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
@@ -105,7 +105,7 @@ class Upstream:
         return found
 
 
-class Question:
+class ReadinessProbe:
     """Asks whether Spark is ready, one at a time: a Spark that hangs is not asked again for as long as it has
     the last question, or `longest_s`, however often somebody wants to know and gives up."""
 

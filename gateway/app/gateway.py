@@ -38,7 +38,7 @@ from gateway.app.openlineage import open_sinks
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
-from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
@@ -300,7 +300,7 @@ class Gateway:
     async def _start_ledger(self, dsn: str) -> FileLedger:
         settings = self._settings.ledger
         ledger = FileLedger(
-            LedgerSettings(
+            LedgerOptions(
                 directory=settings.directory, dsn=dsn, spool=SpoolLimits(max_spool_bytes=settings.spool_bytes)
             )
         )

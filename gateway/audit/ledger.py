@@ -34,7 +34,7 @@ _LEFT = "the client left before the decision was durable; the statement was not 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerSettings:
+class LedgerOptions:
     """Where the record is kept. Without a `dsn` it stays in the spool until one is configured."""
 
     directory: Path
@@ -79,7 +79,7 @@ class _Open:
 class FileLedger:
     """The session's Ledger port over a spool and PostgreSQL. `start` first; belongs to one event loop."""
 
-    def __init__(self, settings: LedgerSettings, *, disk: Disk | None = None) -> None:
+    def __init__(self, settings: LedgerOptions, *, disk: Disk | None = None) -> None:
         self._settings = settings
         self._spool = Spool(settings.directory, limits=settings.spool, disk=disk)
         self._open: dict[str, _Open] = {}

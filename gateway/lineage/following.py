@@ -48,7 +48,7 @@ MAX_VIEW_DEPTH = 32
 """Temporary views and cached relations that are made of each other."""
 
 
-class Waiting(Protocol):
+class EndedStatement(Protocol):
     """A statement that has ended, with what the record has of it."""
 
     @property
@@ -72,11 +72,11 @@ class Queue(Protocol):
     """Statements of the record whose lineage is to be made; each method takes a connection to it and may
     raise what that raises."""
 
-    async def take(self, connection: Any, limit: int) -> Sequence[Waiting]:
+    async def take(self, connection: Any, limit: int) -> Sequence[EndedStatement]:
         """Return the gateway's own, those first that have waited longest."""
         ...
 
-    async def take_left(self, connection: Any, limit: int) -> Sequence[Waiting]:
+    async def take_left(self, connection: Any, limit: int) -> Sequence[EndedStatement]:
         """Return those that any gateway has left."""
         ...
 
@@ -240,14 +240,14 @@ class Follower:
     # -- making ------------------------------------------------------------------------------------------
 
     async def _made(
-        self, connection: Any, waiting: Sequence[Waiting]
-    ) -> tuple[list[SeenStatement], list[Waiting]]:
+        self, connection: Any, waiting: Sequence[EndedStatement]
+    ) -> tuple[list[SeenStatement], list[EndedStatement]]:
         """Return what has lineage, and what is to be tried again."""
         seen: list[SeenStatement] = []
-        unmade: list[Waiting] = []
+        unmade: list[EndedStatement] = []
         limit = asyncio.Semaphore(2 * self.workers.processes)
 
-        async def one(statement: Waiting) -> None:
+        async def one(statement: EndedStatement) -> None:
             async with limit:
                 try:
                     found = await self._one(connection, statement)
@@ -267,14 +267,14 @@ class Follower:
                 group.create_task(one(statement))
         return seen, unmade
 
-    def _again(self, statement: Waiting, why: str, unmade: list[Waiting]) -> None:
+    def _again(self, statement: EndedStatement, why: str, unmade: list[EndedStatement]) -> None:
         if statement.attempts + 1 < self.limits.attempts:
             unmade.append(statement)
             log.warning("lineage_unmade", statement_id=str(statement.statement_id), reason=why)
         else:
             self._lose(statement, why)
 
-    def _lose(self, statement: Waiting, why: str) -> None:
+    def _lose(self, statement: EndedStatement, why: str) -> None:
         self.figures.lost += 1
         log.error("lineage_lost", statement_id=str(statement.statement_id), reason=why)
 
@@ -286,7 +286,7 @@ class Follower:
         else:
             self.figures.made += 1
 
-    async def _one(self, connection: Any, waiting: Waiting) -> SeenStatement | None:
+    async def _one(self, connection: Any, waiting: EndedStatement) -> SeenStatement | None:
         if waiting.decided is None:
             raise _Hopeless("the record no longer has its decision")
         statement = await asyncio.to_thread(_read, waiting.decided, waiting.end)
