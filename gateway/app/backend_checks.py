@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.app.doors import require_connect
+from gateway.app.endpoints import require_connect
 from gateway.app.explaining import make_upstream
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
 from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration

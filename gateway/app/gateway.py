@@ -19,7 +19,7 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
-from gateway.app.doors import Upstream, open_listeners, require_connect
+from gateway.app.endpoints import Upstream, open_listeners, require_connect
 from gateway.app.explaining import (
     make_backend,
     make_catalog,

@@ -30,7 +30,7 @@ class SessionContext:
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
-    door: Literal["thrift", "connect"] = "thrift"
+    endpoint: Literal["thrift", "connect"] = "thrift"
     """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
     catalogs: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go while the gateway runs, as Spark's session was told of them: lower-case name

@@ -68,7 +68,7 @@ async def judge(
         snapshot=snapshot,
         reader=reader,
         rules=rules or Rules(),
-        door=statement.context.door if statement.plan is None else "connect",
+        endpoint=statement.context.endpoint if statement.plan is None else "connect",
         settings=statement.context.settings,
         told=statement.context.catalogs,
     )
@@ -157,7 +157,7 @@ def _reset(statement: Statement, key: str, snapshot: Snapshot) -> Verdict:
 
 def _own(statement: Statement, text: str, plan_class: str, snapshot: Snapshot) -> Cleared:
     plan = b""
-    if statement.context.door == "connect":
+    if statement.context.endpoint == "connect":
         from gateway.plan.guard import plan_of
 
         plan = plan_of(text)

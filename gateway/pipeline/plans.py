@@ -168,7 +168,7 @@ class _Plan:
         self, statement: Statement, judging: Judging, reading: PlanReading, rendering: Rendering
     ) -> None:
         context = statement.context
-        self.context = context if context.door == "connect" else replace(context, door="connect")
+        self.context = context if context.endpoint == "connect" else replace(context, endpoint="connect")
         self.judging = judging
         self.reading = reading
         self.rendering = rendering

@@ -27,7 +27,9 @@ SESSION = "00112233-4455-6677-8899-aabbccddeeff"
 
 
 def cleared(forwarded: bytes, text: str = "") -> Cleared:
-    statement = Statement(text=text, principal=Principal(user="bob"), context=SessionContext(door="connect"))
+    statement = Statement(
+        text=text, principal=Principal(user="bob"), context=SessionContext(endpoint="connect")
+    )
     return Cleared(
         statement=statement,
         forwarded="",

@@ -59,7 +59,9 @@ EVENT = "0193ab00-1111-7222-8333-444455556666"
 def refused(
     code: str, sqlstate: str, message: str = "user bob needs select on hr.salary"
 ) -> StatementRefused:
-    statement = Statement(text="", principal=Principal(user="bob"), context=SessionContext(door="connect"))
+    statement = Statement(
+        text="", principal=Principal(user="bob"), context=SessionContext(endpoint="connect")
+    )
     return StatementRefused(
         Refused(statement=statement, code=code, sqlstate=sqlstate, message=message), EVENT
     )

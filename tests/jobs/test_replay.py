@@ -192,7 +192,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
             "user_name": "ann",
             "groups": ["admins"],
             "roles": [],
-            "door": "thrift",
+            "endpoint": "thrift",
             "text": "SELECT who FROM directory WHERE id = 4711",
             "catalog": "spark_catalog",
             "namespace": ["hr"],

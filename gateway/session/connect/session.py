@@ -60,7 +60,7 @@ class ConnectSession(NameResolution):
     to Spark; while `pending` is set, nothing is judged."""
 
     def __init__(self, *, session_id: str, principal: Principal, client: Client, opened: float) -> None:
-        super().__init__(principal, client, SessionContext(door="connect"))
+        super().__init__(principal, client, SessionContext(endpoint="connect"))
         self.session_id = session_id
         self.server_session = ""
         """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a

@@ -629,7 +629,7 @@ class PlanJudge:
                 forwarded_plan=b"listing",
             )
         assert statement.plan is not None
-        assert statement.context.door == "connect"
+        assert statement.context.endpoint == "connect"
         text = words_of(statement)
         shown = replace(statement, text=text)
         if self.refused is not None and re.search(self.refused, text):

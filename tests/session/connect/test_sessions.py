@@ -57,7 +57,7 @@ async def test_what_names_mean_is_learnt_from_a_session_that_lived_on() -> None:
     context = world.judge.judged[-1].context
     assert context.catalog == "lake"
     assert context.namespace == ("odd name", "inner")
-    assert context.door == "connect"
+    assert context.endpoint == "connect"
     assert context.temp_views == frozenset()
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.app.doors import ReadinessProbe
+from gateway.app.endpoints import ReadinessProbe
 from gateway.errors import BackendUnavailable
 
 

@@ -1,4 +1,4 @@
-"""What the doors of a gateway share: the way of a statement behind them, and the Spark that it leads to."""
+"""What the endpoints of a gateway share: what a statement passes behind them, and the Spark at its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_QUESTION_S = 60.0
 
 
 class Queries(Protocol):
-    """Spark as the catalog asks it, over whichever door."""
+    """Spark as the catalog asks it, over whichever endpoint."""
 
     async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]: ...
 
@@ -33,7 +33,7 @@ class Queries(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """The doors of the one Spark behind the gateway; at least one of them is there."""
+    """The endpoints of the one Spark behind the gateway; at least one of them is there."""
 
     thrift: SparkThriftBackend | None
     connect: ConnectUpstream | None
@@ -135,9 +135,9 @@ class ReadinessProbe:
 
 def open_listeners(settings: Settings) -> tuple[ThriftListener | ConnectListener | AdminListener, ...]:
     """Return every listener that a gateway of these settings has."""
-    doors = settings.listeners
-    thrift = (doors.thrift,) if settings.serves_thrift else ()
-    return (*thrift, *((doors.connect,) if doors.connect is not None else ()), doors.admin)
+    listeners = settings.listeners
+    thrift = (listeners.thrift,) if settings.serves_thrift else ()
+    return (*thrift, *((listeners.connect,) if listeners.connect is not None else ()), listeners.admin)
 
 
 def require_connect() -> None:
