@@ -316,7 +316,7 @@ class Cleared:
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()
     """For a plan: the SQL texts and expressions within it, as the client wrote them."""
-    echo: bytes = b""
+    original_relation: bytes = b""
     """For a SqlCommand: the serialized `Relation` that the client sent. Spark answers a query with the
     relation that it was given; this one is put in its place."""
     code: tuple[str, ...] = ()

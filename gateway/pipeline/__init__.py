@@ -243,7 +243,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         definition=plan.definition,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
-        echo=plan.echo,
+        original_relation=plan.original_relation,
         code=plan.code,
         checkpoint=plan.checkpoint,
         handles=outcome.handles,

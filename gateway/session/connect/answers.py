@@ -26,7 +26,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 _ENVELOPES = frozenset({None, "execution_progress", "result_complete"})
 """Cases of a response that may stand between the batches of an answer; None has a schema or metrics only."""
-_ECHOED = frozenset({"sql", "with_relations"})
+_SENT_BACK = frozenset({"sql", "with_relations"})
 """What Spark answers a query in a SqlCommand with: the relation that it was sent."""
 
 
@@ -68,7 +68,7 @@ def tables_in_sql_result(
 
 def patch_sql_result(
     rule: AnswerRule,
-    echo: bytes,
+    original_relation: bytes,
     response: bytes,
     visible: Visible,
     told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
@@ -79,7 +79,7 @@ def patch_sql_result(
     """Return a response of a SqlCommand with the client's own relation in it, or its rows filtered.
 
     Spark answers a query with the relation that it was given, which is the guarded one: shown, it would tell
-    the policies, and sent again it would be masked twice. `echo` is the relation that the client sent.
+    the policies, and sent again it would be masked twice. `original_relation` is what the client sent.
     Commands are answered with rows. Raises UnknownShape and ProtobufError.
     """
     patched = Response(response)
@@ -90,8 +90,8 @@ def patch_sql_result(
         if patched.case not in _ENVELOPES:
             raise UnknownShape("a response that a SQL command does not give")
         return patched.serialized()
-    if patched.relation in _ECHOED:
-        _put_own_relation(patched, echo)
+    if patched.relation in _SENT_BACK:
+        _put_original_relation(patched, original_relation)
     elif patched.relation != "local_relation":
         raise UnknownShape("a SQL command that is answered with neither rows nor its query")
     elif filtered and (data := patched.command_rows) is not None:
@@ -100,12 +100,12 @@ def patch_sql_result(
     return patched.serialized()
 
 
-def _put_own_relation(response: Response, echo: bytes) -> None:
+def _put_original_relation(response: Response, original_relation: bytes) -> None:
     """Answer with the relation that the client sent; without one there is nothing that could be shown."""
-    if not echo:
+    if not original_relation:
         raise UnknownShape("the answer to a query whose own relation is not known")
     try:
-        response.replace_relation(echo)
+        response.replace_relation(original_relation)
     except ProtobufError as error:
         raise UnknownShape("the relation that the client sent cannot be read again") from error
 

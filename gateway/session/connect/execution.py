@@ -400,7 +400,8 @@ def _is_buffered(cleared: Cleared, wanted: Wanted) -> bool:
     """Whether the gateway must see the whole answer: to read or change it, or to learn its end whatever
     happens."""
     filtered = cleared.answer.filter is not AnswerFilter.RELAY
-    return wanted.internal or bool(cleared.echo) or filtered or changes_names(cleared.effects)
+    changed = filtered or bool(cleared.original_relation)
+    return wanted.internal or changed or changes_names(cleared.effects)
 
 
 async def _done(task: asyncio.Task[None]) -> None:

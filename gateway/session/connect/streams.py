@@ -135,7 +135,7 @@ class Streams:
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
         if seen.case == peeked.SQL_COMMAND_RESULT and operation.buffer is None:
-            # Spark's echo of a plan goes nowhere that it was not expected.
+            # A relation that Spark sends back goes nowhere that it was not expected.
             raise StatementFailed(
                 "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
                 "0A000",
@@ -239,7 +239,7 @@ class Streams:
         """Yield responses as the client may see them: a list when all of it has come, all else one by one."""
         cleared, session, most = operation.cleared, operation.session, self._limits.answer_rows
         visible = self._verdicts.visible_to(session.principal, session.client)
-        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
+        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.original_relation:
             whole = [data async for _, data in source]
             for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
                 seen = connect_calls.look_at(data)
@@ -248,14 +248,16 @@ class Streams:
             return
         async for seen, data in source:
             await self._note(operation, seen, data)
-            if not cleared.echo:
+            if not cleared.original_relation:
                 yield seen, data
                 continue
             listed = tables_in_sql_result(cleared.answer, data, visible, max_rows=most)
             told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
             yield (
                 seen,
-                patch_sql_result(cleared.answer, cleared.echo, data, visible, told, max_rows=most),
+                patch_sql_result(
+                    cleared.answer, cleared.original_relation, data, visible, told, max_rows=most
+                ),
             )
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:

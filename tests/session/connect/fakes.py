@@ -674,13 +674,13 @@ class PlanJudge:
             answer=self.rules.get(text, AnswerRule()),
             forwarded_plan=statement.plan.message + mark.encode(),
             temp_views_read=read,
-            echo=self._echo(statement),
+            original_relation=self._original_relation(statement),
             handles=handles_of(statement.plan),
             lazy=command_of(statement.plan) == "checkpoint_command" and not eager(statement.plan),
         )
         return replace(cleared, **fields)
 
-    def _echo(self, statement: Statement) -> bytes:
+    def _original_relation(self, statement: Statement) -> bytes:
         assert statement.plan is not None
         if statement.plan.kind == "analyze":
             return b""

@@ -48,8 +48,8 @@ def filtered(rule: AnswerRule, responses: Sequence[Any], visible: Any, **limits:
     return filter_responses(rule, [serialize(one) for one in responses], visible, **limits)
 
 
-def patched_by(rule: AnswerRule, echo: bytes, response: Any, visible: Any) -> bytes:
-    return patch_sql_result(rule, echo, serialize(response), visible)
+def patched_by(rule: AnswerRule, original_relation: bytes, response: Any, visible: Any) -> bytes:
+    return patch_sql_result(rule, original_relation, serialize(response), visible)
 
 
 def everything(resource: Resource) -> bool:
@@ -374,10 +374,10 @@ def test_a_query_is_answered_with_the_clients_own_relation(sent: Any, rule: Answ
     assert pb.ExecutePlanResponse.FromString(patched).response_id == "r"
 
 
-@pytest.mark.parametrize("echo", [b"", b"\xff\xff"])
-def test_without_the_clients_own_relation_nothing_is_shown(echo: bytes) -> None:
+@pytest.mark.parametrize("original_relation", [b"", b"\xff\xff"])
+def test_without_the_clients_own_relation_nothing_is_shown(original_relation: bytes) -> None:
     with pytest.raises(UnknownShape):
-        patched_by(RELAY, echo, sql_result(GUARDED), everything)
+        patched_by(RELAY, original_relation, sql_result(GUARDED), everything)
 
 
 @pytest.mark.parametrize(
