@@ -739,11 +739,11 @@ async def test_a_table_that_is_not_there_is_told_of_as_spark_writes_its_name(
 ) -> None:
     missing = await world.judge_plan(execute(table("nowhere")), reader, user="ann")
     assert isinstance(missing, Cleared)
-    assert ("`spark_catalog`.`hr`.`nowhere`", "`nowhere`") in missing.written_by_us
+    assert ("`spark_catalog`.`hr`.`nowhere`", "`nowhere`") in missing.substitutions
     # Of one that is there Spark tells the full name, however it was written.
     there = await world.judge_plan(execute(table("department")), reader, user="ann")
     assert isinstance(there, Cleared)
-    assert there.written_by_us == ()
+    assert there.substitutions == ()
 
 
 async def test_a_marker_that_the_parser_trips_over_is_told_of_with_what_to_do(

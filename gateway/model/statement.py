@@ -287,7 +287,7 @@ class Cleared:
     """Whether it rests on a table that did not exist: the next time, that must be looked up again."""
     facets: frozenset[str] = frozenset()
     """Fields of the AccessContext that it depends on: in another context it may not be used again."""
-    written_by_us: tuple[tuple[str, str], ...] = ()
+    substitutions: tuple[tuple[str, str], ...] = ()
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
     temp_views_read: frozenset[str] = frozenset()
     """Temporary views that it reads, lower case."""

@@ -564,7 +564,7 @@ class Execution:
         message = redact(
             fault.message,
             fault.sqlstate,
-            written_by_us=cleared.written_by_us if cleared is not None else (),
+            substitutions=cleared.substitutions if cleared is not None else (),
             has_obligations=operation.has_obligations,
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,

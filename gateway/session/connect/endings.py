@@ -141,7 +141,7 @@ class Endings:
             plain=operation.plain,
             hides_columns=cleared.hides_columns,
             hides_target=cleared.hides_target,
-            words=cleared.written_by_us,
+            substitutions=cleared.substitutions,
             texts=cleared.plan_texts,
             rewritten=cleared.rewritten,
             missing=cleared.missing,

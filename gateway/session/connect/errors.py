@@ -76,7 +76,7 @@ class Redaction:
     hides_columns: bool = False
     hides_target: bool = False
     """All four as Cleared has them."""
-    words: Sequence[tuple[str, str]] = ()
+    substitutions: Sequence[tuple[str, str]] = ()
     """(what the gateway wrote, what the user wrote) pairs."""
     texts: Sequence[str] = ()
     """The SQL texts and expressions of the plan, as the user wrote them."""
@@ -99,7 +99,7 @@ class Redaction:
             named = kind is not None and _tells_names(kind)
             text = as_written(text, self.rewritten, self.missing, named=named)
         else:
-            text = in_users_words(text, self.words)
+            text = in_users_words(text, self.substitutions)
         for secret in self.secrets:
             if secret:
                 text = text.replace(secret, REDACTED)
@@ -202,7 +202,7 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, redaction: Redaction)
         message = redact(
             message,
             sqlstate,
-            written_by_us=redaction.words,
+            substitutions=redaction.substitutions,
             has_obligations=redaction.has_obligations,
             hides_columns=redaction.hides_columns,
             hides_target=redaction.hides_target,
@@ -317,7 +317,7 @@ def _context(context: ErrorContext, kind: ErrorKind, redaction: Redaction) -> Er
         )
     if context.kind != IN_SQL:
         return None
-    fragment = in_users_words(context.fragment, redaction.words)
+    fragment = in_users_words(context.fragment, redaction.substitutions)
     text = next((text for text in redaction.texts if fragment and fragment in text), None)
     if text is None:
         return None

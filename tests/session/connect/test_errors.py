@@ -215,19 +215,19 @@ def test_what_we_wrote_comes_back_as_what_the_user_wrote() -> None:
     ours = "`spark_catalog`.`hr`.`employee`"
     fault = made(f"cannot read {ours}", messageParameters=json.dumps({"name": ours}))
     for has_obligations in (False, True):
-        redaction = Redaction(has_obligations=has_obligations, words=((ours, "employee"),))
+        redaction = Redaction(has_obligations=has_obligations, substitutions=((ours, "employee"),))
         shown = redact_error(fault, redaction)
         assert "spark_catalog" not in shown.message
         assert b"spark_catalog" not in shown.details
-    assert redact_error(fault, Redaction(has_obligations=False, words=((ours, "employee"),))).message == (
-        "cannot read employee"
-    )
+    assert redact_error(
+        fault, Redaction(has_obligations=False, substitutions=((ours, "employee"),))
+    ).message == ("cannot read employee")
 
 
 def test_a_guard_without_obligations_keeps_its_plan_to_itself() -> None:
     """Hidden columns are no obligation, but the plan of their guard would name them."""
     words = (("(SELECT `id` FROM `spark_catalog`.`d1`.`t`) AS `t`", "t"),)
-    redaction = Redaction(has_obligations=False, words=words)
+    redaction = Redaction(has_obligations=False, substitutions=words)
     after = raised("unresolved column of a text", redaction)
     assert not any(secret in str(after) for secret in GUARD)
     assert str(after).endswith("[`id`, `name`]. SQLSTATE: 42703")
