@@ -48,7 +48,7 @@ class LedgerOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerFigures:
+class LedgerMetrics:
     """The ledger at one instant, for metrics and the readiness page."""
 
     failure: str
@@ -97,9 +97,9 @@ class FileLedger:
         """
         return f"{self._settings.name}-{self._spool.identity[:8]}"
 
-    def figures(self) -> LedgerFigures:
+    def metrics(self) -> LedgerMetrics:
         progress = self._shipper.progress if self._shipper is not None else Progress()
-        return LedgerFigures(
+        return LedgerMetrics(
             failure=self._spool.failure,
             recorded_events=self._recorded_events,
             open_statements=len(self._open),

@@ -125,7 +125,7 @@ class FollowerLimits:
 
 
 @dataclass(slots=True)
-class FollowerFigures:
+class FollowerMetrics:
     """How following goes, for metrics and the readiness page."""
 
     made: int = 0
@@ -164,7 +164,7 @@ class Follower:
     workers: LineageWorkers
     sinks: Sequence[LineageSink] = ()
     limits: FollowerLimits = field(default_factory=FollowerLimits)
-    figures: FollowerFigures = field(default_factory=FollowerFigures)
+    metrics: FollowerMetrics = field(default_factory=FollowerMetrics)
     _views: OrderedDict[UUID, StatementLineage | None] = field(default_factory=OrderedDict)
     _known: KnownIds = field(default_factory=KnownIds)
     _broken: set[int] = field(default_factory=set)
@@ -182,14 +182,14 @@ class Follower:
             followed = 0
             try:
                 connection = await self.connect()
-                self.figures.error = ""
+                self.metrics.error = ""
                 while True:
                     if await self.step(connection) < self.limits.batch:
                         await asyncio.sleep(self.limits.poll_s)
                     followed += 1
             except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
-                self.figures.error = _why(error)
-                log.warning("lineage_interrupted", error=self.figures.error, pause_s=pause)
+                self.metrics.error = _why(error)
+                log.warning("lineage_interrupted", error=self.metrics.error, pause_s=pause)
             finally:
                 if connection is not None:
                     connection.terminate()
@@ -235,7 +235,7 @@ class Follower:
         now = time.monotonic()
         if now - self._counted_at >= self.limits.poll_s:
             self._counted_at = now
-            self.figures.waiting, self.figures.oldest_s = await self.queue.behind(connection)
+            self.metrics.waiting, self.metrics.oldest_s = await self.queue.behind(connection)
 
     # -- making ------------------------------------------------------------------------------------------
 
@@ -275,16 +275,16 @@ class Follower:
             self._lose(statement, why)
 
     def _lose(self, statement: EndedStatement, why: str) -> None:
-        self.figures.lost += 1
+        self.metrics.lost += 1
         log.error("lineage_lost", statement_id=str(statement.statement_id), reason=why)
 
     def _tally(self, seen: SeenStatement | None) -> None:
         if seen is None:
-            self.figures.without += 1
+            self.metrics.without += 1
         elif seen.lineage.table_level:
-            self.figures.table_level += 1
+            self.metrics.table_level += 1
         else:
-            self.figures.made += 1
+            self.metrics.made += 1
 
     async def _one(self, connection: Any, waiting: EndedStatement) -> SeenStatement | None:
         if waiting.decided is None:
@@ -374,7 +374,7 @@ class Follower:
                     break
             else:
                 self._broken.add(position)
-                self.figures.not_sunk += len(seen)
+                self.metrics.not_sunk += len(seen)
 
 
 def _read(decided: AuditEvent, end: AuditEvent | None) -> RecordedStatement:

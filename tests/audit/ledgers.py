@@ -39,7 +39,7 @@ async def shipped(ledger: FileLedger) -> None:
     """Wait until PostgreSQL has everything, also what is still on its way to the disk."""
 
     def done() -> bool:
-        found = ledger.figures()
+        found = ledger.metrics()
         return (
             found.database_connected
             and found.backlog_bytes == 0

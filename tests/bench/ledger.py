@@ -82,11 +82,11 @@ async def drain(directory: Path, dsn: str) -> tuple[int, float]:
     """Ship what is spooled; return how many events, and the seconds from connecting to the last commit."""
     ledger = FileLedger(LedgerOptions(directory=directory, dsn=dsn))
     await ledger.start()
-    await until(lambda: ledger.figures().database_connected)
-    began, before = time.perf_counter(), ledger.figures().shipped_events
-    await until(lambda: ledger.figures().backlog_bytes == 0, deadline_s=300)
+    await until(lambda: ledger.metrics().database_connected)
+    began, before = time.perf_counter(), ledger.metrics().shipped_events
+    await until(lambda: ledger.metrics().backlog_bytes == 0, deadline_s=300)
     took = time.perf_counter() - began
-    count = ledger.figures().shipped_events - before
+    count = ledger.metrics().shipped_events - before
     await ledger.close()
     return count, took
 
