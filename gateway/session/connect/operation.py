@@ -37,7 +37,7 @@ def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExecutionOptions:
     """By what an operation is known, and how its responses are wanted."""
 
     operation_id: str = field(default_factory=new_uuid)
@@ -131,7 +131,7 @@ class ConnectOperation:
     def __init__(
         self,
         session: ConnectSession,
-        wanted: Wanted,
+        options: ExecutionOptions,
         statement_id: str,
         cleared: Cleared,
         hold: HeldLocks,
@@ -141,7 +141,7 @@ class ConnectOperation:
         buffer: BufferedAnswer | None = None,
     ) -> None:
         self.session = session
-        self.operation_id = wanted.operation_id
+        self.operation_id = options.operation_id
         self.statement_id = statement_id
         self.cleared = cleared
         self.basis: Basis = ()
@@ -149,8 +149,8 @@ class ConnectOperation:
         self.started = started
         self.used_at = started
         self.policies_version = policies_version
-        self.digest = wanted.digest
-        self.reattachable = wanted.reattachable
+        self.digest = options.digest
+        self.reattachable = options.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked for it unless `kept`."""
         self.queries = queries_told_of(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""

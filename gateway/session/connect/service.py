@@ -25,7 +25,7 @@ from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.opening import attach
-from gateway.session.connect.operation import Wanted
+from gateway.session.connect.operation import ExecutionOptions
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
@@ -99,11 +99,11 @@ class ConnectSessions:
         RpcError.
         """
         asked = await in_turn(lambda: connect_requests.execute_plan(request))
-        wanted = _wanted(asked, self.limits)
+        options = _options(asked, self.limits)
         client = _known_as(client, asked)
         session = await self._session(principal, client, asked)
         plan = PlanRequest(kind="execute", message=asked.plan)
-        operation, envelope = await self._execution.start(session, plan, wanted, client)
+        operation, envelope = await self._execution.start(session, plan, options, client)
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
@@ -395,7 +395,7 @@ def _known_as(client: Client, asked: ConnectRequest) -> Client:
     return replace(client, protocol="connect", application=asked.client_type or client.application)
 
 
-def _wanted(asked: ExecutePlanRequest, limits: SessionLimits) -> Wanted:
+def _options(asked: ExecutePlanRequest, limits: SessionLimits) -> ExecutionOptions:
     """Say by what an execution is known. Raises MalformedRequest for tags that Spark would not take."""
     if len(asked.tags) > limits.tags:
         raise MalformedRequest(f"an operation has at most {limits.tags} tags")
@@ -403,7 +403,7 @@ def _wanted(asked: ExecutePlanRequest, limits: SessionLimits) -> Wanted:
         # The first two are Spark's own rule.
         if not tag or "," in tag or len(tag) > limits.tag_chars:
             raise MalformedRequest(f"a tag has 1 to {limits.tag_chars} characters and no comma")
-    return Wanted(
+    return ExecutionOptions(
         operation_id=asked.operation_id or new_uuid(),
         client_type=asked.client_type,
         digest=hashlib.sha256(asked.plan).digest(),
