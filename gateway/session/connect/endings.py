@@ -11,7 +11,6 @@ import structlog
 
 from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.session import barriers
-from gateway.session.connect.asking import has_ended
 from gateway.session.connect.errors import Redaction, redact_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.session import ConnectSession
@@ -21,6 +20,7 @@ from gateway.session.ports import PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
+from gateway.wire.connect_calls import SessionKey
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
@@ -269,3 +269,22 @@ class Endings:
             await asyncio.wait(tasks, timeout=self._limits.close_timeout_s)
         for task in tasks:
             task.cancel()
+
+
+async def has_run(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:
+    """Whether Spark has seen an operation that it no longer has, or cannot say."""
+    try:
+        states = await _states(backend, key, operation_id)
+    except (RpcError, BackendUnavailable, ProtobufError):
+        return True
+    return any(state not in connect_calls.NEVER_SEEN for state in states)
+
+
+async def has_ended(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:
+    """Whether Spark has worked an operation off. Raises as `call` does, and `ProtobufError`."""
+    return any(state in connect_calls.ENDED for state in await _states(backend, key, operation_id))
+
+
+async def _states(backend: PlanBackend, key: SessionKey, operation_id: str) -> list[int]:
+    answer = await backend.call("GetStatus", connect_calls.get_status(key, [operation_id]))
+    return connect_calls.operation_states(answer)

@@ -19,18 +19,30 @@ from gateway.model.meaning_settings import changed
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
-from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.operation import BufferedAnswer
 from gateway.session.connect.session import ConnectSession
 from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
-from gateway.wire.connect_errors import spark_error
+from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import ends_session, spark_error
 from gateway.wire.protobuf import ProtobufError
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
 _ABANDON_S = 10.0
 """How long Spark is waited for when it is told to forget a session that never came to be."""
+
+
+async def is_in_spark(backend: PlanBackend, key: SessionKey) -> bool:
+    """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
+
+    Of a Spark that cannot say it is taken for granted.
+    """
+    try:
+        await backend.call("GetStatus", connect_calls.get_status(key))
+    except RpcError as fault:
+        return not ends_session(fault)
+    return True
 
 
 async def attach(

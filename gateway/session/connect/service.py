@@ -19,12 +19,11 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
 from gateway.session.connect.artifacts import Uploads
-from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.calls import Calls
 from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.opening import attach
+from gateway.session.connect.opening import attach, is_in_spark
 from gateway.session.connect.operation import ExecutionOptions
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.streams import Streams

@@ -17,8 +17,7 @@ from gateway.session.connect.answers import (
     patch_sql_result,
     tables_in_sql_result,
 )
-from gateway.session.connect.asking import has_run
-from gateway.session.connect.endings import Endings
+from gateway.session.connect.endings import Endings, has_run
 from gateway.session.connect.errors import Redaction
 from gateway.session.connect.farewells import Farewells
 from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
