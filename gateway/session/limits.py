@@ -63,9 +63,9 @@ class SessionLimits:
     stream_s: float = 120.0
     """How long a stream of an answer that the gateway holds lasts before the client has to come again, as
     Spark's own streams do: clients give each of theirs 10 minutes."""
-    kept_answer_bytes: int = 64 * 1024 * 1024
+    buffered_answer_bytes: int = 64 * 1024 * 1024
     """Bytes of answers of one Spark Connect session that the gateway holds, because they must be changed."""
-    kept_plan_bytes: int = 64 * 1024 * 1024
+    cached_plan_bytes: int = 64 * 1024 * 1024
     """Bytes of plans that one session keeps to judge its temporary views and cached relations again."""
     origins: int = 64
     """Statements that a cached relation was computed from, as far as they are remembered."""

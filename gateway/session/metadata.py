@@ -1,6 +1,6 @@
 """Metadata calls, answered from the catalog: only what the principal may know of, in HiveServer2's schemas.
 
-Nothing of a call reaches Spark but names that the catalog looks up. Patterns are JDBC's, at the end of this module.
+Nothing of a call reaches Spark but names that the catalog looks up. Patterns are JDBC's.
 """
 
 from __future__ import annotations

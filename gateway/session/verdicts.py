@@ -189,10 +189,10 @@ class Verdicts:
                 snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
             )
         context = self._context(client, "QUERY", statement.text)
-        kept = self._find((statement, policies.version, catalog.version), context) if cacheable else None
-        if kept is not None and all(principals.get(one.user) == one for one in kept.definers):
+        cached = self._find((statement, policies.version, catalog.version), context) if cacheable else None
+        if cached is not None and all(principals.get(one.user) == one for one in cached.definers):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
-            return kept
+            return cached
         snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         needed: dict[TableName, None] = {}
         for _ in range(self._limits.catalog_rounds):

@@ -45,7 +45,7 @@ def filter_responses(
     again after any response that was shown finds the next batch whole. Raises UnknownShape and ProtobufError.
     """
     answer = _FilteredAnswer(rule, visible, max_rows, max_bytes)
-    shown = [kept for data in responses if (kept := answer.take(Response(data))) is not None]
+    shown = [changed for data in responses if (changed := answer.take(Response(data))) is not None]
     answer.end()
     return shown
 

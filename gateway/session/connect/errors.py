@@ -220,7 +220,7 @@ def _redacted_metadata(
     redaction: Redaction,
 ) -> Mapping[str, str]:
     """Return the `ErrorInfo`'s metadata: what pyspark raises its exception from."""
-    kept = {
+    redacted = {
         "errorId": told.get("errorId", ""),
         "errorClass": kind.error_class,
         "sqlState": sqlstate,
@@ -229,12 +229,12 @@ def _redacted_metadata(
     parameters = _json(told.get("messageParameters", ""))
     if isinstance(parameters, dict):
         named = {str(key): str(value) for key, value in parameters.items()}
-        kept["messageParameters"] = json.dumps(_parameters(named, kind, redaction))
+        redacted["messageParameters"] = json.dumps(_parameters(named, kind, redaction))
     if "stackTrace" in told and redaction.tells_all(kind):
-        kept["stackTrace"] = redaction.text(told["stackTrace"])
+        redacted["stackTrace"] = redaction.text(told["stackTrace"])
     shown: dict[str, str] = {}
     size = len(reason)
-    for key, value in kept.items():
+    for key, value in redacted.items():
         if value and (key in _NEEDED or size + len(value) < MAX_DETAILS_BYTES):
             shown[key] = value
             size += len(key) + len(value.encode("utf-8", "replace"))
@@ -364,19 +364,19 @@ def _silent_event(event: str) -> str:
     told = _json(event)
     if not isinstance(told, dict):
         return "{}"
-    kept = _told(told)
+    shown = _told(told)
     if isinstance(progress := told.get("progress"), dict):
-        kept["progress"] = {**_told(progress), **_SILENT_PROGRESS}
+        shown["progress"] = {**_told(progress), **_SILENT_PROGRESS}
     elif "batchId" in told:
-        kept.update(_SILENT_PROGRESS)
+        shown.update(_SILENT_PROGRESS)
     if "exception" in told:
         failed = told["exception"] is not None
-        kept["exception"] = WITHHELD if failed else None
+        shown["exception"] = WITHHELD if failed else None
         error_class = told.get("errorClassOnException")
-        kept["errorClassOnException"] = (
+        shown["errorClassOnException"] = (
             _matching(_ERROR_CLASS, error_class) or None if isinstance(error_class, str) else None
         )
-    return json.dumps(kept)
+    return json.dumps(shown)
 
 
 def _told(event: Mapping[str, object]) -> dict[str, object]:

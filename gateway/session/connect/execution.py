@@ -351,7 +351,7 @@ class ConnectExecution:
             return verdict
         plan = verdict.statement.plan
         size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
-        if session.cached_plan_bytes + size <= self._limits.kept_plan_bytes:
+        if session.cached_plan_bytes + size <= self._limits.cached_plan_bytes:
             return verdict
         return refused(
             verdict,

@@ -101,16 +101,16 @@ async def _attach(
     session.context = replace(session.context, settings=settings, catalogs=told)
     session.given_settings |= given(opened.settings, opened.own_settings)
     # A statement like any other: judged, recorded, and run under the client's name.
-    kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
-    catalog, namespace = _current(kept)
+    answer = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
+    catalog, namespace = _current(answer)
     session.context = replace(session.context, catalog=catalog, namespace=namespace)
     session.attached = True
 
 
-def _current(kept: BufferedAnswer) -> tuple[str, tuple[str, ...]]:
+def _current(answer: BufferedAnswer) -> tuple[str, tuple[str, ...]]:
     """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be."""
-    position = kept.position("")
-    while (data := kept.at(position)) is not None:
+    position = answer.position("")
+    while (data := answer.at(position)) is not None:
         position += 1
         try:
             arrow = connect_calls.rows_of_command(data)

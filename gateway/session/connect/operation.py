@@ -151,14 +151,14 @@ class ConnectOperation:
         self.policies_version = policies_version
         self.digest = options.digest
         self.reattachable = options.reattachable
-        """Whether the client may come back to it. Its own wish; Spark is asked for it unless `kept`."""
+        """Whether the client may come back to it. Its own wish; Spark is asked unless it is buffered."""
         self.queries = queries_told_of(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
         self.buffer = buffer
         self.hold = hold
         """The names of the catalog that it needs as they are, or changes."""
         self.task: asyncio.Task[None] | None = None
-        """Works off an operation whose answer is kept."""
+        """Works off an operation whose answer is buffered."""
         self.farewell: asyncio.Task[None] | None = None
         """Reads on after its client has left, to learn how it ends."""
         self.last_response_id = ""

@@ -132,8 +132,8 @@ class ConnectSession(NameResolution):
 
     def buffered_bytes(self, but: ConnectOperation) -> int:
         """Bytes of answers that are held for this session, other than one operation's."""
-        kept = (o.buffer for o in self.operations.values() if o is not but)
-        return sum(answer.size for answer in kept if answer is not None)
+        answers = (o.buffer for o in self.operations.values() if o is not but)
+        return sum(answer.size for answer in answers if answer is not None)
 
     def require_open(self) -> None:
         """Raise what the client is to know when the session is closed."""

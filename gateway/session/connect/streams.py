@@ -174,7 +174,7 @@ class Streams:
                 )
                 if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
-                if session.cached_plan_bytes > self._limits.kept_plan_bytes:
+                if session.cached_plan_bytes > self._limits.cached_plan_bytes:
                     session.drop_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
@@ -184,10 +184,10 @@ class Streams:
 
     async def drive(self, operation: ConnectOperation, envelope: Envelope) -> None:
         """Work off an operation whose answer is held: to its end, whether or not a client waits for it."""
-        kept = operation.buffer or BufferedAnswer()
+        buffer = operation.buffer or BufferedAnswer()
         fault: Exception | None = None
         try:
-            await self._fill(operation, kept, envelope)
+            await self._fill(operation, buffer, envelope)
         except RpcError as error:
             fault = await self._endings.failed(operation, error)
         except BackendUnavailable as error:
@@ -204,7 +204,7 @@ class Streams:
             )
             raise
         finally:
-            kept.finish(fault)
+            buffer.finish(fault)
             if operation.released:
                 self._endings.deregister(operation)
 
@@ -228,7 +228,7 @@ class Streams:
             if seen.analysed:
                 operation.looked_up()
             size += len(data)
-            if size + operation.session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
+            if size + operation.session.buffered_bytes(operation) > self._limits.buffered_answer_bytes:
                 raise LimitExceeded("the answer is too large for the gateway to hold it")
             yield seen, data
 
@@ -271,7 +271,7 @@ class Streams:
         return StatementFailed(message, "0A000", 0, operation.statement_id)
 
     async def _serve(
-        self, operation: ConnectOperation, kept: BufferedAnswer, last_response_id: str
+        self, operation: ConnectOperation, buffer: BufferedAnswer, last_response_id: str
     ) -> AsyncIterator[bytes]:
         """Give out what is held, as it comes."""
         reading = _ResponseReader(operation, self._clock)
@@ -279,20 +279,20 @@ class Streams:
         until = loop.time() + self._limits.stream_s if operation.reattachable else None
         try:
             async with reading:
-                position = kept.position(last_response_id)
+                position = buffer.position(last_response_id)
                 while True:
-                    while (data := kept.at(position)) is not None:
+                    while (data := buffer.at(position)) is not None:
                         position += 1
-                        await self._require_current(operation, kept)
+                        await self._require_current(operation, buffer)
                         yield data
                         reading.check_current()
-                    if kept.done:
-                        if kept.fault is not None:
-                            raise kept.fault
+                    if buffer.done:
+                        if buffer.fault is not None:
+                            raise buffer.fault
                         return
                     try:
                         async with asyncio.timeout_at(until):
-                            await kept.changed()
+                            await buffer.changed()
                     except TimeoutError:
                         # Not its end: a client that gets no `result_complete` comes again.
                         return
@@ -301,12 +301,12 @@ class Streams:
             if not operation.reattachable:
                 await self._let_go(operation)
 
-    async def _require_current(self, operation: ConnectOperation, kept: BufferedAnswer) -> None:
+    async def _require_current(self, operation: ConnectOperation, buffer: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
         try:
             await self._open.require(operation, operation.session.client, filtered=filtered)
         except StatementFailed as fault:
-            kept.finish(fault)
+            buffer.finish(fault)
             self._endings.begin_stopping(operation)
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
