@@ -33,7 +33,7 @@ from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted
 from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
-from gateway.session.whole_errors import told_whole, whole_failure
+from gateway.session.whole_errors import shown_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
 
@@ -559,7 +559,7 @@ class Execution:
     def failure(self, operation: ThriftOperation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
-        if cleared is not None and operation.plain and told_whole(fault.message, cleared):
+        if cleared is not None and operation.plain and shown_whole(fault.message, cleared):
             return whole_failure(fault, cleared, operation.statement_id)
         message = redact(
             fault.message,

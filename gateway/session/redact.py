@@ -149,8 +149,8 @@ def constant_messages() -> Mapping[str, str]:
     They are told by the condition and not repeated from a message, which a user can write.
     """
     file = Path(__file__).with_name("constant_messages.json")
-    told: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    return told
+    messages: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return messages
 
 
 def in_users_words(text: str, substitutions: Sequence[tuple[str, str]]) -> str:

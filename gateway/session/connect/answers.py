@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import NOTHING_TOLD, UnknownShape, Visible, filter_rows, listed_tables
+from gateway.session.answers import NONE_VISIBLE, UnknownShape, Visible, filter_rows, listed_tables
 from gateway.wire.connect_responses import ArrowBatch, Response
 from gateway.wire.protobuf import ProtobufError
 
@@ -58,7 +58,7 @@ def tables_in_sql_result(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> list[TableName]:
-    """Return the tables in a response of a SqlCommand of which it has to be found out which may be told in
+    """Return the tables in a response of a SqlCommand of which it has to be found out which may be shown in
     full. Raises UnknownShape and ProtobufError."""
     data = Response(response).command_rows
     if rule.filter is not AnswerFilter.TABLE_EXTENDED or not data:
@@ -71,7 +71,7 @@ def patch_sql_result(
     original_relation: bytes,
     response: bytes,
     visible: Visible,
-    told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
+    visible_columns: Mapping[TableName, frozenset[str]] = NONE_VISIBLE,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -96,7 +96,7 @@ def patch_sql_result(
         raise UnknownShape("a SQL command that is answered with neither rows nor its query")
     elif filtered and (data := patched.command_rows) is not None:
         schema, rows = _decode(data, max_rows, max_bytes)
-        patched.replace_command_rows(_encode(schema, filter_rows(rule, rows, visible, told)))
+        patched.replace_command_rows(_encode(schema, filter_rows(rule, rows, visible, visible_columns)))
     return patched.serialized()
 
 

@@ -43,7 +43,7 @@ from gateway.wire.connect_responses import (
 )
 
 RELEASED = "released by the client before its end"
-UNTOLD_BYTES = 8 * 1024**2
+UNREPORTED_BYTES = 8 * 1024**2
 """Bytes of responses that the client has and Spark may go on keeping for it."""
 
 
@@ -260,9 +260,9 @@ def _interrupted_by(request: InterruptRequest, preparing: Iterable[Preparing]) -
 def _is_small(operation: ConnectOperation) -> bool:
     """Whether Spark need not hear of it that the client has some responses: it keeps few bytes for it, and
     none when the whole is released, and PySpark releases each response by itself."""
-    if operation.relayed_bytes - operation.told_bytes < UNTOLD_BYTES:
+    if operation.relayed_bytes - operation.reported_bytes < UNREPORTED_BYTES:
         return True
-    operation.told_bytes = operation.relayed_bytes
+    operation.reported_bytes = operation.relayed_bytes
     return False
 
 

@@ -105,8 +105,8 @@ class Endings:
             return redacted
         canceled = operation.interrupted or spark_errors.is_canceled(fault)
         # Without an error class or details it is not Spark's word on the statement but the connection's.
-        told = bool(spark_errors.class_of(fault) or spark_errors.error_id(fault))
-        known = told and not canceled and not spark_errors.ends_operation(fault)
+        reported = bool(spark_errors.class_of(fault) or spark_errors.error_id(fault))
+        known = reported and not canceled and not spark_errors.ends_operation(fault)
         if not (known or canceled):
             self.give_up(operation)
         error = StatementFailed(redacted.message, "HY000", redacted.code, operation.statement_id)
@@ -225,14 +225,14 @@ class Endings:
 
     async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        told = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
+        stopped = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
         try:
             return await has_ended(self._backend, operation.session.key, operation.operation_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in told
+            return operation.operation_id in stopped
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""

@@ -70,7 +70,7 @@ class Redaction:
     """Whether it reads guarded relations: row filters, masks, columns that the principal may not see, or
     temporary views made of such. What is not known counts as having some."""
     plain: bool = False
-    """Whether nothing of it is guarded: then all is told."""
+    """Whether nothing of it is guarded: then all is shown."""
     missing: Missing = ()
     rewritten: Sequence[RewrittenText] = ()
     hides_columns: bool = False
@@ -88,15 +88,15 @@ class Redaction:
         """Whether a plan would print more than names that the gateway wrote out in full."""
         return not self.plain or bool(self.missing)
 
-    def tells_all(self, kind: ErrorKind) -> bool:
-        """Whether an error may be told whole. Of a table that is not there Spark says nothing else; with any
+    def shows_all(self, kind: ErrorKind) -> bool:
+        """Whether an error may be shown whole. Of a table that is not there Spark says nothing else; with any
         other error it has appeared, and nobody has judged what its columns are."""
-        return self.plain and (not self.missing or _tells_names(kind))
+        return self.plain and (not self.missing or _names_tables(kind))
 
     def text(self, text: str, kind: ErrorKind | None = None) -> str:
         """Return a text of Spark's in the user's words, without secrets; `kind`: of the error it is from."""
         if self.plain:
-            named = kind is not None and _tells_names(kind)
+            named = kind is not None and _names_tables(kind)
             text = as_written(text, self.rewritten, self.missing, named=named)
         else:
             text = in_users_words(text, self.substitutions)
@@ -138,7 +138,7 @@ class Redaction:
         return known.group() if known is not None else WITHHELD
 
 
-def _tells_names(kind: ErrorKind) -> bool:
+def _names_tables(kind: ErrorKind) -> bool:
     """Whether an error tells names as they are written, and of missing tables nothing else."""
     return kind.error_class == NOT_FOUND and kind.exception in _UNRESOLVED
 
@@ -146,19 +146,20 @@ def _tells_names(kind: ErrorKind) -> bool:
 def redact_error(error: RpcError, redaction: Redaction) -> RpcError:
     """Return a failed call's status as the client may see it."""
     details = details_of(error.details)
-    told = details.metadata
-    classes = _classes(details.reason, told) if told is not None else ()
-    kind = _kind(told.get("errorClass", "") if told else "", classes, told is not None)
-    sqlstate = _matching(_SQLSTATE, told.get("sqlState", "") if told else "")
+    metadata = details.metadata
+    classes = _classes(details.reason, metadata) if metadata is not None else ()
+    kind = _kind(metadata.get("errorClass", "") if metadata else "", classes, metadata is not None)
+    sqlstate = _matching(_SQLSTATE, metadata.get("sqlState", "") if metadata else "")
     # Without details it is gRPC's own, or one whose kind cannot be known.
-    told_by_spark = told is not None or not redaction.has_obligations
-    message = _message(error.message if told_by_spark else "", sqlstate, kind, redaction)[:MAX_MESSAGE_CHARS]
+    reported_by_spark = metadata is not None or not redaction.has_obligations
+    message = _message(error.message if reported_by_spark else "", sqlstate, kind, redaction)
+    message = message[:MAX_MESSAGE_CHARS]
     shown = StatusDetails(retry=details.retry)
-    if told is not None:
+    if metadata is not None:
         reason = next(iter(_java_names([details.reason])), "")
-        metadata = _redacted_metadata(told, reason, classes, kind, sqlstate, redaction)
+        metadata = _redacted_metadata(metadata, reason, classes, kind, sqlstate, redaction)
         shown = replace(shown, reason=reason, metadata=metadata)
-    has_some = told is not None or details.retry
+    has_some = metadata is not None or details.retry
     return RpcError(error.code, message, packed(error.code, message, shown) if has_some else b"")
 
 
@@ -198,7 +199,7 @@ def _json(text: str) -> object:
 def _message(message: str, sqlstate: str, kind: ErrorKind, redaction: Redaction) -> str:
     if not message.strip():
         return UNKNOWN
-    if not redaction.tells_all(kind):
+    if not redaction.shows_all(kind):
         message = redact(
             message,
             sqlstate,
@@ -212,7 +213,7 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, redaction: Redaction)
 
 
 def _redacted_metadata(
-    told: Mapping[str, str],
+    metadata: Mapping[str, str],
     reason: str,
     classes: Sequence[str],
     kind: ErrorKind,
@@ -221,17 +222,17 @@ def _redacted_metadata(
 ) -> Mapping[str, str]:
     """Return the `ErrorInfo`'s metadata: what pyspark raises its exception from."""
     redacted = {
-        "errorId": told.get("errorId", ""),
+        "errorId": metadata.get("errorId", ""),
         "errorClass": kind.error_class,
         "sqlState": sqlstate,
         "classes": json.dumps(list(classes)) if classes else "",
     }
-    parameters = _json(told.get("messageParameters", ""))
+    parameters = _json(metadata.get("messageParameters", ""))
     if isinstance(parameters, dict):
         named = {str(key): str(value) for key, value in parameters.items()}
         redacted["messageParameters"] = json.dumps(_parameters(named, kind, redaction))
-    if "stackTrace" in told and redaction.tells_all(kind):
-        redacted["stackTrace"] = redaction.text(told["stackTrace"])
+    if "stackTrace" in metadata and redaction.shows_all(kind):
+        redacted["stackTrace"] = redaction.text(metadata["stackTrace"])
     shown: dict[str, str] = {}
     size = len(reason)
     for key, value in redacted.items():
@@ -250,7 +251,7 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, redaction: Redac
         if redaction.hides_target:
             shown[key] = WITHHELD_PARAMETER
         elif not redaction.has_obligations:
-            withheld = not redaction.tells_all(kind) and _shows_plan(value)
+            withheld = not redaction.shows_all(kind) and _shows_plan(value)
             shown[key] = WITHHELD_PARAMETER if withheld else redaction.text(value, kind)
         elif kind.analysis and not _shows_plan(value):
             shown[key] = without_paths(redaction.text(value))
@@ -275,7 +276,7 @@ def _redacted(error: ServerError, index: int, count: int, redaction: Redaction) 
     return ServerError(
         classes=classes,
         message=_message(error.message, sqlstate, kind, redaction),
-        stack=error.stack if redaction.tells_all(kind) else (),
+        stack=error.stack if redaction.shows_all(kind) else (),
         cause=error.cause if onwards else None,
         condition=_redacted_condition(condition, kind, sqlstate, redaction),
     )
@@ -305,7 +306,7 @@ def _context(context: ErrorContext, kind: ErrorKind, redaction: Redaction) -> Er
     Spark's summary quotes the line around it, with what the gateway wrote there, and its positions are those
     of the text that Spark was sent.
     """
-    if redaction.tells_all(kind):
+    if redaction.shows_all(kind):
         return _in_users_text(context, redaction)
     if context.kind == IN_DATAFRAME:
         # Where the client's program called a function, by its own account.
@@ -348,7 +349,7 @@ def _in_users_text(context: ErrorContext, redaction: Redaction) -> ErrorContext:
     return context
 
 
-_TOLD_OF_STREAMS = frozenset(
+_SHOWN_OF_STREAMS = frozenset(
     {"id", "runId", "name", "timestamp", "batchId", "batchDuration", "durationMs", "jobTags"}
 )
 _SILENT_PROGRESS: Mapping[str, object] = {
@@ -361,23 +362,23 @@ _SILENT_PROGRESS: Mapping[str, object] = {
 
 def _silent_event(event: str) -> str:
     """Return what a streaming query says of its start, progress or end, without what it is about."""
-    told = _json(event)
-    if not isinstance(told, dict):
+    fields = _json(event)
+    if not isinstance(fields, dict):
         return "{}"
-    shown = _told(told)
-    if isinstance(progress := told.get("progress"), dict):
-        shown["progress"] = {**_told(progress), **_SILENT_PROGRESS}
-    elif "batchId" in told:
+    shown = _visible_fields(fields)
+    if isinstance(progress := fields.get("progress"), dict):
+        shown["progress"] = {**_visible_fields(progress), **_SILENT_PROGRESS}
+    elif "batchId" in fields:
         shown.update(_SILENT_PROGRESS)
-    if "exception" in told:
-        failed = told["exception"] is not None
+    if "exception" in fields:
+        failed = fields["exception"] is not None
         shown["exception"] = WITHHELD if failed else None
-        error_class = told.get("errorClassOnException")
+        error_class = fields.get("errorClassOnException")
         shown["errorClassOnException"] = (
             _matching(_ERROR_CLASS, error_class) or None if isinstance(error_class, str) else None
         )
     return json.dumps(shown)
 
 
-def _told(event: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in event.items() if key in _TOLD_OF_STREAMS}
+def _visible_fields(event: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in event.items() if key in _SHOWN_OF_STREAMS}

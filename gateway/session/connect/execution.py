@@ -302,9 +302,9 @@ class ConnectExecution:
         try:
             await self._verdicts.tend(operation.cleared)
         except BaseException as fault:
-            told = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
+            error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
             self._endings.deregister(operation)
-            await self._endings.conclude(operation, Event.FAIL, told, known=True)
+            await self._endings.conclude(operation, Event.FAIL, error, known=True)
             raise
 
     @contextlib.asynccontextmanager

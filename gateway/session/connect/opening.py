@@ -88,17 +88,17 @@ async def _attach(
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
     # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
     # reader does. What comes after goes to this session of this process or nowhere.
-    told = frozenset(told_catalogs().items())
+    catalogs = frozenset(told_catalogs().items())
     opened = await backend.open_session(session.session_id, session.principal.user, observed)
     session.server_session, session.own_settings = opened.id, opened.own_settings
     # A session that lived on without us may have settings of its client's.
     settings = changed(opened.settings, opened.own_settings)
     # What is the same before and after was so when Spark was told. Of what a session that lived on had been
     # told before, nobody knows whether it is the same.
-    told = frozenset(
-        one for one in told & frozenset(told_catalogs().items()) if one[0] not in opened.known_catalogs
+    catalogs = frozenset(
+        one for one in catalogs & frozenset(told_catalogs().items()) if one[0] not in opened.known_catalogs
     )
-    session.context = replace(session.context, settings=settings, catalogs=told)
+    session.context = replace(session.context, settings=settings, catalogs=catalogs)
     session.given_settings |= given(opened.settings, opened.own_settings)
     # A statement like any other: judged, recorded, and run under the client's name.
     answer = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)

@@ -25,7 +25,7 @@ _UNKNOWN = frozenset({""})
 """The handle of no query."""
 
 
-def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
+def reported_queries(cleared: Cleared) -> frozenset[str] | None:
     """Return the handles of the streaming queries that a plan asks about, by id and run; None: about any."""
     match cleared.plan_class:
         case "StreamingQueryCommand":
@@ -152,7 +152,7 @@ class ConnectOperation:
         self.digest = options.digest
         self.reattachable = options.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked unless it is buffered."""
-        self.queries = queries_told_of(cleared)
+        self.queries = reported_queries(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
         self.buffer = buffer
         self.hold = hold
@@ -168,7 +168,7 @@ class ConnectOperation:
         self.completed = False
         self.relayed_rows = 0
         self.relayed_bytes = 0
-        self.told_bytes = 0
+        self.reported_bytes = 0
         """Of `relayed_bytes`, what there was when Spark was last told that the client has responses."""
         self.resolved = asyncio.Event()
         """Spark has looked up its names: nothing that changes them can reach it any more."""

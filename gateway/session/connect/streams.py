@@ -39,7 +39,7 @@ from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
-_TELLING = (
+_REPORTING = (
     peeked.WRITE_STREAM_OPERATION_START_RESULT,
     peeked.STREAMING_QUERY_COMMAND_RESULT,
     peeked.STREAMING_QUERY_LISTENER_EVENTS_RESULT,
@@ -251,11 +251,11 @@ class Streams:
                 yield seen, data
                 continue
             listed = tables_in_sql_result(cleared.answer, data, visible, max_rows=most)
-            told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
+            visible_columns = await self._verdicts.fully_visible(listed, cleared.statement, session.client)
             yield (
                 seen,
                 patch_sql_result(
-                    cleared.answer, cleared.original_relation, data, visible, told, max_rows=most
+                    cleared.answer, cleared.original_relation, data, visible, visible_columns, max_rows=most
                 ),
             )
 
@@ -417,6 +417,6 @@ class _ResponseReader:
 
 def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _TELLING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+    if seen.case in _REPORTING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
         return redacted_response(data, redaction)
     return data
