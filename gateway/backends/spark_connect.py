@@ -166,7 +166,7 @@ class SparkConnectBackend:
         configuration = await self._reading.require(asked)
         return asked.server_session, configuration, known
 
-    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `PlanBackend`."""
         # INVARIANT (one way): only a Cleared is forwarded, and of it the bytes that were proved.
         plan = cleared.forwarded_plan
@@ -183,7 +183,7 @@ class SparkConnectBackend:
         # What comes last wins: the envelope, whatever the message held.
         return await self._unary("AnalyzePlan", cleared.forwarded_plan + _analyze_envelope(envelope))
 
-    def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+    def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
         """Take up an execution again. See `PlanBackend`."""
         return self._stream("ReattachExecute", request)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import pytest
@@ -268,7 +268,7 @@ async def test_an_iterator_that_is_closed_ends_the_call() -> None:
 
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ExecutePlan"] = endless
-        responses = cast(AsyncGenerator[bytes, None], backend.execute(cleared(b"\x0a\x00"), envelope()))
+        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
         assert await anext(responses) == b"first"
         await responses.aclose()
         async with asyncio.timeout(120):
@@ -287,7 +287,7 @@ async def test_spark_is_held_back_while_nobody_takes() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ExecutePlan"] = endless
         server.answers["Config"] = answering(b"")
-        responses = cast(AsyncGenerator[bytes, None], backend.execute(cleared(b"\x0a\x00"), envelope()))
+        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
         await anext(responses)
         # Other calls go on meanwhile, whichever connection they take.
         for _ in range(200):

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 import structlog
@@ -30,7 +31,7 @@ from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import PlanBackend, closing
+from gateway.session.ports import PlanBackend
 from gateway.session.registry import Registry
 from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect_calls import SessionKey
@@ -107,7 +108,7 @@ class ConnectSessions:
             stream = self._streams.first(operation, envelope)
         else:
             stream = self._streams.again(operation)
-        async with closing(stream):
+        async with aclosing(stream):
             async for data in stream:
                 yield data
 
@@ -137,7 +138,7 @@ class ConnectSessions:
                 client_type=asked.client_type,
             )
             stream = self._streams.foreign(principal, client, session, key, asked.operation_id, again)
-        async with closing(stream):
+        async with aclosing(stream):
             async for data in stream:
                 yield data
 
@@ -153,14 +154,13 @@ class ConnectSessions:
         self, principal: Principal, client: Client, uploaded: AsyncIterator[bytes]
     ) -> bytes:
         """Upload files; returns a serialized `AddArtifactsResponse`. Raises as `execute` does."""
-        async with closing(uploaded):
-            first = await anext(uploaded, None)
-            if first is None:
-                raise InvalidRequest("an upload without messages")
-            message = await in_turn(lambda: connect_requests.add_artifacts(first))
-            client = _known_as(client, message)
-            session = await self._session(principal, client, message)
-            return await self._uploads.add(session, principal, client, message, uploaded)
+        first = await anext(uploaded, None)
+        if first is None:
+            raise InvalidRequest("an upload without messages")
+        message = await in_turn(lambda: connect_requests.add_artifacts(first))
+        client = _known_as(client, message)
+        session = await self._session(principal, client, message)
+        return await self._uploads.add(session, principal, client, message, uploaded)
 
     # -- other calls -------------------------------------------------------------------------------------
 

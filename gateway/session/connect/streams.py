@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 
 import structlog
 
@@ -27,7 +28,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import Envelope, PlanBackend, closing
+from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -65,7 +66,7 @@ class Streams:
         self._farewells = Farewells(dependencies, backend, endings, learn=self._learn)
         self.watch = self._farewells.watch
 
-    def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
+    def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Return the responses of a new execution."""
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, "")
@@ -73,7 +74,7 @@ class Streams:
 
     def again(
         self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
@@ -91,13 +92,15 @@ class Streams:
 
     # -- relaying ----------------------------------------------------------------------------------------
 
-    async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _relay(
+        self, operation: ConnectOperation, source: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
         """Pass responses on as they are, reading the next one when this one was taken."""
         reading = _ResponseReader(operation, self._clock)
         redaction = self._endings.redaction(operation)
         try:
             key = *operation.session.key, operation.operation_id
-            async with closing(source), reading, self.windows.over(key) as window:
+            async with aclosing(source), reading, self.windows.over(key) as window:
                 async for data in source:
                     seen = connect_calls.look_at(data)
                     await self._open.require(operation, operation.session.client)
@@ -210,7 +213,7 @@ class Streams:
 
     async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
         redaction = self._endings.redaction(operation)
-        async with closing(self._backend.execute(operation.cleared, envelope)) as source:
+        async with aclosing(self._backend.execute(operation.cleared, envelope)) as source:
             async for seen, data in self._changed(operation, self._bounded(operation, source)):
                 buffer.add(seen.response_id, _shown(seen, data, redaction))
         await self._endings.conclude(operation, Event.FINISH)
@@ -272,7 +275,7 @@ class Streams:
 
     async def _serve(
         self, operation: ConnectOperation, buffer: BufferedAnswer, last_response_id: str
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Give out what is held, as it comes."""
         reading = _ResponseReader(operation, self._clock)
         loop = asyncio.get_running_loop()
@@ -332,7 +335,7 @@ class Streams:
         key: SessionKey,
         operation_id: str,
         request: bytes,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Relay an execution that this run of the gateway does not know.
 
         `request` is the `ReattachExecuteRequest` to send. Spark finds it by (user, session), so it can only
@@ -347,7 +350,7 @@ class Streams:
         redaction = self._endings.strictest
         source = self._backend.reattach(request)
         try:
-            async with closing(source), self.windows.over((*key, operation_id)) as window:
+            async with aclosing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
                     seen = connect_calls.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:

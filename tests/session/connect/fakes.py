@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -335,7 +335,7 @@ class Spark:
 
     # -- the port ----------------------------------------------------------------------------------------
 
-    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         assert isinstance(cleared, Cleared)
         assert envelope.operation_id
         self.order.append("forwarded")
@@ -454,7 +454,7 @@ class Spark:
             known_catalogs=self.known_catalogs,
         )
 
-    async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+    async def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
         message = pb.ReattachExecuteRequest.FromString(request)
         self.calls.append(("ReattachExecute", message))
         await asyncio.sleep(0)
