@@ -18,7 +18,7 @@ from gateway.model.statement import Client
 from gateway.pipeline.local_data import LocalDataCheck
 from gateway.session.audit_records import Outcome
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.session import ConnectSession, SessionCall
+from gateway.session.connect.operation import ConnectSession, SessionCall
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
 from gateway.session.ports import PlanBackend

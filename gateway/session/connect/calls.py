@@ -13,8 +13,7 @@ from gateway.session.connect.artifacts import judge_names
 from gateway.session.connect.config import answer_config, judge_config, not_set, settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Redaction
-from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.session import ConnectSession, Preparing, SessionCall
+from gateway.session.connect.operation import ConnectOperation, ConnectSession, Preparing, SessionCall
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import CallRefusal, StatementFailed

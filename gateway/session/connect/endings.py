@@ -12,8 +12,7 @@ import structlog
 from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.session import barriers
 from gateway.session.connect.errors import Redaction, redact_error
-from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import PlanBackend

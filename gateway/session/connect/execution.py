@@ -27,8 +27,13 @@ from gateway.model.statement import (
 from gateway.pipeline.checkpoints import going_on_with
 from gateway.session import barriers
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, ExecutionOptions
-from gateway.session.connect.session import ConnectSession, Preparing
+from gateway.session.connect.operation import (
+    BufferedAnswer,
+    ConnectOperation,
+    ConnectSession,
+    ExecutionOptions,
+    Preparing,
+)
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused

@@ -20,8 +20,7 @@ from gateway.model.reading_settings import given
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.operation import BufferedAnswer
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.operation import BufferedAnswer, ConnectSession
 from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
 from gateway.wire.connect_calls import SessionKey

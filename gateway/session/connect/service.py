@@ -25,8 +25,7 @@ from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.opening import attach, is_in_spark
-from gateway.session.connect.operation import ExecutionOptions
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.operation import ConnectSession, ExecutionOptions
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid

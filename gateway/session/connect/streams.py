@@ -21,8 +21,7 @@ from gateway.session.connect.answers import (
 from gateway.session.connect.endings import Endings, has_run
 from gateway.session.connect.errors import Redaction
 from gateway.session.connect.farewells import Farewells
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, ConnectSession
 from gateway.session.connect.window import Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
