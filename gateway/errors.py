@@ -7,6 +7,7 @@ backticks. `sqlstate` and `code` are stable.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 class SluiceError(Exception):
@@ -69,6 +70,17 @@ class LedgerUnavailable(SluiceError):
 
     code = "LEDGER_UNAVAILABLE"
     sqlstate = "58030"
+
+
+@dataclass(eq=False)  # not frozen: contextlib sets `__traceback__` of what passes through a context manager
+class RpcError(Exception):
+    """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until redacted."""
+
+    code: int
+    """gRPC status code, 14 for UNAVAILABLE."""
+    message: str
+    details: bytes = b""
+    """`grpc-status-details-bin`: a serialized `google.rpc.Status`."""
 
 
 class JobBusy(SluiceError):

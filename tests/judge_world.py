@@ -86,7 +86,7 @@ class World:
         **context: Any,
     ) -> Verdict:
         """Judge a plan in a session of database hr; `context` are other fields of its SessionContext."""
-        session = SessionContext(**{"namespace": ("hr",), "door": "connect", **context})
+        session = SessionContext(**{"namespace": ("hr",), "endpoint": "connect", **context})
         statement = Statement(text="", principal=self.principal(user), context=session, plan=plan)
         return await self.judge_statement(statement, reader, rules)
 

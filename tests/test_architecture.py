@@ -334,6 +334,34 @@ def test_a_gateway_without_its_optional_parts_does_not_load_them() -> None:
     assert done.stdout.strip() == "[]"
 
 
+MEANS_TWO = frozenset({"Dataset", "NotTold", "Place", "Refused", "Rules"})
+"""Class names of `files`, `jobs` and `pipeline` that another room has for something else."""
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(GATEWAY)))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1}.keys() == MEANS_TWO
+
+
+def test_sessions_have_values_and_bytes_and_no_messages() -> None:
+    """Messages of Spark Connect are read and written in `wire` and `plan`. `gateway.wire.protobuf` has none:
+    it is the error of whoever reads some."""
+    wrong = [
+        str(found)
+        for found in all_imports()
+        if found.room == "session"
+        and (
+            found.module.split(".")[0] in {"google", "pyspark"}
+            or f"{found.module}.".startswith(("gateway.wire.connect.", "gateway.plan."))
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 MESSAGES = ("gateway.wire.connect.pb", "gateway.wire.connect.Message", "pyspark.sql.connect")
 """What has messages of Spark Connect."""
 HANDED_ON = ("gateway.plan.reading.ExpressionString", "gateway.plan.reading.StreamStart")

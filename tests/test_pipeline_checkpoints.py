@@ -124,7 +124,7 @@ async def test_spark_is_given_a_place_of_the_gateways_own(world: World, reader: 
         assert found.url.startswith(f"{ROOT}/_")
         assert found.name.startswith("_")
         assert isinstance(verdict, Cleared)
-        assert (found.url, "file:/c") in verdict.written_by_us
+        assert (found.url, "file:/c") in verdict.substitutions
 
 
 async def test_a_stream_without_a_location_is_as_it_was(world: World, reader: ReaderPool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
@@ -19,6 +19,7 @@ from tests.plan.frames import message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+ENDPOINTS: tuple[Literal["thrift", "connect"], ...] = ("thrift", "connect")
 DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog"],
     "tables": {
@@ -290,10 +291,10 @@ async def test_what_policies_read_is_told_and_a_period_makes_another_text(
     forwarded_texts = set()
     for period in (8, 9):
         snapshot = replace(world.snapshot(), context=AccessContext(period=period))
-        for door in ("thrift", "connect"):
-            session = SessionContext(namespace=("lab",), door="thrift" if door == "thrift" else "connect")
+        for endpoint in ENDPOINTS:
+            session = SessionContext(namespace=("lab",), endpoint=endpoint)
             statement = Statement(text=text, principal=world.principal("ann"), context=session)
-            if door == "connect":
+            if endpoint == "connect":
                 statement = replace(statement, text="", plan=execute(sql(text)))
             verdict = await judge(statement, snapshot, reader)
             assert isinstance(verdict, Cleared), verdict
@@ -309,11 +310,12 @@ async def test_what_policies_read_is_told_and_a_period_makes_another_text(
 
 async def test_only_the_gateway_has_a_table_looked_at_again(world: World, reader: ReaderPool) -> None:
     blocked = TableName("spark_catalog", "lab", "blocked")
-    for door, plan in (("thrift", b""), ("connect", b"REFRESH TABLE `spark_catalog`.`lab`.`blocked`")):
+    plans = (b"", b"REFRESH TABLE `spark_catalog`.`lab`.`blocked`")
+    for endpoint, plan in zip(ENDPOINTS, plans, strict=True):
         statement = Statement(
             text="DROP TABLE blocked",
             principal=world.principal("ann"),
-            context=SessionContext(door="thrift" if door == "thrift" else "connect"),
+            context=SessionContext(endpoint=endpoint),
             refreshes=blocked,
         )
         verdict = await judge(statement, world.snapshot(), reader)

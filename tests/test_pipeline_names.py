@@ -130,7 +130,7 @@ async def test_adding_rows_to_a_table_that_is_there_leaves_its_name_alone(
     statement = Statement(
         text="",
         principal=world.principal("ann"),
-        context=SessionContext(namespace=("lab",), door="connect"),
+        context=SessionContext(namespace=("lab",), endpoint="connect"),
         plan=saved(target, mode),
     )
     verdict = await world.judge_statement(statement, reader)

@@ -195,18 +195,18 @@ async def test_a_command_in_sql_passes_only_as_a_command(world: World, reader: R
     verdict = await world.judge_plan(sql_command(sql("SHOW TABLES")), reader, user="bob")
     assert isinstance(verdict, Cleared)
     assert verdict.answer.filter is AnswerFilter.TABLES
-    assert parse(pb.Relation, verdict.echo).sql.query == "SHOW TABLES"
+    assert parse(pb.Relation, verdict.original_relation).sql.query == "SHOW TABLES"
     used = await world.judge_plan(sql_command(sql("DROP TABLE sales.tmp_x")), reader, user="bob")
     assert isinstance(used, Cleared)
     assert used.effects == (CatalogChanged((TableName("spark_catalog", "sales", "tmp_x"),)),)
 
 
-async def test_the_echo_is_what_the_client_sent(world: World, reader: ReaderPool) -> None:
+async def test_the_original_relation_is_what_the_client_sent(world: World, reader: ReaderPool) -> None:
     frame = sql("SELECT name FROM employee")
     verdict = await world.judge_plan(sql_command(frame), reader, user="bob")
     assert isinstance(verdict, Cleared)
-    assert verdict.echo == message(frame).root.SerializeToString(deterministic=True)
-    assert verdict.echo != verdict.forwarded_plan
+    assert verdict.original_relation == message(frame).root.SerializeToString(deterministic=True)
+    assert verdict.original_relation != verdict.forwarded_plan
 
 
 BOUND = "_pyspark_connect_temp_view_" + "0a" * 16
@@ -739,11 +739,11 @@ async def test_a_table_that_is_not_there_is_told_of_as_spark_writes_its_name(
 ) -> None:
     missing = await world.judge_plan(execute(table("nowhere")), reader, user="ann")
     assert isinstance(missing, Cleared)
-    assert ("`spark_catalog`.`hr`.`nowhere`", "`nowhere`") in missing.written_by_us
+    assert ("`spark_catalog`.`hr`.`nowhere`", "`nowhere`") in missing.substitutions
     # Of one that is there Spark tells the full name, however it was written.
     there = await world.judge_plan(execute(table("department")), reader, user="ann")
     assert isinstance(there, Cleared)
-    assert there.written_by_us == ()
+    assert there.substitutions == ()
 
 
 async def test_a_marker_that_the_parser_trips_over_is_told_of_with_what_to_do(

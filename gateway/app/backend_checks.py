@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.app.doors import require_connect
+from gateway.app.endpoints import require_connect
 from gateway.app.explaining import make_upstream
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
 from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
@@ -12,36 +12,36 @@ from gateway.settings.models import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class BackendCheck:
     """What is wrong with a Spark, and what may be."""
 
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Asked:
+async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
     """Return why the Spark of the settings would get no statement; nothing when it would.
 
     One that does not answer is a warning, because settings are checked where Spark cannot be reached. An
     embedded one is the gateway's own. `reader` is the parser, or NOT_COMPARED.
     """
     if settings.backend.embedded is not None:
-        return Asked()
+        return BackendCheck()
     try:
         if settings.listeners.connect is not None:
             require_connect()
         upstream = make_upstream(settings, None, reader)
     except Faults as error:
-        return Asked(faults=error.faults)
+        return BackendCheck(faults=error.faults)
     try:
         told = await upstream.ask()
     except BackendMismatch as error:
-        return Asked(faults=error.reasons)
+        return BackendCheck(faults=error.reasons)
     except BackendUnavailable as error:
-        return Asked(warnings=(f"Spark was not asked how it reads texts: {error.message}",))
+        return BackendCheck(warnings=(f"Spark was not asked how it reads texts: {error.message}",))
     finally:
         await upstream.close()
-    return Asked(warnings=_catalogs(settings, told))
+    return BackendCheck(warnings=_catalogs(settings, told))
 
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:

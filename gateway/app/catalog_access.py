@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from gateway.app.doors import Queries
+from gateway.app.endpoints import Queries
 from gateway.app.explaining import asking, make_reader
 from gateway.app.opening_catalogs import open_catalog
 from gateway.catalog.live import LiveCatalog

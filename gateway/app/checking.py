@@ -44,7 +44,7 @@ from gateway.settings.models import PolicySettings, Settings, TagPropagationSett
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class CheckReport:
     """What was looked at and what is wrong with it."""
 
     files: tuple[str, ...]
@@ -79,7 +79,7 @@ async def check(
     with_parser: bool = True,
     with_backend: bool = True,
     tables: Path | None = None,
-) -> Report:
+) -> CheckReport:
     """Check the files, the packs that settings among them name, and with `with_backend` how the Spark that
     they name reads texts; `tables` is a file of tables that the policies are held against.
 
@@ -143,7 +143,7 @@ async def check(
             asked = await ask_backend(one_settings, reader=configuration)
             faults += [f"{path}: {fault}" for fault in asked.faults]
             warnings += [f"{path}: {warning}" for warning in asked.warnings]
-    return Report(
+    return CheckReport(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),

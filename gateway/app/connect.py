@@ -45,7 +45,7 @@ def connect_backend(
     catalogs: Callable[[], Mapping[str, str]] = dict,
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
 ) -> ConnectUpstream:
-    """Return the door to the Spark Connect of the settings. Raises Faults when its token cannot be had."""
+    """Return the backend for the settings' Spark Connect. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
     if token and (not token.isascii() or not token.isprintable() or token != token.strip()):
         # gRPC would refuse every call, and print the token in saying so.
@@ -80,7 +80,7 @@ def own_connect_backend(
     catalogs: Callable[[], Mapping[str, str]] = dict,
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
 ) -> ConnectUpstream:
-    """Return the door to the Spark Connect of an embedded Spark."""
+    """Return the backend for the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
     options = SparkConnectOptions(
         host=host,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.combining import closed_part
-from gateway.app.doors import Queries, Upstream, require_connect
+from gateway.app.endpoints import Queries, Upstream, require_connect
 from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
@@ -200,8 +200,8 @@ def make_backend(
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: SparkCatalogs | None = None,
 ) -> SparkThriftBackend:
-    """Return the door to the Spark at an address; it must read texts as the parser does. `catalogs` is what
-    its sessions are told of catalogs."""
+    """Return the backend for the Spark at an address, which must read texts as the parser does; `catalogs` is
+    what its sessions are told of catalogs."""
     address = SparkAddress(
         host=host,
         port=port,
@@ -372,10 +372,10 @@ def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metala
         require_connect()
         from gateway.app.connect import connect_backend
 
-        door = connect_backend(
+        spark = connect_backend(
             backend.connect, backend.connect_timeout_s, reader=reader, catalogs=catalogs.of_sessions
         )
-        return Upstream(thrift=None, connect=door, host=door.host, port=door.port)
+        return Upstream(thrift=None, connect=spark, host=spark.host, port=spark.port)
     host, port = _running_spark(backend)
     thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs)
     return Upstream(thrift=thrift, connect=None, host=host, port=port)

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from gateway.app.doors import Queries
+from gateway.app.endpoints import Queries
 from gateway.app.explaining import own_places
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import Owners

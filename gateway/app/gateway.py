@@ -19,7 +19,7 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
-from gateway.app.doors import Upstream, open_listeners, require_connect
+from gateway.app.endpoints import Upstream, open_listeners, require_connect
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -38,7 +38,7 @@ from gateway.app.openlineage import open_sinks
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
-from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
@@ -300,13 +300,13 @@ class Gateway:
     async def _start_ledger(self, dsn: str) -> FileLedger:
         settings = self._settings.ledger
         ledger = FileLedger(
-            LedgerSettings(
+            LedgerOptions(
                 directory=settings.directory, dsn=dsn, spool=SpoolLimits(max_spool_bytes=settings.spool_bytes)
             )
         )
         await ledger.start()
         self._stack.push_async_callback(ledger.close)
-        self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.figures().backlog_bytes)
+        self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.metrics().backlog_bytes)
         if settings.seal_key is not None:
             self._background.append(keep_sealing(dsn, signing_key(settings.seal_key.reveal())))
         return ledger
@@ -327,7 +327,7 @@ class Gateway:
             spark_version=reader.spark_version,
         )
         follower = make_follower(settings, dsn, reader, catalog, ledger.gateway, workers, sinks)
-        self.metrics.registry.register(LineageCollector(follower.figures))
+        self.metrics.registry.register(LineageCollector(follower.metrics))
         self._background.append(follower.run())
         return follower
 
@@ -395,7 +395,7 @@ class Gateway:
             return None if reader.healthy else "no parser process can be asked"
 
         async def record() -> str | None:
-            return ledger.figures().failure or None
+            return ledger.metrics().failure or None
 
         async def policies() -> str | None:
             at_fault = [f"{len(s.faults)} faults in {s.name}" for s in rules.sources() if s.faults]
@@ -408,10 +408,10 @@ class Gateway:
             return f"{len(users.faults)} faults; older users are in force" if users.faults else None
 
         async def followed() -> str | None:
-            return trouble(lineage.figures) if lineage is not None else None
+            return trouble(lineage.metrics) if lineage is not None else None
 
         async def chained() -> str | None:
-            return ledger.figures().chain_error or None
+            return ledger.metrics().chain_error or None
 
         notes = {"policies": policies, "users": user_file, "record": chained, **more_notes}
         if lineage is not None:

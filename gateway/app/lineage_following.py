@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from gateway.audit.lineage_queue import LineageQueue
 from gateway.database.migrate import migrate
-from gateway.lineage.following import Follower, FollowerFigures, FollowerLimits
+from gateway.lineage.following import Follower, FollowerLimits, FollowerMetrics
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
 from gateway.lineage.sinks import LineageSink
@@ -90,42 +90,42 @@ async def _connect(dsn: str) -> Any:
     return connection
 
 
-def trouble(figures: FollowerFigures) -> str | None:
+def trouble(metrics: FollowerMetrics) -> str | None:
     """Say what is wrong with following, None when nothing is. Statements run all the same."""
-    if figures.error:
-        return f"lineage is not being made: {figures.error}"
-    if figures.oldest_s > LATE_S:
-        return f"{figures.waiting} statements wait for their lineage, the oldest for {figures.oldest_s:.0f} s"
+    if metrics.error:
+        return f"lineage is not being made: {metrics.error}"
+    if metrics.oldest_s > LATE_S:
+        return f"{metrics.waiting} statements wait for their lineage, the oldest for {metrics.oldest_s:.0f} s"
     return None
 
 
 class LineageCollector(Collector):
-    """Asks for the follower's figures whenever the page is printed."""
+    """Asks for the follower's metrics whenever the page is printed."""
 
-    def __init__(self, figures: FollowerFigures) -> None:
-        self._figures = figures
+    def __init__(self, metrics: FollowerMetrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counters and gauges."""
-        figures = self._figures
+        metrics = self._metrics
         made = CounterMetricFamily(
             "sluice_lineage_statements",
             "Statements by what became of their lineage: columns, tables only, none to be had, lost",
             labels=["lineage"],
         )
-        made.add_metric(["columns"], figures.made)
-        made.add_metric(["tables"], figures.table_level)
-        made.add_metric(["none"], figures.without)
-        made.add_metric(["lost"], figures.lost)
+        made.add_metric(["columns"], metrics.made)
+        made.add_metric(["tables"], metrics.table_level)
+        made.add_metric(["none"], metrics.without)
+        made.add_metric(["lost"], metrics.lost)
         yield made
         yield CounterMetricFamily(
-            "sluice_lineage_not_sunk", "Statements that a sink did not take", value=figures.not_sunk
+            "sluice_lineage_not_sunk", "Statements that a sink did not take", value=metrics.not_sunk
         )
         yield GaugeMetricFamily(
-            "sluice_lineage_waiting", "Ended statements whose lineage is not made yet", value=figures.waiting
+            "sluice_lineage_waiting", "Ended statements whose lineage is not made yet", value=metrics.waiting
         )
         yield GaugeMetricFamily(
             "sluice_lineage_oldest_seconds",
             "Seconds for which the oldest of them has waited",
-            value=figures.oldest_s,
+            value=metrics.oldest_s,
         )

@@ -72,7 +72,7 @@ class Unread:
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """How an import went."""
 
     statements: int = 0
@@ -84,7 +84,7 @@ class Report:
     unread: list[Unread] = field(default_factory=list)
 
 
-Progress = Callable[[Report], None]
+Progress = Callable[[ImportReport], None]
 
 
 def read_scripts(paths: Sequence[Path], context: SessionContext) -> list[Script]:
@@ -177,7 +177,7 @@ class Importer:
         self._known = KnownIds()
         self._waiting: list[SeenStatement] = []
         self._bringing = asyncio.Lock()
-        self.report = Report()
+        self.report = ImportReport()
 
     async def scripts(self, scripts: Sequence[Script], user: str, progress: Progress) -> None:
         """Import scripts, many at once; what makes a table comes before what reads it."""

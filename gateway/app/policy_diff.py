@@ -10,7 +10,7 @@ from pathlib import Path
 from gateway.app.accepted_tags import accepted_part, accepted_path
 from gateway.app.combining import closed_part, combine
 from gateway.app.rule_files import load_rules, read_rules
-from gateway.audit.search import Found, Question, search
+from gateway.audit.search import EventQuery, Found, search
 from gateway.errors import Faults
 from gateway.frontends.users import read_users
 from gateway.model.context import NO_CONTEXT, AccessContext
@@ -44,7 +44,7 @@ _ACCESS_COLUMN = "column"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DiffReport:
     """What differs, and what was asked to find out."""
 
     groups: tuple[Group, ...]
@@ -54,7 +54,7 @@ class Report:
     notes: tuple[str, ...] = ()
     """What was left out, for people."""
 
-    def with_note(self, note: str) -> Report:
+    def with_note(self, note: str) -> DiffReport:
         """Return the report with one more note."""
         return replace(self, notes=(*self.notes, note))
 
@@ -151,7 +151,7 @@ def diff(
     resources: Sequence[str] = (),
     context: AccessContext = NO_CONTEXT,
     progress: Progress = lambda _: None,
-) -> Report:
+) -> DiffReport:
     """Return which decisions differ for `people` on `resources`.
 
     Without people: somebody for each user, group and role that a difference concerns, and one who is in none.
@@ -178,7 +178,7 @@ def diff(
         )
         comparison.asked += compared.asked
         groups += grouped(compared.changes, (access.name for access in pair.definition.access_types))
-    return Report(
+    return DiffReport(
         groups=tuple(groups),
         people=len(asked_people),
         resources=looked_at,
@@ -212,7 +212,7 @@ async def recorded(
     dsn: str | None, spool: Path | None, *, since: datetime | None, until: datetime | None, limit: int
 ) -> list[Found]:
     """Return the decided statements of a period, the newest `limit` of them."""
-    found = await search(dsn, Question(since=since, until=until, limit=limit), spool=spool)
+    found = await search(dsn, EventQuery(since=since, until=until, limit=limit), spool=spool)
     return [one for one in found if one.event.kind == "decided"]
 
 
@@ -223,7 +223,7 @@ def diff_recorded(
     *,
     people: Mapping[str, Principal] | None = None,
     progress: Progress = lambda _: None,
-) -> Report:
+) -> DiffReport:
     """Return which of the recorded accesses would be decided differently.
 
     Users, groups, roles, times and addresses are those of the record; attributes, which it does not hold, are
@@ -238,7 +238,7 @@ def diff_recorded(
     notes = []
     if replayed.unreadable:
         notes.append(f"{replayed.unreadable} recorded accesses name resources that neither side knows")
-    return Report(
+    return DiffReport(
         groups=tuple(grouped(found.changes, accesses)),
         people=len({asked.principal for asked in questions}),
         resources=len({asked.resource for asked in questions}),

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Collection, Iterable, Mapping
 
-from gateway.app.calm import calmly
+from gateway.app.collector_tuning import uncollected
 from gateway.app.combining import Part
 from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
@@ -71,7 +71,7 @@ def make_service(
         offer,
         cache=cache,
         definitions=definitions,
-        quiet=calmly,
+        quiet=uncollected,
     )
 
 

@@ -20,7 +20,7 @@ from gateway.app.explaining import (
 from gateway.app.metalakes import Metalakes
 from gateway.app.policy_diff import load_side, load_sides, read_people, settings_side
 from gateway.errors import BackendUnavailable, Faults
-from gateway.jobs.replay.job import LookUp, Proposal, ReplayOptions
+from gateway.jobs.replay.job import LookUp, ReplayOptions, ReplayPlan
 from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import spark_version
@@ -42,7 +42,7 @@ def replay_options(
     """
     chosen = settings.jobs.replay
 
-    def proposal() -> Proposal:
+    def proposal() -> ReplayPlan:
         people = read_people(settings.users.file) if settings.users.file.exists() else {}
         if sides is not None:
             old, new = load_sides(sides, people, settings.policies.catalogs)
@@ -58,7 +58,7 @@ def replay_options(
                     " or ask `sluice policy diff OLD NEW --replay`"
                 ]
             )
-        return Proposal(
+        return ReplayPlan(
             sides=Sides(old=old, new=new, principals=people, rules=judging_rules(settings)),
             old=names[0],
             new=names[1],

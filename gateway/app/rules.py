@@ -15,7 +15,7 @@ from typing import Self
 import structlog
 
 from gateway.app.accepted_tags import accepted_part
-from gateway.app.calm import calmly, set_aside
+from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.combining import Part, combine
 from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
@@ -255,7 +255,7 @@ class RulesInForce:
             return load_rules(read_rules(self._settings), self._settings, people=self._people())
 
         # Off the loop: 10,000 policies take seconds to parse.
-        with calmly():
+        with uncollected():
             return await asyncio.to_thread(load)
 
     def _offer_of(self, entry: RangerAdminSettings) -> Offer:
@@ -277,7 +277,7 @@ class RulesInForce:
             before = self._current
             # What came last is last: of roles and users that several sources tell, it is the freshest.
             parts = {name: known for name, known in self._parts.items() if name != source} | {source: part}
-            with calmly():
+            with uncollected():
                 version = 1 if before is None else before.version + 1
                 policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)
                 faults = await self._proofs.faults(policies, self._reader)
@@ -287,7 +287,7 @@ class RulesInForce:
                 await asyncio.to_thread(engine_for, policies, before)
                 self._proofs.keep(policies)
                 if sum(map(_policies, parts.values())) > LARGE:
-                    set_aside()
+                    freeze_survivors()
             self._parts = parts
             self._current = policies
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))

@@ -25,7 +25,7 @@ NEEDED = frozenset({*COLUMNS, "erased"})
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ArchivedStretch:
     """Where a gateway's chain is in an archived day."""
 
     day: date
@@ -40,7 +40,9 @@ class Archive:
     directory: Path
     """`audit_event` in the directory of the jobs' tables."""
 
-    def rows(self, gateway: str, stretches: Iterable[Stretch], first: int, last: int) -> Iterator[Row]:
+    def rows(
+        self, gateway: str, stretches: Iterable[ArchivedStretch], first: int, last: int
+    ) -> Iterator[Row]:
         """Yield a gateway's events from one position to another, by position.
 
         Raises LedgerUnavailable when files are not there or cannot be read.
@@ -52,7 +54,9 @@ class Archive:
         ]
         yield from merged(sources)
 
-    def _opener(self, one: Stretch, gateway: str, first: int, last: int) -> Callable[[], Iterator[Row]]:
+    def _opener(
+        self, one: ArchivedStretch, gateway: str, first: int, last: int
+    ) -> Callable[[], Iterator[Row]]:
         return lambda: merged(
             _row_groups(self.directory / f"day={one.day.isoformat()}", gateway, first, last)
         )

@@ -54,7 +54,7 @@ class Leftovers:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class ShippedUpTo:
     """How far shipping has come."""
 
     position: Position = Position()
@@ -64,11 +64,11 @@ class Checkpoint:
     """Gateway → the end of its chain as it was last committed."""
 
 
-def read_checkpoint(directory: Path) -> Checkpoint:
+def read_checkpoint(directory: Path) -> ShippedUpTo:
     """Return how far shipping has come; the beginning when nothing, or nothing readable, tells."""
     try:
         found = orjson.loads((directory / CHECKPOINT).read_bytes())
-        return Checkpoint(
+        return ShippedUpTo(
             Position(int(found["segment"]), int(found["offset"])),
             bool(found["clean"]),
             {
@@ -77,10 +77,10 @@ def read_checkpoint(directory: Path) -> Checkpoint:
             },
         )
     except FileNotFoundError:
-        return Checkpoint()
+        return ShippedUpTo()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         log.error("audit_checkpoint_unreadable", error=str(error))
-        return Checkpoint()
+        return ShippedUpTo()
 
 
 def write_checkpoint(

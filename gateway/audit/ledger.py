@@ -34,7 +34,7 @@ _LEFT = "the client left before the decision was durable; the statement was not 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerSettings:
+class LedgerOptions:
     """Where the record is kept. Without a `dsn` it stays in the spool until one is configured."""
 
     directory: Path
@@ -48,7 +48,7 @@ class LedgerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerFigures:
+class LedgerMetrics:
     """The ledger at one instant, for metrics and the readiness page."""
 
     failure: str
@@ -79,7 +79,7 @@ class _Open:
 class FileLedger:
     """The session's Ledger port over a spool and PostgreSQL. `start` first; belongs to one event loop."""
 
-    def __init__(self, settings: LedgerSettings, *, disk: Disk | None = None) -> None:
+    def __init__(self, settings: LedgerOptions, *, disk: Disk | None = None) -> None:
         self._settings = settings
         self._spool = Spool(settings.directory, limits=settings.spool, disk=disk)
         self._open: dict[str, _Open] = {}
@@ -97,9 +97,9 @@ class FileLedger:
         """
         return f"{self._settings.name}-{self._spool.identity[:8]}"
 
-    def figures(self) -> LedgerFigures:
+    def metrics(self) -> LedgerMetrics:
         progress = self._shipper.progress if self._shipper is not None else Progress()
-        return LedgerFigures(
+        return LedgerMetrics(
             failure=self._spool.failure,
             recorded_events=self._recorded_events,
             open_statements=len(self._open),

@@ -46,7 +46,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QueuedStatement:
     """A statement that has ended, with what the record has of it."""
 
     statement_id: UUID
@@ -68,11 +68,11 @@ class LineageQueue:
     left_after: timedelta = timedelta(minutes=15)
     """A statement that has waited for longer is anybody's."""
 
-    async def take(self, connection: Any, limit: int) -> list[Waiting]:
+    async def take(self, connection: Any, limit: int) -> list[QueuedStatement]:
         """Return the gateway's own statements that have waited longest, at most `limit`."""
         return await _waiting(connection, await connection.fetch(_OWN, self.gateway, limit))
 
-    async def take_left(self, connection: Any, limit: int) -> list[Waiting]:
+    async def take_left(self, connection: Any, limit: int) -> list[QueuedStatement]:
         """Return statements that any gateway has left, for the one that sees to them: whose connection asked
         first."""
         if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", TAKE_OVER):
@@ -106,13 +106,13 @@ class LineageQueue:
         return row["waiting"], row["oldest_s"]
 
 
-async def _waiting(connection: Any, rows: Sequence[Any]) -> list[Waiting]:
+async def _waiting(connection: Any, rows: Sequence[Any]) -> list[QueuedStatement]:
     if not rows:
         return []
     ids = [row["statement_id"] for row in rows]
     events = await _events(connection, ids, min(row["decided_at"] for row in rows))
     return [
-        Waiting(
+        QueuedStatement(
             statement_id=row["statement_id"],
             attempts=row["attempts"],
             decided=events.get((row["statement_id"], True)),

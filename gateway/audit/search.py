@@ -28,7 +28,7 @@ _LIST = ", ".join(COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class EventQuery:
     """What is looked for; conditions that are None hold for every event."""
 
     user: str | None = None
@@ -54,7 +54,7 @@ class Found:
     end: AuditEvent | None = None
 
 
-async def search(dsn: str | None, question: Question, *, spool: Path | None = None) -> list[Found]:
+async def search(dsn: str | None, question: EventQuery, *, spool: Path | None = None) -> list[Found]:
     """Return what matches, newest first.
 
     Raises LedgerUnavailable when the database does not answer, Faults when the statement id is none.
@@ -199,7 +199,7 @@ async def _fetch(connection: Any, query: str, *arguments: object) -> list[AuditE
     return [event_of(row) for row in rows]
 
 
-def _query(question: Question) -> tuple[str, list[object]]:
+def _query(question: EventQuery) -> tuple[str, list[object]]:
     """Build the query; what is asked for is bound, never written into the text."""
     conditions = ["kind NOT IN ('completed', 'abandoned')"]
     arguments: list[object] = []
@@ -225,7 +225,7 @@ def _query(question: Question) -> tuple[str, list[object]]:
     return query, arguments
 
 
-def _matches(event: AuditEvent, question: Question) -> bool:
+def _matches(event: AuditEvent, question: EventQuery) -> bool:
     """The same conditions for an event of the spool."""
     body: Mapping[str, Any] = event.body
     at = datetime.fromisoformat(event.time).astimezone(UTC)

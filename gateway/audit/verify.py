@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.audit.archived import Archive, Stretch
+from gateway.audit.archived import Archive, ArchivedStretch
 from gateway.audit.chain import Head
 from gateway.audit.rows import COLUMNS, event_digest
 from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
@@ -127,7 +127,7 @@ async def _walk(
     chain: Chain,
     found: Verified,
     archive: Archive | None,
-    archived: Sequence[Stretch],
+    archived: Sequence[ArchivedStretch],
     progress: Progress,
     total: int,
 ) -> None:
@@ -273,15 +273,15 @@ SELECT min(first) AS first, max(last) AS last FROM (
 """
 
 
-async def _archived(connection: Any) -> dict[str, list[Stretch]]:
+async def _archived(connection: Any) -> dict[str, list[ArchivedStretch]]:
     """Return where chains are in archived days of which the database does not have everything."""
-    found: dict[str, list[Stretch]] = {}
+    found: dict[str, list[ArchivedStretch]] = {}
     rows = await connection.fetch(
         "SELECT c.day, c.gateway, c.first, c.last FROM sluice.archive_chain c"
         " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 ORDER BY c.day"
     )
     for row in rows:
-        found.setdefault(row["gateway"], []).append(Stretch(row["day"], row["first"], row["last"]))
+        found.setdefault(row["gateway"], []).append(ArchivedStretch(row["day"], row["first"], row["last"]))
     return found
 
 
@@ -289,7 +289,7 @@ class _Rows:
     """One gateway's events, of the database and of the archive."""
 
     def __init__(
-        self, connection: Any, gateway: str, archive: Archive | None, archived: Sequence[Stretch]
+        self, connection: Any, gateway: str, archive: Archive | None, archived: Sequence[ArchivedStretch]
     ) -> None:
         self._connection, self._gateway = connection, gateway
         self._archive, self._archived = archive, archived

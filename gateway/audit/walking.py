@@ -100,7 +100,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ChainPart:
     """What walking over neighbouring events has come to, but for how the first hangs on what is before it."""
 
     first: Linked
@@ -191,7 +191,7 @@ class Walk:
             self._hold(Changed(event, at.link))
         self._reach(event)
 
-    def join(self, part: Part, *, begun: bool = False) -> None:
+    def join(self, part: ChainPart, *, begun: bool = False) -> None:
         """Go on with events that were walked over elsewhere; `begun`: this walk begins behind their first."""
         if not begun:
             self.step(part.first)
@@ -204,9 +204,9 @@ class Walk:
         self.links |= part.links
         self.at = part.last
 
-    def part(self, first: Linked) -> Part:
+    def part(self, first: Linked) -> ChainPart:
         """Return what has been walked over since `first`, which is what the walk began behind."""
-        return Part(
+        return ChainPart(
             first=first,
             last=self.at,
             events=self.found.events + 1,

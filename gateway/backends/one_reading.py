@@ -7,19 +7,19 @@ from typing import Protocol
 
 import structlog
 
-from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.errors import BackendMismatch, BackendUnavailable, RpcError
 from gateway.model.spark_configuration import (
     ParserConfiguration,
     SparkConfiguration,
     differences,
     process_of,
 )
-from gateway.session.ports import BackendError, RpcError
+from gateway.session.ports import BackendError
 
 _log = structlog.get_logger(__name__)
 
 
-class Asked(Protocol):
+class ProbedSession(Protocol):
     """A session of Spark that tells of the process behind it."""
 
     async def version(self) -> str: ...
@@ -44,7 +44,7 @@ class OneReading:
         self._known: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
         """Process → version and parsers, of those that read as we do."""
 
-    async def require(self, session: Asked) -> SparkConfiguration:
+    async def require(self, session: ProbedSession) -> SparkConfiguration:
         """Return what Spark says of itself.
 
         Raises BackendMismatch when it may read texts otherwise than the parser, BackendUnavailable when it

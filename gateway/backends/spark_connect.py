@@ -21,12 +21,9 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 import structlog
-from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
 from gateway.backends.one_reading import OneReading
-from gateway.errors import BackendUnavailable, Faults
+from gateway.errors import BackendUnavailable, Faults, RpcError
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.spark_configuration import (
     PROBE_TEXT,
@@ -37,8 +34,9 @@ from gateway.model.spark_configuration import (
     process_of,
 )
 from gateway.model.statement import Cleared
-from gateway.session.ports import Envelope, OpenedSession, RpcError
+from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
+from gateway.wire.connect_errors import error_id
 
 _Call = Any  # type: ignore[explicit-any]  # gRPC has no types
 _M = TypeVar("_M", bound=Message)
@@ -168,7 +166,7 @@ class SparkConnectBackend:
         configuration = await self._reading.require(asked)
         return asked.server_session, configuration, known
 
-    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `PlanBackend`."""
         # INVARIANT (one way): only a Cleared is forwarded, and of it the bytes that were proved.
         plan = cleared.forwarded_plan
@@ -185,7 +183,7 @@ class SparkConnectBackend:
         # What comes last wins: the envelope, whatever the message held.
         return await self._unary("AnalyzePlan", cleared.forwarded_plan + _analyze_envelope(envelope))
 
-    def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+    def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
         """Take up an execution again. See `PlanBackend`."""
         return self._stream("ReattachExecute", request)
 
@@ -364,10 +362,10 @@ class _AskedSession:
         try:
             await self._backend.ask_analysis(self._own(request))
         except RpcError as error:
-            error_id = _error_id(error)
+            failed = error_id(error)
         else:
             return []
-        details = self._own(pb.FetchErrorDetailsRequest(error_id=error_id))
+        details = self._own(pb.FetchErrorDetailsRequest(error_id=failed))
         answer = _read(pb.FetchErrorDetailsResponse, await self._backend.call("FetchErrorDetails", details))
         root = answer.errors[answer.root_error_idx] if answer.HasField("root_error_idx") else None
         if root is None:
@@ -396,17 +394,6 @@ def _read(kind: type[_M], data: bytes) -> _M:
         return parse(kind, data)
     except ProtobufError:
         raise BackendUnavailable("Spark answered with bytes that are no response") from None
-
-
-def _error_id(error: RpcError) -> str:
-    info = ErrorInfo()
-    try:
-        for detail in Status.FromString(error.details).details:
-            if detail.Unpack(info):
-                return str(info.metadata["errorId"])
-    except DecodeError:
-        pass
-    return ""
 
 
 PROBE_SESSION = "00000000-0000-4000-8000-000000000001"

@@ -16,8 +16,8 @@ import pyarrow
 
 from gateway.backends.spark_connect import SparkConnectBackend
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
-from gateway.errors import BackendUnavailable
-from gateway.session.ports import BackendError, RpcError
+from gateway.errors import BackendUnavailable, RpcError
+from gateway.session.ports import BackendError
 from gateway.wire.connect import pb, serialize
 from gateway.wire.rows import Cell
 

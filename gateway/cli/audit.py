@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app import logs
-from gateway.audit.search import Found, Question, search, tail
+from gateway.audit.search import EventQuery, Found, search, tail
 from gateway.cli import audit_proof, exit_codes
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal, cell
 from gateway.database.postgres import EmbeddedPostgres
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.action == "tail":
         asyncio.run(_tail(dsn, spool, arguments, terminal))
         return exit_codes.OK
-    question = Question(
+    question = EventQuery(
         user=arguments.user,
         since=moment(arguments.since),
         until=moment(arguments.until),

@@ -14,8 +14,8 @@ from typing import Any
 import asyncpg
 
 from gateway.app import logs
-from gateway.app.lineage_import import Report, importing, read_scripts
-from gateway.audit.search import Question, search
+from gateway.app.lineage_import import ImportReport, importing, read_scripts
+from gateway.audit.search import EventQuery, search
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.terminal import Terminal
@@ -83,7 +83,7 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
     connection = await connect(settings)
     told = _Clock()
 
-    def progress(report: Report) -> None:
+    def progress(report: ImportReport) -> None:
         if not arguments.json and told.due():
             terminal.line(f"{report.statements:,} statements read, {report.new:,} new in the graph")
 
@@ -101,7 +101,7 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
                 await importer.scripts(scripts, getpass.getuser(), progress)
             else:
                 dsn, spool = where(settings)
-                question = Question(since=since, verdict="cleared", limit=arguments.limit)
+                question = EventQuery(since=since, verdict="cleared", limit=arguments.limit)
                 await importer.recorded(await search(dsn, question, spool=spool), progress)
     finally:
         await connection.close()
@@ -123,7 +123,7 @@ class _Clock:
         return True
 
 
-def _show_report(report: Report, arguments: argparse.Namespace, terminal: Terminal) -> None:
+def _show_report(report: ImportReport, arguments: argparse.Namespace, terminal: Terminal) -> None:
     if arguments.json:
         terminal.json(asdict(report))
         return

@@ -10,11 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.app import logs
-from gateway.app.policy_diff import Report, diff, diff_recorded, load_side, load_sides, read_people, recorded
+from gateway.app.policy_diff import (
+    DiffReport,
+    diff,
+    diff_recorded,
+    load_side,
+    load_sides,
+    read_people,
+    recorded,
+)
 from gateway.cli import audit, exit_codes
 from gateway.cli.arguments import default_config
 from gateway.cli.policy_output import (
-    Progress,
+    ComparisonProgress,
     explanation_as_json,
     report_as_json,
     show_explanation,
@@ -82,7 +90,7 @@ def compare(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return exit_codes.DIFF_CHANGES if report.groups else exit_codes.OK
 
 
-def _report(arguments: argparse.Namespace) -> Report:
+def _report(arguments: argparse.Namespace) -> DiffReport:
     by_record = arguments.since is not None or arguments.until is not None
     if by_record and (arguments.users or arguments.resources or arguments.resource):
         raise Faults(["`--since` and `--until` take people and resources from the record, not from files"])
@@ -94,7 +102,7 @@ def _report(arguments: argparse.Namespace) -> Report:
         people = known_people(settings)
     catalogs = settings.policies.catalogs if settings is not None else None
     old, new = load_sides((arguments.old, arguments.new), people, catalogs)
-    with Progress(sys.stderr) as progress:
+    with ComparisonProgress(sys.stderr) as progress:
         if settings is None or not by_record:
             return diff(
                 old,

@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import IO, Any
 
-from gateway.app.policy_diff import Report
+from gateway.app.policy_diff import DiffReport
 from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
 from gateway.model.decision import ColumnMask, Explanation, PolicyRef, RowFilter
 from gateway.model.policy import PolicyType
@@ -25,7 +25,7 @@ _TITLES = {
 }
 
 
-class Progress:
+class ComparisonProgress:
     """Says on a terminal how far a long comparison is; says nothing elsewhere, and nothing of a short one."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -42,7 +42,7 @@ class Progress:
         self._stream.write(f"\r\x1b[Kcompared {state.asked:,}, {len(state.changes):,} differ")
         self._stream.flush()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ComparisonProgress:
         return self
 
     def __exit__(
@@ -159,7 +159,7 @@ def _named(policy: PolicyRef) -> str:
     return "" if policy.id < 0 else f"`{policy.name}` (#{policy.id})"
 
 
-def report_as_json(report: Report) -> dict[str, Any]:
+def report_as_json(report: DiffReport) -> dict[str, Any]:
     """Return a comparison for programs; keys are stable."""
     return {
         "changed": bool(report.groups),
@@ -186,7 +186,7 @@ def _side(side: Side) -> dict[str, Any]:
     return {"says": side.says, "policy": _ref(side.policy)}
 
 
-def show_report(terminal: Terminal, report: Report) -> None:
+def show_report(terminal: Terminal, report: DiffReport) -> None:
     """Print a comparison for people, grouped by what changes and why."""
     kinds = list(dict.fromkeys(group.cause.kind for group in report.groups))
     for kind in kinds:

@@ -16,7 +16,7 @@ from gateway.cli.audit import moment, where
 from gateway.cli.terminal import BOLD, Terminal
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.jobs.proof.report import alarms, left_out, proofs
-from gateway.jobs.reports import Scope, latency, refused, slow, usage
+from gateway.jobs.reports import RollupFilter, latency, refused, slow, usage
 from gateway.settings import load_settings
 from gateway.settings.models import LogSettings
 
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         raise Faults(["`report user` needs the user's name, and no other report takes one"])
     dsn, _ = where(settings)
     since, until = moment(arguments.since), moment(arguments.until)
-    scope = Scope(
+    scope = RollupFilter(
         since=since.astimezone(UTC).date() if since is not None else None,
         until=until.astimezone(UTC).date() if until is not None else None,
         user=arguments.name or arguments.user,
@@ -132,7 +132,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return exit_codes.OK
 
 
-async def _ask(dsn: str, arguments: argparse.Namespace, scope: Scope) -> dict[str, list[dict[str, Any]]]:
+async def _ask(
+    dsn: str, arguments: argparse.Namespace, scope: RollupFilter
+) -> dict[str, list[dict[str, Any]]]:
     try:
         connection = await asyncpg.connect(dsn, timeout=10, server_settings={"timezone": "UTC"})
         try:

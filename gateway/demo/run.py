@@ -74,8 +74,8 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
         await load_data(settings, gateway.addresses, progress)
         where = gateway.addresses
         with_jobs(settings_file, where)
-        doors = f"{where.thrift_host}:{where.thrift_port}, Spark Connect on port {where.connect_port}"
-        progress(terminal.style(f"gateway on {doors}", GREEN))
+        endpoints = f"{where.thrift_host}:{where.thrift_port}, Spark Connect on port {where.connect_port}"
+        progress(terminal.style(f"gateway on {endpoints}", GREEN))
         serving = asyncio.create_task(gateway.run())
         try:
             await _before(serving, _show(options, terminal, where, settings_file))

@@ -102,7 +102,6 @@ class ShownResult:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
     error: str = ""
-    took_s: float = 0.0
 
 
 class TourClient:
@@ -124,7 +123,6 @@ class TourClient:
 
     async def ask(self, sql: str, max_rows: int = 1000) -> ShownResult:
         """Run one statement and return its rows, or the error as the user sees it."""
-        begun = time.perf_counter()
         try:
             started = await self._connection.call(
                 "ExecuteStatement",
@@ -152,10 +150,10 @@ class TourClient:
                 calls.TCloseOperationResp,
             )
         except BackendError as error:
-            return ShownResult(error=error.message, took_s=time.perf_counter() - begun)
+            return ShownResult(error=error.message)
         columns = tuple(column.columnName for column in schema.schema.columns) if schema.schema else ()
         rows = tuple(decode_rows(fetched.results)) if fetched.results is not None else ()
-        return ShownResult(columns=columns, rows=rows, took_s=time.perf_counter() - begun)
+        return ShownResult(columns=columns, rows=rows)
 
     async def close(self) -> None:
         """End the session."""

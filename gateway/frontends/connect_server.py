@@ -21,15 +21,14 @@ import grpc
 import grpc.aio
 import structlog
 
-from gateway.errors import AuthenticationFailed, InvalidRequest, SluiceError
+from gateway.errors import AuthenticationFailed, InvalidRequest, RpcError, SluiceError
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_credentials import Bearer, Password, client_of, credentials
-from gateway.frontends.connect_requests import Hand, Requests
+from gateway.frontends.connect_intake import Hand, Requests
 from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
-from gateway.session.ports import RpcError
 from gateway.wire.connect import METHODS, Method
 from gateway.wire.protobuf import ProtobufError
 

@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import grpc
-from google.protobuf.any_pb2 import Any
-from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
 from gateway.errors import (
     AuthenticationFailed,
@@ -27,10 +23,11 @@ from gateway.errors import (
     LedgerUnavailable,
     LimitExceeded,
     PoliciesStale,
+    RpcError,
     SluiceError,
 )
 from gateway.session.failures import ANALYSIS, OTHER, NotFinished, StatementFailed, StatementRefused
-from gateway.session.ports import RpcError
+from gateway.wire.connect_errors import StatusDetails, details_of, packed
 from gateway.wire.protobuf import ProtobufError
 
 Code = grpc.StatusCode
@@ -165,42 +162,29 @@ def _of_ours(
     classes: tuple[str, ...],
     parameters: dict[str, str] | None = None,
 ) -> RpcStatus:
-    found = _CLASS.match(text.lstrip())
-    info = ErrorInfo(
-        reason=classes[0],
-        domain="org.apache.spark",
-        metadata={
-            "classes": json.dumps(classes),
-            "errorClass": found[1] if found is not None else "",
-            "sqlState": sqlstate,
-            "messageParameters": json.dumps(parameters or {}),
-        },
-    )
-    if found is None:
-        del info.metadata["errorClass"]
-    packed = Any()
-    packed.Pack(info)
-    return _with_details(code, text, [packed])
+    metadata = {
+        "classes": json.dumps(classes),
+        "sqlState": sqlstate,
+        "messageParameters": json.dumps(parameters or {}),
+    }
+    if (found := _CLASS.match(text.lstrip())) is not None:
+        metadata["errorClass"] = found[1]
+    return _with_details(code, text, StatusDetails(reason=classes[0], metadata=metadata))
 
 
 def _plain(code: grpc.StatusCode, text: str) -> RpcStatus:
-    return _with_details(code, text, [])
+    return _with_details(code, text, StatusDetails())
 
 
 def _of_spark(error: RpcError) -> RpcStatus:
     code = CODES.get(error.code, Code.UNKNOWN)
-    try:
-        details = list(Status.FromString(error.details).details)
-    except DecodeError:
-        details = []
-    return _with_details(RETRIED.get(code, code), error.message, details)
+    return _with_details(RETRIED.get(code, code), error.message, details_of(error.details))
 
 
-def _with_details(code: grpc.StatusCode, text: str, details: list[Any]) -> RpcStatus:
+def _with_details(code: grpc.StatusCode, text: str, details: StatusDetails) -> RpcStatus:
     # PySpark takes the details for broken unless code and message are those of the call.
     message = shortened(text)
-    status = Status(code=code.value[0], message=message, details=details)
-    return RpcStatus(code, message, status.SerializeToString())
+    return RpcStatus(code, message, packed(code.value[0], message, details))
 
 
 def _ends_the_matter(status: RpcStatus) -> RpcStatus:
@@ -209,12 +193,9 @@ def _ends_the_matter(status: RpcStatus) -> RpcStatus:
         message = message.replace(there, instead)
     if message == status.message:
         return status
-    details = []
-    for packed in Status.FromString(status.details).details:
-        info = ErrorInfo()
-        if packed.Unpack(info):
-            known = info.metadata.get("errorClass", "")
-            info.metadata["errorClass"] = NOT_THERE.get(known, known)
-            packed.Pack(info)
-        details.append(packed)
+    details = details_of(status.details)
+    if details.metadata is not None:
+        known = details.metadata.get("errorClass", "")
+        metadata = {**details.metadata, "errorClass": NOT_THERE.get(known, known)}
+        details = replace(details, metadata=metadata)
     return _with_details(status.code, message, details)

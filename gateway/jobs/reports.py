@@ -13,7 +13,7 @@ PERCENTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class RollupFilter:
     """Which part of the roll-ups; None: all of it."""
 
     since: date | None = None
@@ -82,7 +82,7 @@ SELECT told.*, (SELECT jsonb_object_agg(key, count) FROM (
 FROM told"""
 
 
-async def usage(connection: Any, scope: Scope) -> list[dict[str, Any]]:
+async def usage(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return who read which column, through what, under which masks and filters; the most used first."""
     rows = await connection.fetch(
         _USAGE, scope.since, scope.until, scope.user, scope.table, scope.group, scope.tag, scope.limit
@@ -90,19 +90,21 @@ async def usage(connection: Any, scope: Scope) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-async def refused(connection: Any, scope: Scope) -> list[dict[str, Any]]:
+async def refused(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return what was refused to whom, the most frequent first."""
     rows = await connection.fetch(_REFUSED, scope.since, scope.until, scope.user, scope.table, scope.limit)
     return [dict(row) for row in rows]
 
 
-async def slow(connection: Any, scope: Scope) -> list[dict[str, Any]]:
+async def slow(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return the shapes of statements that took most time in all."""
     rows = await connection.fetch(_SLOW, scope.since, scope.until, scope.user, scope.limit)
     return [dict(row) for row in rows]
 
 
-async def latency(connection: Any, scope: Scope, by: str, name: str | None = None) -> list[dict[str, Any]]:
+async def latency(
+    connection: Any, scope: RollupFilter, by: str, name: str | None = None
+) -> list[dict[str, Any]]:
     """Return how long judging and running took, `by` a dimension; percentiles are told to 9 %."""
     rows = await connection.fetch(_LATENCY, scope.since, scope.until, by, name, scope.limit)
     found = []

@@ -24,7 +24,7 @@ _WHO = ("user_name", "groups", "endpoint", "tool")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RollupTable:
     """A table of the lake, partitioned by hour (`2026-11-20T09`)."""
 
     name: str
@@ -33,23 +33,23 @@ class Table:
 
 
 TABLES = (
-    Table(
+    RollupTable(
         "rollup_usage",
         "user_name string, groups array<string>, endpoint string, tool string, table_name string,"
         " column_name string, masks array<string>, filters array<string>, statements bigint, finished bigint,"
         " rows bigint, bytes bigint, first_at timestamp, last_at timestamp",
     ),
-    Table(
+    RollupTable(
         "rollup_refusal",
         "user_name string, endpoint string, tool string, code string, resource string, action string,"
         " policy string, attempts bigint, first_at timestamp, last_at timestamp",
     ),
-    Table(
+    RollupTable(
         "rollup_statement",
         "fingerprint string, user_name string, statements bigint, finished bigint, rows bigint, bytes bigint,"
         " judge_ms double, run_ms double, slowest_ms double, slowest_statement string",
     ),
-    Table(
+    RollupTable(
         "rollup_latency",
         "dimension string, name string, phase string, statements bigint, total_ms double, max_ms double,"
         " buckets map<string, bigint>",

@@ -19,7 +19,7 @@ import orjson
 from gateway.audit.chain import Head
 from gateway.audit.rows import COLUMNS
 from gateway.audit.verify import linked
-from gateway.audit.walking import Changed, Finding, Kind, Linked, Part, Verified, Walk
+from gateway.audit.walking import ChainPart, Changed, Finding, Kind, Linked, Verified, Walk
 
 DATABASE, ARCHIVE, COPY = 0, 1, 2
 """Where a row is from: PostgreSQL; a day of the archive that went from there; one that is there, too."""
@@ -44,7 +44,7 @@ class Walked:
     gateway: str
     number: int
     """In the order of the chain; below 0 where it is of none."""
-    part: Part | None
+    part: ChainPart | None
     findings: Sequence[Finding]
     """Of the archive's copies, and of events in no chain."""
     more: int
@@ -200,7 +200,7 @@ def from_json(text: str) -> Walked:
         number=found["number"],
         part=None
         if part is None
-        else Part(
+        else ChainPart(
             first=_read_linked(part["first"]),
             last=Head(part["last"]["position"], bytes.fromhex(part["last"]["link"])),
             events=part["events"],

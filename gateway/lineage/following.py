@@ -48,7 +48,7 @@ MAX_VIEW_DEPTH = 32
 """Temporary views and cached relations that are made of each other."""
 
 
-class Waiting(Protocol):
+class EndedStatement(Protocol):
     """A statement that has ended, with what the record has of it."""
 
     @property
@@ -72,11 +72,11 @@ class Queue(Protocol):
     """Statements of the record whose lineage is to be made; each method takes a connection to it and may
     raise what that raises."""
 
-    async def take(self, connection: Any, limit: int) -> Sequence[Waiting]:
+    async def take(self, connection: Any, limit: int) -> Sequence[EndedStatement]:
         """Return the gateway's own, those first that have waited longest."""
         ...
 
-    async def take_left(self, connection: Any, limit: int) -> Sequence[Waiting]:
+    async def take_left(self, connection: Any, limit: int) -> Sequence[EndedStatement]:
         """Return those that any gateway has left."""
         ...
 
@@ -125,7 +125,7 @@ class FollowerLimits:
 
 
 @dataclass(slots=True)
-class FollowerFigures:
+class FollowerMetrics:
     """How following goes, for metrics and the readiness page."""
 
     made: int = 0
@@ -164,7 +164,7 @@ class Follower:
     workers: LineageWorkers
     sinks: Sequence[LineageSink] = ()
     limits: FollowerLimits = field(default_factory=FollowerLimits)
-    figures: FollowerFigures = field(default_factory=FollowerFigures)
+    metrics: FollowerMetrics = field(default_factory=FollowerMetrics)
     _views: OrderedDict[UUID, StatementLineage | None] = field(default_factory=OrderedDict)
     _known: KnownIds = field(default_factory=KnownIds)
     _broken: set[int] = field(default_factory=set)
@@ -182,14 +182,14 @@ class Follower:
             followed = 0
             try:
                 connection = await self.connect()
-                self.figures.error = ""
+                self.metrics.error = ""
                 while True:
                     if await self.step(connection) < self.limits.batch:
                         await asyncio.sleep(self.limits.poll_s)
                     followed += 1
             except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
-                self.figures.error = _why(error)
-                log.warning("lineage_interrupted", error=self.figures.error, pause_s=pause)
+                self.metrics.error = _why(error)
+                log.warning("lineage_interrupted", error=self.metrics.error, pause_s=pause)
             finally:
                 if connection is not None:
                     connection.terminate()
@@ -235,19 +235,19 @@ class Follower:
         now = time.monotonic()
         if now - self._counted_at >= self.limits.poll_s:
             self._counted_at = now
-            self.figures.waiting, self.figures.oldest_s = await self.queue.behind(connection)
+            self.metrics.waiting, self.metrics.oldest_s = await self.queue.behind(connection)
 
     # -- making ------------------------------------------------------------------------------------------
 
     async def _made(
-        self, connection: Any, waiting: Sequence[Waiting]
-    ) -> tuple[list[SeenStatement], list[Waiting]]:
+        self, connection: Any, waiting: Sequence[EndedStatement]
+    ) -> tuple[list[SeenStatement], list[EndedStatement]]:
         """Return what has lineage, and what is to be tried again."""
         seen: list[SeenStatement] = []
-        unmade: list[Waiting] = []
+        unmade: list[EndedStatement] = []
         limit = asyncio.Semaphore(2 * self.workers.processes)
 
-        async def one(statement: Waiting) -> None:
+        async def one(statement: EndedStatement) -> None:
             async with limit:
                 try:
                     found = await self._one(connection, statement)
@@ -267,26 +267,26 @@ class Follower:
                 group.create_task(one(statement))
         return seen, unmade
 
-    def _again(self, statement: Waiting, why: str, unmade: list[Waiting]) -> None:
+    def _again(self, statement: EndedStatement, why: str, unmade: list[EndedStatement]) -> None:
         if statement.attempts + 1 < self.limits.attempts:
             unmade.append(statement)
             log.warning("lineage_unmade", statement_id=str(statement.statement_id), reason=why)
         else:
             self._lose(statement, why)
 
-    def _lose(self, statement: Waiting, why: str) -> None:
-        self.figures.lost += 1
+    def _lose(self, statement: EndedStatement, why: str) -> None:
+        self.metrics.lost += 1
         log.error("lineage_lost", statement_id=str(statement.statement_id), reason=why)
 
     def _tally(self, seen: SeenStatement | None) -> None:
         if seen is None:
-            self.figures.without += 1
+            self.metrics.without += 1
         elif seen.lineage.table_level:
-            self.figures.table_level += 1
+            self.metrics.table_level += 1
         else:
-            self.figures.made += 1
+            self.metrics.made += 1
 
-    async def _one(self, connection: Any, waiting: Waiting) -> SeenStatement | None:
+    async def _one(self, connection: Any, waiting: EndedStatement) -> SeenStatement | None:
         if waiting.decided is None:
             raise _Hopeless("the record no longer has its decision")
         statement = await asyncio.to_thread(_read, waiting.decided, waiting.end)
@@ -374,7 +374,7 @@ class Follower:
                     break
             else:
                 self._broken.add(position)
-                self.figures.not_sunk += len(seen)
+                self.metrics.not_sunk += len(seen)
 
 
 def _read(decided: AuditEvent, end: AuditEvent | None) -> RecordedStatement:

@@ -1,8 +1,8 @@
 """Spark settings under which a text means what the reader says it means.
 
 The reader has these values, every session of Spark is opened with them, and nobody may set them through any
-door. Keys and defaults are those that Spark 4.3's parser classes refer to (its own defaults but for the first
-two); a Spark that does not know one of them takes it as a setting without effect.
+endpoint. Keys and defaults are those that Spark 4.3's parser classes refer to (its own defaults but for the
+first two); a Spark that does not know one of them takes it as a setting without effect.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class SessionContext:
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
-    door: Literal["thrift", "connect"] = "thrift"
+    endpoint: Literal["thrift", "connect"] = "thrift"
     """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
     catalogs: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go while the gateway runs, as Spark's session was told of them: lower-case name
@@ -287,7 +287,7 @@ class Cleared:
     """Whether it rests on a table that did not exist: the next time, that must be looked up again."""
     facets: frozenset[str] = frozenset()
     """Fields of the AccessContext that it depends on: in another context it may not be used again."""
-    written_by_us: tuple[tuple[str, str], ...] = ()
+    substitutions: tuple[tuple[str, str], ...] = ()
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
     temp_views_read: frozenset[str] = frozenset()
     """Temporary views that it reads, lower case."""
@@ -316,7 +316,7 @@ class Cleared:
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()
     """For a plan: the SQL texts and expressions within it, as the client wrote them."""
-    echo: bytes = b""
+    original_relation: bytes = b""
     """For a SqlCommand: the serialized `Relation` that the client sent. Spark answers a query with the
     relation that it was given; this one is put in its place."""
     code: tuple[str, ...] = ()

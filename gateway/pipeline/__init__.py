@@ -68,7 +68,7 @@ async def judge(
         snapshot=snapshot,
         reader=reader,
         rules=rules or Rules(),
-        door=statement.context.door if statement.plan is None else "connect",
+        endpoint=statement.context.endpoint if statement.plan is None else "connect",
         settings=statement.context.settings,
         told=statement.context.catalogs,
     )
@@ -110,7 +110,7 @@ async def _judge_text(statement: Statement, judging: Judging) -> Verdict | Needs
         readers_agree=outcome.agree,
         provisional=outcome.provisional,
         facets=outcome.facets,
-        written_by_us=outcome.words,
+        substitutions=outcome.words,
         temp_views_read=outcome.temp_views,
         varying=outcome.varying,
         policy_tables=_sorted(outcome.policy_tables),
@@ -157,7 +157,7 @@ def _reset(statement: Statement, key: str, snapshot: Snapshot) -> Verdict:
 
 def _own(statement: Statement, text: str, plan_class: str, snapshot: Snapshot) -> Cleared:
     plan = b""
-    if statement.context.door == "connect":
+    if statement.context.endpoint == "connect":
         from gateway.plan.guard import plan_of
 
         plan = plan_of(text)
@@ -229,7 +229,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         readers_agree=plan.agree,
         provisional=plan.provisional,
         facets=plan.facets,
-        written_by_us=plan.words,
+        substitutions=plan.words,
         temp_views_read=plan.temp_views,
         varying=plan.varying,
         policy_tables=_sorted(plan.policy_tables),
@@ -243,7 +243,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         definition=plan.definition,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
-        echo=plan.echo,
+        original_relation=plan.original_relation,
         code=plan.code,
         checkpoint=plan.checkpoint,
         handles=outcome.handles,

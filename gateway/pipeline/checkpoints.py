@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import RowFilter
-from gateway.model.statement import Checkpoint, ScanRecord
+from gateway.model.statement import Checkpoint, Cleared, Refused, ScanRecord, Verdict
 from gateway.pipeline.guarded_plans import Guarding, lasting_query
 from gateway.pipeline.judging import Governed, Judging
 from gateway.pipeline.plan_texts import PlanTexts
@@ -78,6 +78,27 @@ def checkpoint_of(
     rest = [FORM, sources, sorted(_obligations(scan) for scan in scans)]
     directory = f"{root.url.rstrip('/')}/{_name(FORM, user, chosen)}"
     return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
+
+
+def going_on_with(cleared: Cleared, checkpoint: Checkpoint, known: frozenset[str]) -> Verdict:
+    """Refuse a stream whose location has a checkpoint that began with something else; `known`: those it has.
+
+    It could not use that one and would begin anew: all rows would come into its sink once more, or, as sinks
+    of files leave out the numbers of batches that they have, none.
+    """
+    if not known or checkpoint.name in known:
+        return cleared
+    return Refused(
+        statement=cleared.statement,
+        code="CHECKPOINT_CHANGED",
+        sqlstate="55000",
+        message=f"the checkpoint at `{checkpoint.chosen}` began with other tables, files or policies than "
+        "these, so this stream cannot go on with it; begin with another `checkpointLocation`, and a sink "
+        "that has none of its rows",
+        plan_class=cleared.plan_class,
+        decisions=cleared.decisions,
+        snapshot_version=cleared.snapshot_version,
+    )
 
 
 def _leaves(

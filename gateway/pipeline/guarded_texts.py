@@ -63,7 +63,7 @@ def guarded_scans(
 def binds(prepared: Prepared, judging: Judging) -> bool:
     """Whether the principal's name is written into a text that asks for it: always where Spark does not know
     who the user is, and in what Spark may keep, so that no cached plan asks who the user is."""
-    return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)
+    return judging.endpoint == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)
 
 
 def identities(
@@ -89,7 +89,7 @@ def identities(
         [named.get(id(relation)) for relation in mentions],
         meaning=meaning,
     )
-    if isinstance(splices, Unsupported) and judging.door == "thrift":
+    if isinstance(splices, Unsupported) and judging.endpoint == "thrift":
         return ()  # Spark knows the user there; only its cache may not keep it
     return splices
 

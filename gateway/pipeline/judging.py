@@ -130,7 +130,7 @@ class Judging:
     snapshot: Snapshot
     reader: ReaderPort
     rules: Rules
-    door: Literal["thrift", "connect"] = "thrift"
+    endpoint: Literal["thrift", "connect"] = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""

@@ -94,7 +94,7 @@ class GovernedPlan:
     root: str
     message: bytes
     texts: tuple[str, ...]
-    echo: bytes
+    original_relation: bytes
     code: tuple[str, ...]
     decisions: tuple[Decision, ...]
     scans: tuple[ScanRecord, ...]
@@ -168,7 +168,7 @@ class _Plan:
         self, statement: Statement, judging: Judging, reading: PlanReading, rendering: Rendering
     ) -> None:
         context = statement.context
-        self.context = context if context.door == "connect" else replace(context, door="connect")
+        self.context = context if context.endpoint == "connect" else replace(context, endpoint="connect")
         self.judging = judging
         self.reading = reading
         self.rendering = rendering
@@ -439,9 +439,9 @@ class _Plan:
         if isinstance(placed, Unsupported):
             return not_governable(placed)
         command = reading.command
-        echo = b""
+        original_relation = b""
         if command is not None and command.WhichOneof("command_type") == "sql_command":
-            echo = bytes_of(command.sql_command.input)
+            original_relation = bytes_of(command.sql_command.input)
         edits = Edits()
         words = write_guards(facts, guarding, edits, self.judging.exists)
         texts.write(governed, edits)
@@ -490,7 +490,7 @@ class _Plan:
             root=reading.root,
             message=forwarded,
             texts=texts.written,
-            echo=echo,
+            original_relation=original_relation,
             code=facts.code,
             decisions=distinct((*evaluation.decisions, *decisions_of(inside))),
             scans=scans,

@@ -271,7 +271,7 @@ async def _checked(
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:
         return otherwise
-    if judging.door == "connect" and any(
+    if judging.endpoint == "connect" and any(
         len(function.parts) != 3 and not is_builtin(function) for function in reading.functions
     ):
         # A session that registered a function of that name would have it called in the other's place.

@@ -497,7 +497,7 @@ async def _view_body(
     context = SessionContext(
         catalog=table.view.catalog,
         namespace=levels(table.view.database),
-        door=judging.door,
+        endpoint=judging.endpoint,
         catalogs=judging.told,
     )
     rights = view_rights(table, readers, judging)

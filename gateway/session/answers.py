@@ -19,7 +19,7 @@ Row = Sequence[Any]
 Visible = Callable[[Resource], bool]
 """Whether the principal may know of a resource; the policy engine's `visible` with the principal bound."""
 
-NOTHING_TOLD: Mapping[TableName, frozenset[str]] = {}
+NONE_VISIBLE: Mapping[TableName, frozenset[str]] = {}
 _SCHEMA_LINE = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 """A top-level column of the schema tree that SHOW TABLE EXTENDED prints."""
 
@@ -30,7 +30,7 @@ class UnknownShape(Exception):
 
 def listed_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[TableName]:
     """Return the tables and views in a list that tells more of them than their names: of these `filter_rows`
-    has to be given which may be told in full. Raises UnknownShape."""
+    has to be given which may be shown in full. Raises UnknownShape."""
     if rule.filter is not AnswerFilter.TABLE_EXTENDED:
         return []
     return [
@@ -42,11 +42,12 @@ def filter_rows(
     rule: AnswerRule,
     rows: Sequence[Row],
     visible: Visible,
-    told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
+    visible_columns: Mapping[TableName, frozenset[str]] = NONE_VISIBLE,
 ) -> list[Row]:
     """Return the rows that the principal may see, some with fields blanked. Raises UnknownShape.
 
-    `told` are the listed tables and views (folded) of which all may be told, with their columns (lower case).
+    `visible_columns`: of the listed tables and views (folded) that may be shown in full, the columns, in
+    lower case.
     """
     match rule.filter:
         case AnswerFilter.RELAY:
@@ -58,7 +59,7 @@ def filter_rows(
         case AnswerFilter.TABLES | AnswerFilter.VIEWS:
             return [row for row in _wide(rows, 3) if _sees_table(rule, row, visible)]
         case AnswerFilter.TABLE_EXTENDED:
-            return _tables_extended(rule, rows, visible, told)
+            return _tables_extended(rule, rows, visible, visible_columns)
         case AnswerFilter.COLUMNS:
             return [row for row in rows if _shows_column(rule, _text(row, 0, 1))]
         case AnswerFilter.FUNCTIONS:
@@ -137,7 +138,10 @@ def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
 
 
 def _tables_extended(
-    rule: AnswerRule, rows: Sequence[Row], visible: Visible, told: Mapping[TableName, frozenset[str]]
+    rule: AnswerRule,
+    rows: Sequence[Row],
+    visible: Visible,
+    visible_columns: Mapping[TableName, frozenset[str]],
 ) -> list[Row]:
     """Filter SHOW TABLE EXTENDED (namespace, name, isTemporary, information). The information is what
     DESCRIBE EXTENDED tells: location, owner, statistics, a view's text. It is blank where DESCRIBE would
@@ -147,7 +151,7 @@ def _tables_extended(
         if not _sees_table(rule, row, visible):
             continue
         information = _text(row, 3)
-        columns = None if _flag(row[2]) else told.get(_table(rule, row).folded())
+        columns = None if _flag(row[2]) else visible_columns.get(_table(rule, row).folded())
         if columns is None or not {c.lower() for c in _SCHEMA_LINE.findall(information)} <= columns:
             information = ""
         shown.append([row[0], row[1], row[2], information])

@@ -33,7 +33,7 @@ from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted
 from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
-from gateway.session.whole_errors import told_whole, whole_failure
+from gateway.session.whole_errors import shown_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
 
@@ -152,6 +152,36 @@ class Execution:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; close some of them first"
             )
+        # INVARIANT (audit first): only what was decided may reach Spark.
+        operation, cleared = await self._decided(session, statement, waited, inside=inside)
+        if operation.let_go:
+            # Its client no longer wants it: it was judged again for nothing.
+            self._let_names_go(operation)
+            return operation
+        session.operations[operation.handle.guid] = operation
+        if session.closed:
+            self._deregister(operation)
+            operation.hold.end()
+            await self._recorder.completed(operation, "not_forwarded", "the session was closed")
+            require_open(session)
+        has_room = inside or session.slot is not None
+        if not (has_room and await self._forward(operation, cleared, timeout_s, wait=inside)):
+            # Nobody waits for Spark with names that others wait for.
+            self._let_names_go(operation)
+            self._waiting.enqueue(operation)
+            return operation
+        if operation.changes_names:
+            session.pending = operation
+        if operation.closed:
+            # The session was closed while Spark was taking the statement.
+            await self.abandon(operation, "the session was closed")
+            require_open(session)
+        return operation
+
+    async def _decided(
+        self, session: Session, statement: Statement, waited: ThriftOperation | None, *, inside: bool
+    ) -> tuple[ThriftOperation, Cleared]:
+        """Judge and record; return what begins or goes on. Raises StatementRefused, and ViewsMoved too."""
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
@@ -170,22 +200,9 @@ class Execution:
                 await barriers.reset_settings(
                     session, statement, verdict, lambda one: self._run_inside(session, one)
                 )
-            if waited is None or not is_as_recorded(verdict, waited):
-                if waited is not None:
-                    await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)
-                await self._recorder.decided(
-                    verdict,
-                    statement_id=statement_id,
-                    client=session.client,
-                    session=session.handle,
-                    judged_s=time.perf_counter() - begun,
-                    views=session.views_made_by(verdict),
-                )
-                if waited is not None:
-                    waited.statement_id, waited.completed = statement_id, isinstance(verdict, Refused)
+            await self._record(session, verdict, statement_id, time.perf_counter() - begun, waited)
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
-            # INVARIANT (audit first): only below this line may the statement reach Spark.
             operation = waited or ThriftOperation(
                 session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic()
             )
@@ -196,29 +213,31 @@ class Execution:
         operation.policies_version = policies_version
         if self._limits.end_results_on_policy_change:
             operation.basis = session.basis_of(verdict)
-        if operation.let_go:
-            # Its client no longer wants it: it was judged again for nothing.
-            self._let_names_go(operation)
-            return operation
-        session.operations[operation.handle.guid] = operation
-        if session.closed:
-            self._deregister(operation)
-            operation.hold.end()
-            await self._recorder.completed(operation, "not_forwarded", "the session was closed")
-            require_open(session)
-        has_room = inside or session.slot is not None
-        if not (has_room and await self._forward(operation, verdict, timeout_s, wait=inside)):
-            # Nobody waits for Spark with names that others wait for.
-            self._let_names_go(operation)
-            self._waiting.enqueue(operation)
-            return operation
-        if operation.changes_names:
-            session.pending = operation
-        if operation.closed:
-            # The session was closed while Spark was taking the statement.
-            await self.abandon(operation, "the session was closed")
-            require_open(session)
-        return operation
+        return operation, verdict
+
+    async def _record(
+        self,
+        session: Session,
+        verdict: Verdict,
+        statement_id: str,
+        judged_s: float,
+        waited: ThriftOperation | None,
+    ) -> None:
+        """Make durable what was decided; of what has waited only where that is not what its event says."""
+        if waited is not None:
+            if is_as_recorded(verdict, waited):
+                return
+            await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)
+        await self._recorder.decided(
+            verdict,
+            statement_id=statement_id,
+            client=session.client,
+            session=session.handle,
+            judged_s=judged_s,
+            views=session.views_made_by(verdict),
+        )
+        if waited is not None:
+            waited.statement_id, waited.completed = statement_id, isinstance(verdict, Refused)
 
     def _let_names_go(self, operation: ThriftOperation) -> None:
         operation.hold.end()
@@ -540,12 +559,12 @@ class Execution:
     def failure(self, operation: ThriftOperation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
-        if cleared is not None and operation.plain and told_whole(fault.message, cleared):
+        if cleared is not None and operation.plain and shown_whole(fault.message, cleared):
             return whole_failure(fault, cleared, operation.statement_id)
         message = redact(
             fault.message,
             fault.sqlstate,
-            written_by_us=cleared.written_by_us if cleared is not None else (),
+            substitutions=cleared.substitutions if cleared is not None else (),
             has_obligations=operation.has_obligations,
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,

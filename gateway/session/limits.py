@@ -63,9 +63,9 @@ class SessionLimits:
     stream_s: float = 120.0
     """How long a stream of an answer that the gateway holds lasts before the client has to come again, as
     Spark's own streams do: clients give each of theirs 10 minutes."""
-    kept_answer_bytes: int = 64 * 1024 * 1024
+    buffered_answer_bytes: int = 64 * 1024 * 1024
     """Bytes of answers of one Spark Connect session that the gateway holds, because they must be changed."""
-    kept_plan_bytes: int = 64 * 1024 * 1024
+    cached_plan_bytes: int = 64 * 1024 * 1024
     """Bytes of plans that one session keeps to judge its temporary views and cached relations again."""
     origins: int = 64
     """Statements that a cached relation was computed from, as far as they are remembered."""
@@ -75,8 +75,6 @@ class SessionLimits:
     """Errors of one session whose details may be asked for."""
     tags: int = 64
     tag_chars: int = 256
-    client_type_chars: int = 2048
-    """pyspark's own bound."""
     lookup_batch: int = 200
     """Tables that one look-up for GetColumns asks for."""
     close_timeout_s: float = 10.0

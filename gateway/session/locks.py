@@ -100,7 +100,7 @@ class HeldLocks:
         if self._wanted and not self.over:
             watch()
 
-    def want(self) -> None:
+    def ask_for_its_end(self) -> None:
         """Have its end found out: somebody waits for it."""
         if not self._wanted:
             self._wanted = True
@@ -267,7 +267,7 @@ class CatalogLocks:
                 return True
         return False
 
-    def _in_the_way(self, request: LockRequest) -> list[HeldLocks]:
+    def _conflicting(self, request: LockRequest) -> list[HeldLocks]:
         return list(dict.fromkeys(self._held.conflicting(request)))
 
     def _waits_for_effects(self, request: LockRequest) -> bool:
@@ -277,7 +277,7 @@ class CatalogLocks:
         self._holds[hold] = None
         self._held.add(hold)
         if self._waiting.conflict(hold.request):
-            hold.want()
+            hold.ask_for_its_end()
 
     def _take_out(self, hold: HeldLocks) -> None:
         del self._holds[hold]
@@ -307,10 +307,10 @@ class CatalogLocks:
 
     def _wait(self, waiter: _Waiter, *, barred: bool) -> None:
         """Have the ends of those in the way found out, and overtake those that only read after a while."""
-        in_the_way = self._in_the_way(waiter.hold.request)
-        for hold in in_the_way:
-            hold.want()
-        if barred or not all(hold.request.read_only for hold in in_the_way):
+        conflicting = self._conflicting(waiter.hold.request)
+        for hold in conflicting:
+            hold.ask_for_its_end()
+        if barred or not all(hold.request.read_only for hold in conflicting):
             waiter.stop_timer()
         elif waiter.timer is None:
             loop = asyncio.get_running_loop()
@@ -319,13 +319,13 @@ class CatalogLocks:
     def _overtake(self, waiter: _Waiter) -> None:
         """Let a change in although statements that only read may not have been analysed yet."""
         waiter.timer = None
-        in_the_way = self._in_the_way(waiter.hold.request)
-        if waiter.entered.done() or not all(hold.request.read_only for hold in in_the_way):
+        conflicting = self._conflicting(waiter.hold.request)
+        if waiter.entered.done() or not all(hold.request.read_only for hold in conflicting):
             return
-        for hold in in_the_way:
+        for hold in conflicting:
             hold.overtaken = True
             self._take_out(hold)
-        _log.info("reads_overtaken", count=len(in_the_way))
+        _log.info("reads_overtaken", count=len(conflicting))
         self._serve()
 
 

@@ -1,11 +1,12 @@
 """Metadata calls, answered from the catalog: only what the principal may know of, in HiveServer2's schemas.
 
-Nothing of a call reaches Spark but names that the catalog looks up. Patterns are JDBC's (`patterns`).
+Nothing of a call reaches Spark but names that the catalog looks up. Patterns are JDBC's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -16,7 +17,6 @@ from gateway.model.resource import Resource
 from gateway.session.answers import Visible, one_name, split_name
 from gateway.session.jdbc_types import describe, type_info_rows
 from gateway.session.operation import LocalRows, ResultColumn
-from gateway.session.patterns import is_everything, matcher
 from gateway.session.ports import Catalog
 
 Row = Sequence[object]
@@ -300,3 +300,51 @@ def primary_keys() -> LocalRows:
 def cross_reference() -> LocalRows:
     """Return no rows, as for primary keys."""
     return LocalRows([], CROSS_REFERENCE)
+
+
+# -- JDBC's search patterns: `%` any run, `_` any one character, a backslash before either means itself.
+# Never a regular expression of the client's: Spark hands `t|v%` and `.*` to one, which is how a pattern that
+# was checked as text matches more than it says.
+
+MAX_PATTERN_CHARS = 1024
+
+
+def is_everything(pattern: str | None) -> bool:
+    """Whether the pattern does not narrow: None, nothing, `%`, and what drivers for Hive say instead, `*`
+    (Hive's own wildcard) and `.*` (impyla)."""
+    return pattern is None or pattern in ("", "%", "*", ".*")
+
+
+def matcher(pattern: str | None) -> Callable[[str], bool]:
+    """Return whether a name matches the pattern, case being insignificant."""
+    if pattern is None or is_everything(pattern):
+        return lambda name: True
+    if len(pattern) > MAX_PATTERN_CHARS:
+        return lambda name: False
+    compiled = re.compile(_translate(pattern), re.IGNORECASE | re.DOTALL)
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def _translate(pattern: str) -> str:
+    written: list[str] = []
+    escaped = False
+    for character in pattern:
+        if escaped:
+            if character not in "%_\\":
+                # A backslash before anything else is a backslash.
+                written.append(r"\\")
+            written.append(re.escape(character))
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character == "%":
+            # Runs collapse: `%%%%…a` would make matching exponential.
+            if not written or written[-1] != ".*":
+                written.append(".*")
+        elif character == "_":
+            written.append(".")
+        else:
+            written.append(re.escape(character))
+    if escaped:
+        written.append(r"\\")
+    return "".join(written)

@@ -6,9 +6,8 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -36,17 +35,6 @@ class BackendError(Exception):
 class BackendFull(BackendError):
     """Spark has no room for a statement now. It has not begun it, and has forgotten it: it may be sent
     again."""
-
-
-@dataclass(eq=False)
-class RpcError(Exception):
-    """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until redacted."""
-
-    code: int
-    """gRPC status code, 14 for UNAVAILABLE."""
-    message: str
-    details: bytes = b""
-    """`grpc-status-details-bin`: a serialized `google.rpc.Status`."""
 
 
 class FrameSink(Protocol):
@@ -195,7 +183,7 @@ class PlanBackend(Protocol):
         Also raises BackendMismatch: this Spark may read texts otherwise all the same."""
         ...
 
-    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. Closing the iterator ends the call.
         No response is read from Spark before the one before it was taken, beyond gRPC's own window."""
         ...
@@ -204,7 +192,7 @@ class PlanBackend(Protocol):
         """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`."""
         ...
 
-    def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+    def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
         """Take up an execution again: a serialized `ReattachExecuteRequest` whose ids were checked."""
         ...
 
@@ -216,15 +204,6 @@ class PlanBackend(Protocol):
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
         """Upload artifacts that were judged; returns a serialized `AddArtifactsResponse`."""
         ...
-
-
-def closing(source: AsyncIterator[bytes]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-    """Close an iterator of a backend, and with it the call, however its reading ends."""
-    return (
-        aclosing(cast(AsyncGenerator[bytes, None], source))
-        if hasattr(source, "aclose")
-        else nullcontext(source)
-    )
 
 
 class Ledger(Protocol):

@@ -106,7 +106,7 @@ def redact(
     message: str,
     sqlstate: str | None,
     *,
-    written_by_us: Sequence[tuple[str, str]] = (),
+    substitutions: Sequence[tuple[str, str]] = (),
     has_obligations: bool = False,
     hides_columns: bool = False,
     hides_target: bool = False,
@@ -114,7 +114,7 @@ def redact(
 ) -> str:
     """Return what of Spark's `message` may be shown.
 
-    `written_by_us` are (ours, the user's) pairs of text, put back into the user's words. `has_obligations`:
+    `substitutions` are (ours, the user's) pairs of text, put back into the user's words. `has_obligations`:
     the statement carries row filters or masks, so that a runtime error is told in our words, without values.
     `hides_columns` and `hides_target` are those of Cleared.
     Without `kind` the message itself tells its class, as Thrift Server writes it.
@@ -135,7 +135,7 @@ def redact(
     end = _END.search(body)
     body = _SQLSTATE.sub("", body[: end.start()] if end else body)
     body = _POSITION.sub("", body).rstrip("; \t")
-    body = without_paths(in_users_words(body, written_by_us))
+    body = without_paths(in_users_words(body, substitutions))
     body = " ".join(body.split()) or UNKNOWN
     if hides_columns and analysis and condition.split(".", 1)[0] in _NOT_FOUND:
         body = f"{body} {NOT_SELECTABLE}"
@@ -149,13 +149,13 @@ def constant_messages() -> Mapping[str, str]:
     They are told by the condition and not repeated from a message, which a user can write.
     """
     file = Path(__file__).with_name("constant_messages.json")
-    told: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    return told
+    messages: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return messages
 
 
-def in_users_words(text: str, written_by_us: Sequence[tuple[str, str]]) -> str:
+def in_users_words(text: str, substitutions: Sequence[tuple[str, str]]) -> str:
     """Put what we wrote back into the words that stood there, the longest first."""
-    for ours, theirs in sorted(written_by_us, key=lambda pair: -len(pair[0])):
+    for ours, theirs in sorted(substitutions, key=lambda pair: -len(pair[0])):
         if ours and ours != theirs:
             text = text.replace(ours, theirs)
     return text

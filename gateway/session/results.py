@@ -169,8 +169,8 @@ class Results:
         visible = self._verdicts.visible_to(operation.session.principal, client)
         try:
             listed = listed_tables(cleared.answer, rows, visible)
-            told = await self._verdicts.told_in_full(listed, cleared.statement, client)
-            return filter_rows(cleared.answer, rows, visible, told)
+            visible_columns = await self._verdicts.fully_visible(listed, cleared.statement, client)
+            return filter_rows(cleared.answer, rows, visible, visible_columns)
         except UnknownShape as fault:
             raise self._cannot_filter(operation, fault) from fault
 

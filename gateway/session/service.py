@@ -96,7 +96,7 @@ class Sessions:
         """
         self._registry.reserve(principal.user)
         told_catalogs, first = self._dependencies.told_catalogs, self._dependencies.first_context
-        told = frozenset(told_catalogs().items())
+        catalogs = frozenset(told_catalogs().items())
         try:
             backend = await self._backend.open_session(
                 principal, protocol_version=protocol_version, settings=_beginning(first)
@@ -114,7 +114,7 @@ class Sessions:
             backend=backend,
             opened=self._clock(),
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
-            context=replace(first, catalogs=told & frozenset(told_catalogs().items())),
+            context=replace(first, catalogs=catalogs & frozenset(told_catalogs().items())),
         )
         self._registry.add(session.handle.guid, session)
         begun = False

@@ -198,9 +198,9 @@ class NameResolution:
         """Return what `restore` puts back."""
         return SavedNames(self.context, dict(self.views), set(self.ended_views), self.views_have_obligations)
 
-    def restore(self, kept: SavedNames) -> None:
+    def restore(self, saved: SavedNames) -> None:
         """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
-        self.context, self.views, self.ended_views, self.views_have_obligations = kept
+        self.context, self.views, self.ended_views, self.views_have_obligations = saved
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""

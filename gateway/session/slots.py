@@ -44,7 +44,7 @@ class Slot:
         if self._wanted and not self.over:
             watch()
 
-    def want(self) -> None:
+    def ask_for_its_end(self) -> None:
         """Have the statement's end found out."""
         if not self._wanted:
             self._wanted = True
@@ -177,7 +177,7 @@ class Slots:
                 waiter.granted.set_result(self._grant(waiter.user))
         if self._queue:
             for slot in list(self._held):
-                slot.want()
+                slot.ask_for_its_end()
 
     def _go_on(self) -> None:
         self._resume = None

@@ -148,12 +148,12 @@ class Verdicts:
 
         return decide
 
-    async def told_in_full(
+    async def fully_visible(
         self, names: Iterable[TableName], statement: Statement, client: Client
     ) -> Mapping[TableName, frozenset[str]]:
         """Return those of the tables and views (folded) of which DESCRIBE EXTENDED would tell the principal
         all, in the session of `statement`, with the columns that it would list (lower case)."""
-        told: dict[TableName, frozenset[str]] = {}
+        visible_columns: dict[TableName, frozenset[str]] = {}
         for name in names:
             parts = ".".join(quoted(part) for part in name.parts)
             asked = Statement(
@@ -163,8 +163,8 @@ class Verdicts:
             )
             verdict = await self.judge(asked, client)
             if isinstance(verdict, Cleared) and verdict.answer.details and verdict.answer.columns is not None:
-                told[name.folded()] = verdict.answer.columns
-        return told
+                visible_columns[name.folded()] = verdict.answer.columns
+        return visible_columns
 
     async def judge(self, statement: Statement, client: Client) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times.
@@ -201,10 +201,10 @@ class Verdicts:
                 snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
             )
         context = self._context(client, "QUERY", statement.text)
-        kept = self._find((statement, policies.version, catalog.version), context) if cacheable else None
-        if kept is not None and all(principals.get(one.user) == one for one in kept.definers):
+        cached = self._find((statement, policies.version, catalog.version), context) if cacheable else None
+        if cached is not None and all(principals.get(one.user) == one for one in cached.definers):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
-            return kept
+            return cached
         snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         needed: dict[TableName, None] = {}
         for _ in range(self._limits.catalog_rounds):

@@ -55,7 +55,7 @@ _VIEW = re.compile(r"^[ :|+-]*'?CreateView[^\n]*", re.MULTILINE)
 _DEFINER = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]+=[0-9a-f]*(?:, )?")
 
 
-def told_whole(message: str, cleared: Cleared) -> bool:
+def shown_whole(message: str, cleared: Cleared) -> bool:
     """Whether a message of Thrift Server may be told whole, of a statement in which nothing is guarded."""
     return not cleared.missing or _NOT_FOUND.match(message) is not None
 
@@ -63,13 +63,13 @@ def told_whole(message: str, cleared: Cleared) -> bool:
 def whole_failure(fault: BackendError, cleared: Cleared, statement_id: str) -> StatementFailed:
     """Return an error of Thrift Server as it would be of the text that the user wrote."""
     named = _NOT_FOUND.match(fault.message) is not None
-    told = as_written(fault.message, cleared.rewritten, cleared.missing, named=named)
+    text = as_written(fault.message, cleared.rewritten, cleared.missing, named=named)
     return StatementFailed(
-        _without_stack(told),
+        _without_stack(text),
         fault.sqlstate or "",
         fault.error_code,
         statement_id,
-        trace=told if told.startswith(_HIVE) else "",
+        trace=text if text.startswith(_HIVE) else "",
         details=tuple(
             as_written(line, cleared.rewritten, cleared.missing, named=named) for line in fault.details
         ),
@@ -112,8 +112,8 @@ def _without_guards(message: str, missing: Missing) -> str:
     message = _GUARD.sub(lambda found: _without_guard(found, aliases), message)
     if _APPEARED not in message:
         return message
-    told = _PLAN.split(message, maxsplit=1)[0]
-    return UNKNOWN if _APPEARED in told else told
+    text = _PLAN.split(message, maxsplit=1)[0]
+    return UNKNOWN if _APPEARED in text else text
 
 
 def _without_aliases(message: str, missing: Missing) -> str:

@@ -539,7 +539,7 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
-    def _doors_lead_somewhere(self) -> Settings:
+    def _listeners_lead_somewhere(self) -> Settings:
         backend, listeners = self.backend, self.listeners
         if listeners.connect is not None and backend.embedded is None and backend.connect is None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Requests of Spark Connect that the gateway makes itself, and what it takes from answers: all as values.
+"""Requests as Spark gets them, those of clients and the gateway's own, and what it answers: all as values.
 
 Every request names its user, because Spark keeps sessions and operations by (user, session).
 """
@@ -6,11 +6,21 @@ Every request names its user, because Spark keeps sessions and operations by (us
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from gateway.errors import BackendUnavailable
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import parse, pb, serialize
 from gateway.wire.connect_peek import ResponsePeek, peek
+from gateway.wire.connect_requests import (
+    INTERRUPT_OPERATION,
+    AddArtifactsRequest,
+    ArtifactBatch,
+    ArtifactBytes,
+    ChunkedArtifact,
+    ConfigOperation,
+    InterruptRequest,
+)
 from gateway.wire.protobuf import ProtobufError
 
 SessionKey = tuple[str, str]
@@ -32,36 +42,62 @@ ENDED = frozenset(
 # -- requests. `observed` is the session of Spark's that is meant: it refuses when it has another one by now.
 
 
-def release_session(key: SessionKey, *, allow_reconnect: bool = False) -> bytes:
-    return serialize(
-        pb.ReleaseSessionRequest(session_id=key[1], user_context=_user(key), allow_reconnect=allow_reconnect)
+def release_session(key: SessionKey, *, allow_reconnect: bool = False, client_type: str = "") -> bytes:
+    request = pb.ReleaseSessionRequest(
+        session_id=key[1], user_context=_user(key), allow_reconnect=allow_reconnect
     )
+    if client_type:
+        request.client_type = client_type
+    return serialize(request)
 
 
-def get_status(key: SessionKey, operation_ids: Sequence[str] = ()) -> bytes:
-    """Ask for operations by their ids; without any, whether there is the session."""
-    request = pb.GetStatusRequest(session_id=key[1], user_context=_user(key))
-    if operation_ids:
+def clone_session(key: SessionKey, new_session_id: str, observed: str, client_type: str) -> bytes:
+    request = _observing(pb.CloneSessionRequest(), key, observed, client_type)
+    request.new_session_id = new_session_id
+    return serialize(request)
+
+
+def get_status(
+    key: SessionKey,
+    operation_ids: Sequence[str] | None = None,
+    *,
+    observed: str = "",
+    client_type: str = "",
+) -> bytes:
+    """Ask for operations by their ids, without any for all; None: whether there is the session."""
+    request = _observing(pb.GetStatusRequest(), key, observed, client_type)
+    if operation_ids is not None:
+        request.operation_status.SetInParent()
         request.operation_status.operation_ids.extend(operation_ids)
     return serialize(request)
 
 
 def interrupt(key: SessionKey, operation_id: str, observed: str) -> bytes:
-    return serialize(
-        pb.InterruptRequest(
-            session_id=key[1],
-            user_context=_user(key),
-            interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
-            operation_id=operation_id,
-            client_observed_server_side_session_id=observed,
-        )
+    asked = InterruptRequest(
+        key[1], "", observed, kind=INTERRUPT_OPERATION, tag="", operation_id=operation_id
     )
+    return interrupt_as_asked(key, asked, observed)
 
 
-def release_execute(key: SessionKey, operation_id: str) -> bytes:
-    """Free all that Spark holds for an operation."""
-    request = pb.ReleaseExecuteRequest(session_id=key[1], user_context=_user(key), operation_id=operation_id)
-    request.release_all.SetInParent()
+def interrupt_as_asked(key: SessionKey, asked: InterruptRequest, observed: str) -> bytes:
+    request = _observing(pb.InterruptRequest(), key, observed, asked.client_type)
+    request.interrupt_type = pb.InterruptRequest.InterruptType.ValueType(asked.kind)
+    if asked.operation_id:
+        request.operation_id = asked.operation_id
+    elif asked.tag:
+        request.operation_tag = asked.tag
+    return serialize(request)
+
+
+def release_execute(
+    key: SessionKey, operation_id: str, until: str | None = None, *, client_type: str = ""
+) -> bytes:
+    """Free what Spark holds for an operation, up to a response; None: all of it."""
+    request = _observing(pb.ReleaseExecuteRequest(operation_id=operation_id), key, "", client_type)
+    if until is None:
+        request.release_all.SetInParent()
+    else:
+        request.release_until.response_id = until
     return serialize(request)
 
 
@@ -74,14 +110,67 @@ def reattach(
     client_type: str = "",
 ) -> bytes:
     """Take an execution up after a response; without one at what Spark still has."""
-    request = pb.ReattachExecuteRequest(session_id=key[1], user_context=_user(key), operation_id=operation_id)
+    request = _observing(pb.ReattachExecuteRequest(operation_id=operation_id), key, observed, client_type)
     if last_response_id:
         request.last_response_id = last_response_id
-    if observed:
-        request.client_observed_server_side_session_id = observed
-    if client_type:
-        request.client_type = client_type
     return serialize(request)
+
+
+def fetch_error_details(key: SessionKey, error_id: str, observed: str, client_type: str) -> bytes:
+    return serialize(_observing(pb.FetchErrorDetailsRequest(error_id=error_id), key, observed, client_type))
+
+
+def artifact_statuses(key: SessionKey, names: Sequence[str], observed: str, client_type: str) -> bytes:
+    return serialize(_observing(pb.ArtifactStatusesRequest(names=names), key, observed, client_type))
+
+
+def add_artifacts(key: SessionKey, request: AddArtifactsRequest, observed: str) -> bytes:
+    """Write one message of an upload."""
+    message = _observing(pb.AddArtifactsRequest(), key, observed, request.client_type)
+    match request.payload:
+        case ArtifactBatch(artifacts):
+            message.batch.SetInParent()
+            for one in artifacts:
+                added = message.batch.artifacts.add(name=one.name)
+                added.data.data, added.data.crc = one.data, one.crc
+        case ChunkedArtifact(name, total_bytes, chunks, first):
+            begin = message.begin_chunk
+            begin.name, begin.total_bytes, begin.num_chunks = name, total_bytes, chunks
+            begin.initial_chunk.data, begin.initial_chunk.crc = first.data, first.crc
+        case ArtifactBytes(data, crc):
+            message.chunk.data, message.chunk.crc = data, crc
+        case None:
+            pass
+    return serialize(message)
+
+
+def config(key: SessionKey, operation: ConfigOperation, observed: str, client_type: str) -> bytes:
+    """Write a call that sets, unsets or reads settings."""
+    request = _observing(pb.ConfigRequest(), key, observed, client_type)
+    asked = request.operation
+    match operation.kind:
+        case "set":
+            asked.set.pairs.extend(pair(*one) for one in operation.pairs)
+            asked.set.SetInParent()
+            if operation.silent is not None:
+                asked.set.silent = operation.silent
+        case "get_with_default":
+            asked.get_with_default.SetInParent()
+            asked.get_with_default.pairs.extend(pair(*one) for one in operation.pairs)
+        case "get_all":
+            asked.get_all.SetInParent()
+            if operation.prefix is not None:
+                asked.get_all.prefix = operation.prefix
+        case "get" | "get_option" | "unset" | "is_modifiable" as kind:
+            getattr(asked, kind).SetInParent()
+            getattr(asked, kind).keys.extend(operation.keys)
+        case "nothing":
+            pass
+    return serialize(request)
+
+
+def pair(key: str, value: str | None) -> pb.KeyValue:
+    return pb.KeyValue(key=key) if value is None else pb.KeyValue(key=key, value=value)
 
 
 def sql_plan(text: str) -> bytes:
@@ -89,18 +178,6 @@ def sql_plan(text: str) -> bytes:
     plan = pb.Plan()
     plan.command.sql_command.input.sql.query = text
     return serialize(plan)
-
-
-def result_complete(session_id: str, server_session: str, operation_id: str, response_id: str) -> bytes:
-    """Write the response with which Spark ends an answer."""
-    response = pb.ExecutePlanResponse(
-        session_id=session_id,
-        server_side_session_id=server_session,
-        operation_id=operation_id,
-        response_id=response_id,
-    )
-    response.result_complete.SetInParent()
-    return serialize(response)
 
 
 # -- answers. All but the first raise ProtobufError.
@@ -129,9 +206,10 @@ def cloned_session(answer: bytes) -> str:
     return parse(pb.CloneSessionResponse, answer).new_server_side_session_id
 
 
-def listed_files(answer: bytes) -> list[str]:
-    """Return the files that an `AnalyzePlanResponse` lists."""
-    return list(parse(pb.AnalyzePlanResponse, answer).input_files.files)
+def listed_checkpoints(answer: bytes) -> frozenset[str]:
+    """Return the checkpoints in a directory of which an `AnalyzePlanResponse` lists the files."""
+    files = parse(pb.AnalyzePlanResponse, answer).input_files.files
+    return frozenset(file.rsplit("/", 2)[-2] for file in files if file.count("/") > 1)
 
 
 def rows_of_command(response: bytes) -> bytes | None:
@@ -157,6 +235,30 @@ def handles_in(seen: ResponsePeek, data: bytes) -> list[str]:
             return [f"query:{part}" for q in queries for part in (q.id.id, q.id.run_id)]
         case _:
             return []
+
+
+_Asking = TypeVar(
+    "_Asking",
+    bound=pb.AddArtifactsRequest
+    | pb.ArtifactStatusesRequest
+    | pb.CloneSessionRequest
+    | pb.ConfigRequest
+    | pb.FetchErrorDetailsRequest
+    | pb.GetStatusRequest
+    | pb.InterruptRequest
+    | pb.ReattachExecuteRequest
+    | pb.ReleaseExecuteRequest,
+)
+
+
+def _observing(request: _Asking, key: SessionKey, observed: str, client_type: str) -> _Asking:
+    request.session_id = key[1]
+    request.user_context.CopyFrom(_user(key))
+    if observed:
+        request.client_observed_server_side_session_id = observed
+    if client_type:
+        request.client_type = client_type
+    return request
 
 
 def _user(key: SessionKey) -> pb.UserContext:

@@ -16,8 +16,8 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gateway.app import calm
-from gateway.app.calm import calmly, set_aside
+from gateway.app import collector_tuning
+from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.combining import Part, combine
 from gateway.app.proving import unparsable
 from gateway.app.rules import RulesInForce
@@ -314,29 +314,29 @@ async def test_metrics_tell_every_source(tmp_path: Path) -> None:
 def test_the_collector_rests_while_much_is_made_and_what_was_made_is_set_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calm, "MANY", 1000)
+    monkeypatch.setattr(collector_tuning, "MANY", 1000)
     frozen, before = gc.get_freeze_count(), sys.getswitchinterval()
     try:
-        with calmly():
+        with uncollected():
             assert not gc.isenabled()
             assert sys.getswitchinterval() == pytest.approx(0.001)
-            with calmly():
+            with uncollected():
                 kept = [[n] for n in range(5000)]
             assert not gc.isenabled()
         assert gc.isenabled()
         assert sys.getswitchinterval() == pytest.approx(before)
         assert gc.get_freeze_count() > frozen
         gc.unfreeze()
-        with calmly():
+        with uncollected():
             few = [[n] for n in range(10)]
         assert gc.get_freeze_count() == 0
-        with calmly():
+        with uncollected():
             few.append([0])
-            set_aside()
+            freeze_survivors()
         assert gc.get_freeze_count() > 0
         gc.unfreeze()
-        set_aside()  # outside, it means nothing
-        with calmly():
+        freeze_survivors()  # outside, it means nothing
+        with uncollected():
             few.append([0])
         assert gc.get_freeze_count() == 0
         assert len(kept) + len(few) == 5012

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from gateway.audit.disk import Disk
-from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.shipper import ShipperLimits
 from gateway.audit.spool import SpoolLimits
 from tests.audit.samples import until
@@ -18,9 +18,9 @@ from tests.audit.samples import until
 IMPATIENT = ShipperLimits(first_pause_s=0.02, longest_pause_s=0.1, linger_s=0.01)
 
 
-def settings(directory: Path, dsn: str | None, **more: Any) -> LedgerSettings:
+def settings(directory: Path, dsn: str | None, **more: Any) -> LedgerOptions:
     defaults: dict[str, Any] = {"spool": SpoolLimits(probe_interval_s=0.02), "shipper": IMPATIENT}
-    return LedgerSettings(directory=directory, dsn=dsn, **(defaults | more))
+    return LedgerOptions(directory=directory, dsn=dsn, **(defaults | more))
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def shipped(ledger: FileLedger) -> None:
     """Wait until PostgreSQL has everything, also what is still on its way to the disk."""
 
     def done() -> bool:
-        found = ledger.figures()
+        found = ledger.metrics()
         return (
             found.database_connected
             and found.backlog_bytes == 0

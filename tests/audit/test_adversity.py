@@ -92,7 +92,7 @@ async def test_a_connection_cut_anywhere(
             await ledger.record(completed(event))
 
         def backlog() -> int:
-            return ledger.figures().backlog_bytes
+            return ledger.metrics().backlog_bytes
 
         # Each connection lives a little longer than the one before: through login, migration, COPY, COMMIT.
         for cut_after in range(50, 60_000, 1_500):
@@ -116,13 +116,13 @@ async def test_a_server_that_stops_answering_is_left_and_asked_again(
         first_pause_s=0.02, longest_pause_s=0.1, connect_timeout_s=0.3, command_timeout_s=0.3
     )
     async with running(tmp_path, dsn, shipper=limits) as ledger:
-        await until(lambda: ledger.figures().database_connected)
+        await until(lambda: ledger.metrics().database_connected)
         interference.flowing.clear()
         event = cleared()
         await ledger.decided(event)
-        await until(lambda: "Timeout" in ledger.figures().database_error)
+        await until(lambda: "Timeout" in ledger.metrics().database_error)
         await ledger.record(completed(event))
-        assert not ledger.figures().failure, "statements do not wait for the database"
+        assert not ledger.metrics().failure, "statements do not wait for the database"
         interference.flowing.set()
         await shipped(ledger)
     assert await kinds(database) == {event.statement_id: ["completed", "decided"]}

@@ -46,7 +46,7 @@ async def test_everything_reaches_postgresql(tmp_path: Path, database: str) -> N
         await ledger.decided(refused())
         await ledger.record(login())
         await ledger.record(completed(event))
-        await until(lambda: ledger.figures().shipped_events == 4)
+        await until(lambda: ledger.metrics().shipped_events == 4)
         rows = await ask(database, "SELECT kind, verdict FROM sluice.audit_event ORDER BY kind, verdict")
         assert [tuple(row) for row in rows] == [
             ("completed", None),
@@ -58,7 +58,7 @@ async def test_everything_reaches_postgresql(tmp_path: Path, database: str) -> N
             database, "SELECT ended, outcome, rows FROM sluice.audit_statement WHERE verdict = 'cleared'"
         )
         assert [tuple(row) for row in joined] == [("completed", "finished", 3)]
-        assert ledger.figures().open_statements == 0
+        assert ledger.metrics().open_statements == 0
 
 
 async def test_a_clean_end_leaves_nothing_to_ship(tmp_path: Path, database: str) -> None:
@@ -154,7 +154,7 @@ async def test_a_spool_that_was_lost_is_made_up_for_by_the_database(tmp_path: Pa
         assert ledger.gateway == gateway
         alive = cleared(gateway=gateway)
         await ledger.decided(alive)
-        await until(lambda: ledger.figures().shipped_events == 2)
+        await until(lambda: ledger.metrics().shipped_events == 2)
         await shipped(ledger)
         found = await kinds(database)
         assert found[lost.statement_id] == ["abandoned", "decided"]
@@ -192,12 +192,12 @@ async def test_a_full_disk_refuses_statements_and_keeps_ends(tmp_path: Path, dat
         disk.fail["write"] = (-1, errno.ENOSPC)
         with pytest.raises(LedgerUnavailable):
             await ledger.decided(never)
-        assert "no space left" in ledger.figures().failure
+        assert "no space left" in ledger.metrics().failure
         await ledger.record(completed(running_already))
         with pytest.raises(LedgerUnavailable):
             await ledger.decided(refused())
         disk.fail.clear()
-        await until(lambda: not ledger.figures().failure)
+        await until(lambda: not ledger.metrics().failure)
         again = cleared(statement_id=never.statement_id)
         await ledger.decided(again)
         await ledger.record(completed(again))
@@ -224,11 +224,11 @@ async def test_a_full_disk_is_freed_by_shipping_while_a_statement_runs(tmp_path:
         disk.fail["write"] = (-1, errno.ENOSPC)
         with pytest.raises(LedgerUnavailable):
             await ledger.decided(cleared())
-        assert ledger.figures().segments > 3
+        assert ledger.metrics().segments > 3
         await blocker.execute("ROLLBACK")
         await blocker.close()
-        await until(lambda: ledger.figures().segments == 1)
-        assert ledger.figures().failure
+        await until(lambda: ledger.metrics().segments == 1)
+        assert ledger.metrics().failure
         assert (tmp_path / "000000000001.spool").exists()
         disk.fail.clear()
         await until(lambda: not (tmp_path / "000000000001.spool").exists())
@@ -250,7 +250,7 @@ async def test_a_client_that_leaves_while_it_waits_gets_an_end(tmp_path: Path, d
             await waiting
         disk.gate.set()
         await shipped(ledger)
-        assert ledger.figures().open_statements == 0
+        assert ledger.metrics().open_statements == 0
     assert await kinds(database) == {event.statement_id: ["abandoned", "decided"]}
 
 
@@ -258,7 +258,7 @@ async def test_a_record_beyond_all_bounds_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, None) as ledger:
         with pytest.raises(LedgerUnavailable, match="longer than"):
             await ledger.decided(cleared("x" * (40 << 20)))
-        assert ledger.figures().open_statements == 0
+        assert ledger.metrics().open_statements == 0
         await ledger.decided(cleared())
 
 

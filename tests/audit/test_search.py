@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.audit.ledger import FileLedger
-from gateway.audit.search import Found, Question, search, tail
+from gateway.audit.search import EventQuery, Found, search, tail
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import running, shipped
@@ -34,21 +34,21 @@ async def fill(ledger: FileLedger) -> dict[str, AuditEvent]:
     return events
 
 
-QUESTIONS: list[tuple[Question, set[str]]] = [
-    (Question(user="bob"), {"bob", "denied"}),
-    (Question(user="amy", verdict="cleared"), {"amy", "old"}),
-    (Question(verdict="refused"), {"denied"}),
-    (Question(verdict="rejected"), {"login"}),
-    (Question(until=datetime(2026, 2, 1, tzinfo=UTC)), {"old"}),
-    (Question(since=datetime(2026, 2, 1, tzinfo=UTC), verdict="cleared"), {"bob", "amy"}),
-    (Question(table="hr.employee"), {"bob", "amy", "old"}),
-    (Question(table="EMPLOYEE.SSN"), {"bob", "amy", "old"}),
-    (Question(table="spark_catalog.hr.employee"), {"bob", "amy", "old"}),
-    (Question(table="ployee"), set()),
-    (Question(text="select name"), {"bob"}),
-    (Question(text="100%_"), {"amy"}),
-    (Question(text="1__%"), set()),
-    (Question(text="'; DROP TABLE sluice.audit_event; --"), set()),
+QUESTIONS: list[tuple[EventQuery, set[str]]] = [
+    (EventQuery(user="bob"), {"bob", "denied"}),
+    (EventQuery(user="amy", verdict="cleared"), {"amy", "old"}),
+    (EventQuery(verdict="refused"), {"denied"}),
+    (EventQuery(verdict="rejected"), {"login"}),
+    (EventQuery(until=datetime(2026, 2, 1, tzinfo=UTC)), {"old"}),
+    (EventQuery(since=datetime(2026, 2, 1, tzinfo=UTC), verdict="cleared"), {"bob", "amy"}),
+    (EventQuery(table="hr.employee"), {"bob", "amy", "old"}),
+    (EventQuery(table="EMPLOYEE.SSN"), {"bob", "amy", "old"}),
+    (EventQuery(table="spark_catalog.hr.employee"), {"bob", "amy", "old"}),
+    (EventQuery(table="ployee"), set()),
+    (EventQuery(text="select name"), {"bob"}),
+    (EventQuery(text="100%_"), {"amy"}),
+    (EventQuery(text="1__%"), set()),
+    (EventQuery(text="'; DROP TABLE sluice.audit_event; --"), set()),
 ]
 
 
@@ -78,7 +78,7 @@ async def test_a_statement_comes_with_its_end(tmp_path: Path, database: str) -> 
         await ledger.decided(cleared())  # takes along to the disk what nobody waits for
         for name, outcome in (("bob", "finished"), ("amy", "failed"), ("old", None), ("denied", None)):
             statement_id = events[name].statement_id
-            found = await search(database, Question(statement_id=statement_id), spool=tmp_path)
+            found = await search(database, EventQuery(statement_id=statement_id), spool=tmp_path)
             assert [each.event for each in found] == [events[name]]
             end = found[0].end
             assert (end.body["outcome"] if end is not None else None) == outcome
@@ -90,29 +90,29 @@ async def test_an_event_is_found_by_its_own_id_too_and_nonsense_is_told(
     async with running(tmp_path, database) as ledger:
         event = cleared()
         await ledger.decided(event)
-        quoted = Question(statement_id=event.event_id.upper())
+        quoted = EventQuery(statement_id=event.event_id.upper())
         assert [found.event for found in await search(None, quoted, spool=tmp_path)] == [event]
         await shipped(ledger)
         assert [found.event for found in await search(database, quoted)] == [event]
     with pytest.raises(Faults, match="`42` is no statement id"):
-        await search(database, Question(statement_id="42"))
+        await search(database, EventQuery(statement_id="42"))
 
 
 async def test_the_newest_come_first_and_the_limit_holds(tmp_path: Path, database: str) -> None:
     async with running(tmp_path, database) as ledger:
         events = await fill(ledger)
         await shipped(ledger)
-    found = await search(database, Question(limit=2, verdict="cleared"))
+    found = await search(database, EventQuery(limit=2, verdict="cleared"))
     assert [each.event for each in found] == [events["amy"], events["bob"]]
 
 
 async def test_a_database_without_tables_is_empty_and_one_that_is_away_is_told(
     tmp_path: Path, database: str
 ) -> None:
-    assert await search(database, Question()) == []
+    assert await search(database, EventQuery()) == []
     assert [event async for event in tail(database)] == []
     with pytest.raises(LedgerUnavailable, match="cannot be reached"):
-        await search("postgresql://nobody@/none?host=/nonexistent", Question())
+        await search("postgresql://nobody@/none?host=/nonexistent", EventQuery())
 
 
 async def test_tail_shows_the_last_events_in_order(tmp_path: Path, database: str) -> None:

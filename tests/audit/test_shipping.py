@@ -77,7 +77,7 @@ async def test_nul_surrogates_and_a_megabyte_arrive(tmp_path: Path, database: st
             await ledger.decided(event)
             await ledger.record(completed(event))
         await shipped(ledger)
-        assert ledger.figures().unfit_events == 0
+        assert ledger.metrics().unfit_events == 0
     found = {event.event_id: event for event in await stored(database)}
     for event in events:
         assert found[event.event_id] == event
@@ -94,7 +94,7 @@ async def test_little_waits_for_more_until_the_end(tmp_path: Path, database: str
         for event in events:
             await ledger.decided(event)
             await ledger.record(completed(event))
-        assert ledger.figures().shipped_events == 1, "the first goes at once, the others gather"
+        assert ledger.metrics().shipped_events == 1, "the first goes at once, the others gather"
     assert len(await stored(database)) == 1 + 2 * len(events), "closing waits for nothing"
 
 
@@ -106,7 +106,7 @@ async def test_much_does_not_wait_for_more(tmp_path: Path, database: str) -> Non
         for event in events:
             await ledger.record(completed(event))
     async with running(tmp_path, database, shipper=limits) as ledger:
-        await until(lambda: ledger.figures().backlog_bytes == 0)
+        await until(lambda: ledger.metrics().backlog_bytes == 0)
     assert len(await stored(database)) == 2 * len(events)
 
 
@@ -191,12 +191,12 @@ async def test_without_postgresql_statements_go_on_and_the_backlog_rises(tmp_pat
         event = cleared()
         await ledger.decided(event)
         await ledger.record(completed(event))
-        await until(lambda: ledger.figures().database_error)
-        before = ledger.figures().backlog_bytes
+        await until(lambda: ledger.metrics().database_error)
+        before = ledger.metrics().backlog_bytes
         assert before > 0
         await ledger.decided(cleared())
-        assert ledger.figures().backlog_bytes > before
-        assert not ledger.figures().failure
+        assert ledger.metrics().backlog_bytes > before
+        assert not ledger.metrics().failure
 
 
 @pytest.fixture
@@ -225,8 +225,8 @@ async def test_killing_postgresql_while_it_is_shipped_to_loses_and_doubles_nothi
         for _ in range(8):
             group.create_task(client())
         for _ in range(4):
-            seen = ledger.figures().shipped_events
-            await until(lambda seen=seen: ledger.figures().shipped_events > seen + 200)  # type: ignore[misc]
+            seen = ledger.metrics().shipped_events
+            await until(lambda seen=seen: ledger.metrics().shipped_events > seen + 200)  # type: ignore[misc]
             pid = mortal.pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)

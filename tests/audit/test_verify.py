@@ -369,7 +369,7 @@ async def test_a_gateway_notices_that_its_past_was_taken(record: Any, tmp_path: 
         await ledger.decided(lost)
         await ledger.record(dataclasses.replace(completed(lost), gateway=ledger.gateway))
         await shipped(ledger)
-        assert "0 events" in ledger.figures().chain_error
+        assert "0 events" in ledger.metrics().chain_error
         gateway = ledger.gateway
     found = await looked_at(record)
     mine = [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]

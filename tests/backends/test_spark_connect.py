@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import pytest
@@ -14,11 +14,11 @@ import pytest
 from gateway.backends.spark_connect import CALLS, SparkConnectBackend, SparkConnectOptions, varint
 from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
-from gateway.errors import BackendUnavailable, Faults
+from gateway.errors import BackendUnavailable, Faults, RpcError
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Cleared, SessionContext, Statement
-from gateway.session.ports import BackendError, Envelope, RpcError
+from gateway.session.ports import BackendError, Envelope
 from gateway.wire.connect import METHODS, pb
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, rows, spark_connect
 
@@ -27,7 +27,9 @@ SESSION = "00112233-4455-6677-8899-aabbccddeeff"
 
 
 def cleared(forwarded: bytes, text: str = "") -> Cleared:
-    statement = Statement(text=text, principal=Principal(user="bob"), context=SessionContext(door="connect"))
+    statement = Statement(
+        text=text, principal=Principal(user="bob"), context=SessionContext(endpoint="connect")
+    )
     return Cleared(
         statement=statement,
         forwarded="",
@@ -266,7 +268,7 @@ async def test_an_iterator_that_is_closed_ends_the_call() -> None:
 
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ExecutePlan"] = endless
-        responses = cast(AsyncGenerator[bytes, None], backend.execute(cleared(b"\x0a\x00"), envelope()))
+        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
         assert await anext(responses) == b"first"
         await responses.aclose()
         async with asyncio.timeout(120):
@@ -285,7 +287,7 @@ async def test_spark_is_held_back_while_nobody_takes() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         server.answers["ExecutePlan"] = endless
         server.answers["Config"] = answering(b"")
-        responses = cast(AsyncGenerator[bytes, None], backend.execute(cleared(b"\x0a\x00"), envelope()))
+        responses = backend.execute(cleared(b"\x0a\x00"), envelope())
         await anext(responses)
         # Other calls go on meanwhile, whichever connection they take.
         for _ in range(200):

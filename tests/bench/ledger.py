@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.rows import encode_event
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.model.audit import AuditEvent
@@ -71,7 +71,7 @@ async def decided_latencies(ledger: FileLedger, concurrent: int, count: int) -> 
 
 async def fill(directory: Path, count: int) -> float:
     """Spool `count` events without a database; return the seconds that it took."""
-    ledger = FileLedger(LedgerSettings(directory=directory))
+    ledger = FileLedger(LedgerOptions(directory=directory))
     await ledger.start()
     _, took = await decided_latencies(ledger, 128, count // 2)
     await ledger.close()
@@ -80,13 +80,13 @@ async def fill(directory: Path, count: int) -> float:
 
 async def drain(directory: Path, dsn: str) -> tuple[int, float]:
     """Ship what is spooled; return how many events, and the seconds from connecting to the last commit."""
-    ledger = FileLedger(LedgerSettings(directory=directory, dsn=dsn))
+    ledger = FileLedger(LedgerOptions(directory=directory, dsn=dsn))
     await ledger.start()
-    await until(lambda: ledger.figures().database_connected)
-    began, before = time.perf_counter(), ledger.figures().shipped_events
-    await until(lambda: ledger.figures().backlog_bytes == 0, deadline_s=300)
+    await until(lambda: ledger.metrics().database_connected)
+    began, before = time.perf_counter(), ledger.metrics().shipped_events
+    await until(lambda: ledger.metrics().backlog_bytes == 0, deadline_s=300)
     took = time.perf_counter() - began
-    count = ledger.figures().shipped_events - before
+    count = ledger.metrics().shipped_events - before
     await ledger.close()
     return count, took
 
@@ -95,7 +95,7 @@ async def measure(directory: Path, record: Record, *, quick: bool = False) -> No
     """Add the figures; `quick` measures a tenth, to try the benchmark itself."""
     share = 10 if quick else 1
     size = len(encode_event(cleared()).payload)
-    ledger = FileLedger(LedgerSettings(directory=directory / "latency"))
+    ledger = FileLedger(LedgerOptions(directory=directory / "latency"))
     await ledger.start()
     await decided_latencies(ledger, 32, 640)
     for concurrent in CONCURRENT:

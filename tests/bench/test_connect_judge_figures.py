@@ -62,7 +62,7 @@ async def seconds(
     plan: Any, principal: Principal, snapshot: Snapshot, reader: ReaderPool, count: int
 ) -> list[float]:
     """Judge a plan again and again: every DataFrame has new ids, so that no verdict is ever found again."""
-    context = SessionContext(namespace=("tpch",), door="connect")
+    context = SessionContext(namespace=("tpch",), endpoint="connect")
     request = PlanRequest(kind="execute", message=plan.SerializeToString())
     took = []
     for _ in range(count):

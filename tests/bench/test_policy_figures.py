@@ -20,7 +20,7 @@ import pytest
 import structlog
 from aiohttp import web
 
-from gateway.app.calm import calmly, set_aside
+from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.rules import RulesInForce
 from gateway.model.catalog import Column
 from gateway.model.context import NO_CONTEXT
@@ -199,9 +199,9 @@ async def stall_ms(work: Callable[[], object]) -> tuple[float, float]:
     """Run in a thread as a gateway does; return how long it took and how long the loop waited at most."""
     began = time.perf_counter()
     async with watched() as gaps:
-        with calmly():
+        with uncollected():
             await asyncio.to_thread(work)
-            set_aside()
+            freeze_survivors()
         took = time.perf_counter() - began
     return took * 1e3, max(gaps) * 1e3
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.app.policy_diff import diff_recorded, load_side
 from gateway.audit.search import Found
 from gateway.cli import exit_codes, main
-from gateway.cli.policy_output import Progress
+from gateway.cli.policy_output import ComparisonProgress
 from gateway.frontends.users import set_user
 from gateway.model.audit import AuditEvent
 from gateway.model.principal import Principal
@@ -434,7 +434,7 @@ def test_progress_is_drawn_on_terminals_only(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("gateway.cli.policy_output.time.monotonic", lambda: next(now))
     screen, pipe = Screen(), io.StringIO()
     for stream in (screen, pipe):
-        with Progress(stream) as progress:
+        with ComparisonProgress(stream) as progress:
             progress(Comparison(asked=12_000))
     assert "compared 12,000, 0 differ" in screen.getvalue()
     assert screen.getvalue().endswith("\r\x1b[K")

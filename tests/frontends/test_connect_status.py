@@ -35,6 +35,7 @@ from gateway.errors import (
     LedgerUnavailable,
     LimitExceeded,
     PoliciesStale,
+    RpcError,
     SluiceError,
 )
 from gateway.frontends import connect_status
@@ -49,7 +50,6 @@ from gateway.frontends.connect_status import (
 from gateway.model.principal import Principal
 from gateway.model.statement import Refused, SessionContext, Statement
 from gateway.session.failures import NotFinished, StatementFailed, StatementRefused
-from gateway.session.ports import RpcError
 from gateway.wire.protobuf import ProtobufError
 
 Code = grpc.StatusCode
@@ -59,7 +59,9 @@ EVENT = "0193ab00-1111-7222-8333-444455556666"
 def refused(
     code: str, sqlstate: str, message: str = "user bob needs select on hr.salary"
 ) -> StatementRefused:
-    statement = Statement(text="", principal=Principal(user="bob"), context=SessionContext(door="connect"))
+    statement = Statement(
+        text="", principal=Principal(user="bob"), context=SessionContext(endpoint="connect")
+    )
     return StatementRefused(
         Refused(statement=statement, code=code, sqlstate=sqlstate, message=message), EVENT
     )
@@ -169,10 +171,16 @@ def test_a_wrong_login_has_no_details_that_pyspark_would_ask_about() -> None:
     assert list(Status.FromString(status.details).details) == []
 
 
+def info_in(details: bytes) -> ErrorInfo:
+    info = ErrorInfo()
+    (packed,) = Status.FromString(details).details
+    assert packed.Unpack(info)
+    return info
+
+
 def spark(code: grpc.StatusCode, message: str, error_class: str = "", **metadata: str) -> RpcError:
-    info = ErrorInfo(
-        reason="r", metadata={"errorClass": error_class, **metadata} if error_class else metadata
-    )
+    told = {"errorClass": error_class, **metadata} if error_class else metadata
+    info = ErrorInfo(reason="r", domain="org.apache.spark", metadata=told)
     status = Status(code=code.value[0], message=message)
     status.details.add().Pack(info)
     return RpcError(code=code.value[0], message=message, details=status.SerializeToString())
@@ -184,7 +192,8 @@ def test_an_error_of_spark_passes_as_it_is() -> None:
         Code.INTERNAL, "[UNRESOLVED_COLUMN] no", "UNRESOLVED_COLUMN", classes=classes, sqlState="42703"
     )
     status = status_of(error, "ExecutePlan")
-    assert (status.code, status.message, status.details) == (Code.INTERNAL, error.message, error.details)
+    assert (status.code, status.message) == (Code.INTERNAL, error.message)
+    assert info_in(status.details) == info_in(error.details)
     raised = exception_of(status)
     assert type(raised) is AnalysisException
     assert raised.getSqlState() == "42703"

@@ -18,7 +18,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from gateway.jobs.replay.comparing import Change, Judged, Place, changes, judged_of, mistrust
+from gateway.jobs.replay.comparing import AskedAccess, Change, Judged, changes, judged_of, mistrust
 from gateway.jobs.replay.judging import Judges, Known, Parcel, ReaderOptions, Sides
 from gateway.jobs.replay.report import ReplayReport, read_report
 from gateway.lineage.recorded import LineageInput
@@ -130,7 +130,7 @@ def cleared(**more: Any) -> Judged:
     return Judged(cleared=True, **more)
 
 
-SSN = Place("spark_catalog.hr.employee", "ssn", "select")
+SSN = AskedAccess("spark_catalog.hr.employee", "ssn", "select")
 DENIED = Judged(cleared=False, code="ACCESS_DENIED", denied=frozenset({SSN}))
 
 
@@ -192,7 +192,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
             "user_name": "ann",
             "groups": ["admins"],
             "roles": [],
-            "door": "thrift",
+            "endpoint": "thrift",
             "text": "SELECT who FROM directory WHERE id = 4711",
             "catalog": "spark_catalog",
             "namespace": ["hr"],

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.erasing import erase
 from gateway.audit.seals import make_seal
 from gateway.jobs import reports
-from gateway.jobs.reports import Scope
+from gateway.jobs.reports import RollupFilter
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import refused
 from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement
@@ -79,7 +79,7 @@ async def test_usage_is_what_the_record_says(place: Place) -> None:
             for column in scan["columns"]:
                 masked = "MASK_NULL hr readers" if column == "ssn" else ""
                 expected[event.user, column, masked] += 1
-    rows = await reports.usage(place.connection, Scope())
+    rows = await reports.usage(place.connection, RollupFilter())
     assert {
         (r["user_name"], r["column_name"], "".join(r["masks"])): r["statements"] for r in rows
     } == expected
@@ -100,7 +100,7 @@ async def test_usage_is_what_the_record_says(place: Place) -> None:
 async def test_refusals_are_counted_with_logins(place: Place) -> None:
     await place.fill(day_of_events(count=48))
     await place.roll_up()
-    rows = await reports.refused(place.connection, Scope())
+    rows = await reports.refused(place.connection, RollupFilter())
     assert {(row["user_name"], row["code"]): row["attempts"] for row in rows} == {
         ("ann", "ACCESS_DENIED"): 2,
         ("bob", "ACCESS_DENIED"): 2,
@@ -111,7 +111,7 @@ async def test_refusals_are_counted_with_logins(place: Place) -> None:
 async def test_statements_of_one_shape_count_together_and_hold_no_literal(place: Place) -> None:
     await place.fill(day_of_events(count=40))
     await place.roll_up()
-    (row,) = await reports.slow(place.connection, Scope())
+    (row,) = await reports.slow(place.connection, RollupFilter())
     assert row["fingerprint"] == "select name , ssn from hr . employee where id = ?"
     assert (row["users"], row["statements"]) == (3, 30)
     assert row["run_ms"] == pytest.approx(30 * 12.5)
@@ -129,7 +129,7 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     await place.roll_up()
     told = {}
     for by in ("all", "user", "group", "table", "tag"):
-        for row in await reports.latency(place.connection, Scope(), by):
+        for row in await reports.latency(place.connection, RollupFilter(), by):
             told[by, row["name"], row["phase"]] = row["statements"]
             assert row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"] <= row["max_ms"]
             assert row["p50_ms"] == pytest.approx(row["mean_ms"], rel=0.1)
@@ -140,7 +140,7 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     assert told["table", "spark_catalog.hr.employee", "run"] == 30
     assert told["tag", "PII", "run"] == 30
     assert ("tag", "NAME", "run") not in told
-    tagged = await reports.usage(place.connection, Scope(tag="PII"))
+    tagged = await reports.usage(place.connection, RollupFilter(tag="PII"))
     assert {row["column_name"] for row in tagged} == {"ssn"}
 
 
@@ -205,7 +205,7 @@ async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> N
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
     await place.fill(day_of_events(count=8))
     await place.roll_up()
-    (before,) = await reports.slow(place.connection, Scope())
+    (before,) = await reports.slow(place.connection, RollupFilter())
     bodies = [
         "[]",
         "null",
@@ -231,9 +231,9 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
         ],
     )
     await place.roll_up()
-    found = await reports.slow(place.connection, Scope())
+    found = await reports.slow(place.connection, RollupFilter())
     assert before in found
-    assert {row["code"] for row in await reports.refused(place.connection, Scope(user=""))} == {
+    assert {row["code"] for row in await reports.refused(place.connection, RollupFilter(user=""))} == {
         "DECIDED",
         "?",
     }
@@ -278,13 +278,13 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
     body = {**orjson.loads(orjson.dumps(dict(event.body))), "decisions": [allowed, denied]}
     await place.fill([dataclasses.replace(event, body=body)])
     await place.roll_up()
-    (row,) = await reports.refused(place.connection, Scope(table="spark_catalog.hr"))
+    (row,) = await reports.refused(place.connection, RollupFilter(table="spark_catalog.hr"))
     assert (row["resource"], row["action"], row["policy"]) == (
         "spark_catalog/hr/employee/bonus,salary",
         "select",
         "no pay",
     )
-    assert not await reports.refused(place.connection, Scope(table="spark_catalog.h"))
+    assert not await reports.refused(place.connection, RollupFilter(table="spark_catalog.h"))
 
 
 @pytest.mark.parametrize(

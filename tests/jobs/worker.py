@@ -34,7 +34,7 @@ from gateway.jobs.job import Job
 from gateway.jobs.proof.job import Gate, ProofOptions, proof
 from gateway.jobs.recommending import job as recommending
 from gateway.jobs.recommending.frames import Peers
-from gateway.jobs.replay.job import Proposal, ReplayOptions, replay
+from gateway.jobs.replay.job import ReplayOptions, ReplayPlan, replay
 from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
@@ -267,8 +267,8 @@ def replay_of(chosen: dict[str, Any]) -> Job:
     old, new = (load_packs({"p.yaml": chosen.pop(side)}, definitions, 1) for side in ("old", "new"))
     principals, now = chosen.pop("principals", {}), chosen.pop("now", None)
 
-    def proposal() -> Proposal:
-        return Proposal(
+    def proposal() -> ReplayPlan:
+        return ReplayPlan(
             sides=Sides(old=old, new=new, principals=principals, rules=Rules()),
             old="old",
             new="new",

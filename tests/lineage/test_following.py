@@ -167,7 +167,7 @@ async def test_a_write_comes_into_the_graph_once(world: World) -> None:
     assert (str(seen.statement_id), seen.user, seen.text) == (event.statement_id, "bob", INSERT)
     assert seen.ended is not None
     assert seen.ended >= seen.time
-    assert world.follower.figures.made == 1
+    assert world.follower.metrics.made == 1
 
 
 async def test_a_statement_that_still_runs_waits_for_its_end(world: World) -> None:
@@ -195,7 +195,7 @@ async def test_what_failed_is_there_and_did_not_finish(world: World) -> None:
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id unfinished", "raw.ssn -> out.who unfinished"]
     assert [(seen.outcome, seen.error) for seen in sink.seen] == [("failed", "[DIVIDE_BY_ZERO] no")]
-    assert world.follower.figures.without == 1
+    assert world.follower.metrics.without == 1
 
 
 async def test_a_query_that_came_as_a_command_is_not_counted(world: World) -> None:
@@ -363,7 +363,7 @@ async def test_cached_relations_are_read_through(world: World) -> None:
     await world.ran(decided(written, relations={"7a1e": made.statement_id}))
     await world.followed()
     assert await world.edges() == ["raw.ssn -> out.who masked"]
-    assert world.follower.figures.without == 1
+    assert world.follower.metrics.without == 1
 
 
 async def test_importing_the_record_reads_through_as_following_does(world: World) -> None:
@@ -422,7 +422,7 @@ async def test_only_tables_are_known_of_what_was_too_large(world: World) -> None
     (edge,) = await world.edges()
     assert edge.startswith("raw.* -> ")
     assert edge.endswith(" TABLE")
-    assert world.follower.figures.table_level == 1
+    assert world.follower.metrics.table_level == 1
 
 
 async def test_a_temporary_view_that_the_record_does_not_have_stands_for_itself(world: World) -> None:
@@ -437,7 +437,7 @@ async def test_what_was_too_much_for_the_record_is_known_by_tables(world: World)
     await world.ran(event)
     await world.followed()
     assert await world.edges() == ["raw.* -> out.* TABLE"]
-    assert world.follower.figures.table_level == 1
+    assert world.follower.metrics.table_level == 1
 
 
 async def test_a_gateway_killed_between_graph_and_queue_counts_it_once(world: World) -> None:
@@ -488,7 +488,7 @@ async def test_one_bad_statement_keeps_nobody_waiting(world: World) -> None:
     await world.ran(insert())
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
-    assert world.follower.figures.lost == 2
+    assert world.follower.metrics.lost == 2
     assert await world.queued() == 0
 
 
@@ -497,7 +497,7 @@ async def test_what_the_database_refuses_keeps_nobody_waiting(world: World) -> N
     await world.ran(insert())
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
-    assert world.follower.figures.lost == 1
+    assert world.follower.metrics.lost == 1
 
 
 async def test_what_takes_the_database_too_long_keeps_nobody_waiting(
@@ -514,7 +514,7 @@ async def test_what_takes_the_database_too_long_keeps_nobody_waiting(
     monkeypatch.setattr("gateway.lineage.following.bring", brought)
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
-    assert world.follower.figures.lost == 1
+    assert world.follower.metrics.lost == 1
 
 
 async def test_who_waits_for_another_gateway_gives_nothing_up(
@@ -540,10 +540,10 @@ async def test_a_sink_is_tried_again_and_then_left_behind(world: World) -> None:
     await world.ran(insert())
     await world.followed()
     assert [len(sink.seen) for sink in (flaky, gone, well)] == [1, 0, 1]
-    assert (gone.calls, world.follower.figures.not_sunk) == (3, 1)
+    assert (gone.calls, world.follower.metrics.not_sunk) == (3, 1)
     await world.ran(insert())
     await world.followed()
-    assert (gone.calls, world.follower.figures.not_sunk) == (4, 2)
+    assert (gone.calls, world.follower.metrics.not_sunk) == (4, 2)
     assert await world.edges() == ["raw.id -> out.id x2", "raw.ssn -> out.who x2"]
 
 
@@ -561,7 +561,7 @@ async def test_a_record_that_is_gone_is_told(world: World) -> None:
     await shipped(world.ledger)
     await world.connection.execute("UPDATE sluice.lineage_queue SET decided_at = now() + interval '1 day'")
     await world.followed()
-    assert world.follower.figures.lost == 1
+    assert world.follower.metrics.lost == 1
     assert await world.queued() == 0
 
 
@@ -582,7 +582,7 @@ async def test_a_database_that_goes_away_is_found_again(world: World) -> None:
         async with asyncio.timeout(120):
             while await world.queued():  # noqa: ASYNC110 - the database announces nothing
                 await asyncio.sleep(0.01)
-            while follower.figures.waiting or follower.figures.error:  # noqa: ASYNC110 - as above
+            while follower.metrics.waiting or follower.metrics.error:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.01)
     finally:
         task.cancel()
@@ -598,5 +598,5 @@ async def test_a_record_that_is_sent_again_does_not_come_back(world: World, tmp_
     unsent = shutil.ignore_patterns("checkpoint.json", "lock")
     shutil.copytree(tmp_path / "ledger", again, ignore=unsent)
     async with running(again, world.dsn) as ledger:
-        await until(lambda: ledger.figures().shipped_events >= 2)
+        await until(lambda: ledger.metrics().shipped_events >= 2)
     assert await world.queued() == 0

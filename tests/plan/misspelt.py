@@ -11,7 +11,7 @@ from gateway.plan.guard import Edits
 from gateway.plan.reading import CatalogCall, ExpressionText, PlanReading, SqlText, TableRead
 from gateway.plan.walk import read_plan
 from gateway.plan.walk_state import PlanWalk
-from gateway.session.connect import requests
+from gateway.wire import connect_requests
 from gateway.wire.connect import METHODS, Message, parse, pb
 
 
@@ -54,8 +54,8 @@ def what_is_held_on_the_way(walk: PlanWalk, edits: Edits, request: PlanRequest) 
         found.message.plan  # type: ignore[union-attr]
 
 
-def what_is_asked_of_a_session(message: requests.Request, whatever: Message) -> None:
-    message.sesion_id  # type: ignore[union-attr]
-    requests.observed_of(pb.ReleaseSessionRequest())  # type: ignore[arg-type]
+def what_is_asked_of_a_session(asked: connect_requests.CallRequest, whatever: Message) -> None:
+    asked.sesion_id  # type: ignore[union-attr]
+    connect_requests.GetStatusRequest("s", "c", "o", operation_id=())  # type: ignore[call-arg]
     METHODS["Config"].request().operation  # type: ignore[attr-defined]
     whatever.session_id  # type: ignore[attr-defined]

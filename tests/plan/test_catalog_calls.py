@@ -24,7 +24,7 @@ from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(
-    SessionContext(namespace=("hr",), temp_views=frozenset({"v"}), door="connect"),
+    SessionContext(namespace=("hr",), temp_views=frozenset({"v"}), endpoint="connect"),
     frozenset({"spark_catalog", "lake"}),
 )
 

@@ -16,7 +16,7 @@ from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
 NAMES = Names(
-    SessionContext(namespace=("sales",), temp_views=frozenset({"v"}), door="connect"),
+    SessionContext(namespace=("sales",), temp_views=frozenset({"v"}), endpoint="connect"),
     frozenset({"spark_catalog", "lake"}),
 )
 TARGET = TableName("spark_catalog", "sales", "t")

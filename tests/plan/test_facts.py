@@ -16,11 +16,11 @@ from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
 
-NAMES = Names(SessionContext(door="connect"), frozenset({"spark_catalog"}))
+NAMES = Names(SessionContext(endpoint="connect"), frozenset({"spark_catalog"}))
 
 
 def names_with(*handles: str) -> Names:
-    return Names(SessionContext(door="connect", handles=frozenset(handles)), frozenset({"spark_catalog"}))
+    return Names(SessionContext(endpoint="connect", handles=frozenset(handles)), frozenset({"spark_catalog"}))
 
 
 def facts(*calls: FunctionCall) -> PlanFacts | Unsupported:

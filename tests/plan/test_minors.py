@@ -26,7 +26,7 @@ from tests.spark_diff import fields_of
 
 FIELD = re.compile(r"(\w+)\s*=\s*\d+\s*(?:\[[^\]]*\])?\s*$")
 OLDER = [minor for minor in SUPPORTED if PLANS <= minor < NEWEST]
-NAMES = Names(SessionContext(door="connect"), frozenset({"spark_catalog"}))
+NAMES = Names(SessionContext(endpoint="connect"), frozenset({"spark_catalog"}))
 
 
 def zipped() -> pb.Relation:

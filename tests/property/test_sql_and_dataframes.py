@@ -45,7 +45,7 @@ LAWS = settings(
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-CONTEXT = SessionContext(namespace=(DATABASE,), door="connect")
+CONTEXT = SessionContext(namespace=(DATABASE,), endpoint="connect")
 
 
 class Judge:

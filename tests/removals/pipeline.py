@@ -390,7 +390,7 @@ REMOVALS = (
     Removal(
         "Spark Connect does not know the user",
         "pipeline.guarded_texts",
-        'return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)',
+        'return judging.endpoint == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)',
         "return False",
         "test_pipeline_plans",
     ),

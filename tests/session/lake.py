@@ -11,7 +11,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -283,7 +283,7 @@ class LakeConnect(connect.Spark):
             return [connect.progress(), connect.sql_rows()]
         return super().steps(text)
 
-    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         await self.lake.pause()
         if not self.lake.finds(cleared.forwarded):
             self.raw.add(envelope.operation_id)

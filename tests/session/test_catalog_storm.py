@@ -8,9 +8,8 @@ from collections import Counter
 
 import pytest
 
-from gateway.errors import SluiceError
+from gateway.errors import RpcError, SluiceError
 from gateway.session.identifiers import Handle
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import OTHER_SESSION, SESSION, execute_request, sql, table
 from tests.session.fakes import BOB, CLIENT, Sink

@@ -21,7 +21,7 @@ FIGURES = [
     ("docs/sessions.md", "One look-up of a table has five minutes", LOOKING_UP["timeout_s"] == 300),
     ("docs/sessions.md", "for 5 minutes, the gateway for 10", LIMITS.detached_s == 600),
     ("docs/sessions.md", "A second after a client has gone", LIMITS.farewell_s == 1),
-    ("docs/sessions.md", "at most 64 MiB a session", LIMITS.kept_answer_bytes == 64 << 20),
+    ("docs/sessions.md", "at most 64 MiB a session", LIMITS.buffered_answer_bytes == 64 << 20),
     ("docs/sessions.md", "Over Thrift a request is at most 16 MiB", WIRE.max_frame_bytes == 16 << 20),
     ("docs/sessions.md", "64 calls may wait behind", WIRE.pipelined_calls == 64),
     ("docs/sessions.md", "frame that has begun 60 seconds", WIRE.frame_timeout_s == 60),

@@ -154,7 +154,7 @@ def test_paths_go(path: str) -> None:
 def test_the_users_own_words_come_back() -> None:
     ours = "`spark_catalog`.`hr`.`employee`"
     shown = redact(
-        f"[X_Y] The table {ours} is bad. SQLSTATE: 42000", "42000", written_by_us=((ours, "employee"),)
+        f"[X_Y] The table {ours} is bad. SQLSTATE: 42000", "42000", substitutions=((ours, "employee"),)
     )
     assert shown == "[X_Y] The table employee is bad. SQLSTATE: 42000"
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.model.statement import RewrittenText
 from gateway.session.ports import BackendError
 from gateway.session.redact import UNKNOWN
-from gateway.session.whole_errors import as_written, told_whole, whole_failure
+from gateway.session.whole_errors import as_written, shown_whole, whole_failure
 from tests.session.test_audit_records import cleared
 from tests.session.test_places import rewritten
 
@@ -68,12 +68,12 @@ def test_a_plan_in_which_a_missing_table_has_appeared_is_not_told() -> None:
 
 def test_with_a_missing_table_only_its_own_error_is_told_whole() -> None:
     reading = replace(CLEARED, missing=MISSING)
-    assert told_whole(NOT_FOUND, reading)
+    assert shown_whole(NOT_FOUND, reading)
     other = NOT_FOUND.replace("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN")
-    assert not told_whole(other, reading)
+    assert not shown_whole(other, reading)
     at_run_time = NOT_FOUND.replace("sql.AnalysisException", "SparkRuntimeException")
-    assert not told_whole(at_run_time, reading)
-    assert told_whole(other, CLEARED)
+    assert not shown_whole(at_run_time, reading)
+    assert shown_whole(other, CLEARED)
 
 
 @pytest.mark.timeout(60)

@@ -29,7 +29,7 @@ Find = Callable[[str], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ValueFormat:
     """One form that values may have."""
 
     name: str
@@ -49,9 +49,9 @@ class Formats:
         self._lists = {name: frozenset(map(fold, found)) for name, found in lists.items()}
         self._regions = tuple(regions)
         self._today = today
-        self._made: dict[str, tuple[Format, ...]] = {}
+        self._made: dict[str, tuple[ValueFormat, ...]] = {}
 
-    def named(self, name: str) -> tuple[Format, ...]:
+    def named(self, name: str) -> tuple[ValueFormat, ...]:
         """Return the formats of a name, more than one where each region counts for itself.
 
         Raises Faults when a library is not there, KeyError for a name that is none.
@@ -64,25 +64,25 @@ class Formats:
         """Return the words of lists, whose names stand with a plus between."""
         return frozenset[str]().union(*(self._lists[one] for one in names.split("+")))
 
-    def _make(self, name: str) -> Iterator[Format]:
+    def _make(self, name: str) -> Iterator[ValueFormat]:
         kind, _, rest = name.partition(".")
         match kind:
             case "stdnum":
-                yield Format(name, _stdnum(rest))
+                yield ValueFormat(name, _stdnum(rest))
             case "words":
-                yield Format(name, _listed(self._words(rest)))
+                yield ValueFormat(name, _listed(self._words(rest)))
             case "person":
-                yield Format(name, _person(self._words(rest)))
+                yield ValueFormat(name, _person(self._words(rest)))
             case "full_name":
-                yield Format(name, _full_name(self._words(rest)))
+                yield ValueFormat(name, _full_name(self._words(rest)))
             case "region_phone" | "written_phone":
                 for region in self._regions:
-                    yield Format(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
+                    yield ValueFormat(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
             case "past_date":
-                yield Format(name, _past_date(self._today))
+                yield ValueFormat(name, _past_date(self._today))
             case _:
                 whole, find = _OWN[name]
-                yield Format(name, whole, find)
+                yield ValueFormat(name, whole, find)
 
 
 def is_format(name: str, lists: Collection[str]) -> bool:

@@ -19,14 +19,14 @@ from typing import Any, Protocol
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.proposing import Classified, Wrote, write
 from gateway.jobs.classification.rules import Classifiers
-from gateway.jobs.classification.scoring import Finding, Scorer
+from gateway.jobs.classification.scoring import Evidence, Scorer
 from gateway.jobs.classification.source import Described, Limits, Sample, TableParts, Unreadable, digest
 from gateway.jobs.job import Job, Outcome, Work
 
 VERSION = 1
 
 
-class Source(Protocol):
+class SampledTables(Protocol):
     """Where tables are read; all calls block, and raise Unreadable or BackendUnavailable."""
 
     def check(self) -> None: ...
@@ -50,7 +50,7 @@ TagsOf = Callable[[TableParts, Sequence[str]], Mapping[str, Collection[str]]]
 class ClassifyOptions:
     classifiers: Callable[[], Classifiers]
     """Reads the rules; raises Faults."""
-    source: Callable[[Work], AbstractContextManager[Source]]
+    source: Callable[[Work], AbstractContextManager[SampledTables]]
     """Opens the session by which tables are read."""
     tags_of: Callable[[], TagsOf]
     """Reads the policies; raises Faults."""
@@ -131,7 +131,9 @@ class _Classify:
             fnmatchcase(table.name, one.lower()) for one in self._options.exclude
         )
 
-    async def _table(self, source: Source, table: TableParts, known: _Known | None, dataset: str) -> None:
+    async def _table(
+        self, source: SampledTables, table: TableParts, known: _Known | None, dataset: str
+    ) -> None:
         """Classify a table where it is new or another one than it was."""
         work = self._work
         try:
@@ -186,7 +188,7 @@ class _Classify:
         seconds = time.monotonic() - began
         work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
 
-    def _score(self, sample: Sample) -> dict[str, list[Finding]]:
+    def _score(self, sample: Sample) -> dict[str, list[Evidence]]:
         return {name: self._scorer.findings(column) for name, column in sample.columns.items()}
 
     async def _write(self, found: Classified) -> Wrote:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway.jobs.classification.scoring import Finding
+from gateway.jobs.classification.scoring import Evidence
 from gateway.jobs.classification.source import TableParts
 
 MOST_NAME_BYTES = 2_000
@@ -27,7 +27,7 @@ class Classified:
     table: TableParts
     state: str
     signature: str
-    columns: Mapping[str, Sequence[Finding]]
+    columns: Mapping[str, Sequence[Evidence]]
     """Every column that was looked at, also one without a finding."""
     sampled: Mapping[str, int]
     """Values of each that were there."""
@@ -97,7 +97,7 @@ class _Table:
         proposed = withdrawn = 0
         drift: list[tuple[str, str, str, str, str]] = []
         for column, findings in self._found.columns.items():
-            by_tag: dict[str, list[Finding]] = {}
+            by_tag: dict[str, list[Evidence]] = {}
             for one in findings:
                 by_tag.setdefault(one.tag, []).append(one)
             for tag, of_tag in by_tag.items():
@@ -109,7 +109,7 @@ class _Table:
         await self._keep(drift)
         return Wrote(proposed=proposed, withdrawn=withdrawn, drift=len(drift))
 
-    async def _propose(self, known: Any, column: str, tag: str, findings: Sequence[Finding]) -> int:
+    async def _propose(self, known: Any, column: str, tag: str, findings: Sequence[Evidence]) -> int:
         """Propose a tag, or say more of a proposal that is open; return 1 for a new one."""
         evidence = _json([one.evidence for one in findings])
         if known is not None:
@@ -172,7 +172,7 @@ class _Table:
 
 
 def _drift(
-    column: str, by_tag: Mapping[str, Sequence[Finding]], decided: Sequence[Any], sampled: int
+    column: str, by_tag: Mapping[str, Sequence[Evidence]], decided: Sequence[Any], sampled: int
 ) -> list[tuple[str, str, str, str, str]]:
     """Return column, tag, kind, rule and evidence of what is not as it was decided.
 

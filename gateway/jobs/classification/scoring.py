@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from gateway.jobs.classification.formats import Format, Formats
+from gateway.jobs.classification.formats import Formats, ValueFormat
 from gateway.jobs.classification.names import best, words
 from gateway.jobs.classification.nested import distinct, is_json, leaves
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
@@ -21,6 +21,7 @@ MOST_KEYS = 200
 """Keys of JSON that are looked at, each like a column."""
 _JSON_SHARE = 0.5
 """Of a text column's values, for it to be looked at as JSON."""
+_Formats = tuple[ValueFormat, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Evidence:
     """Why a column is of a class; no value of it, and no key of its JSON."""
 
     rule: str
@@ -85,7 +86,7 @@ class Scorer:
     def __init__(self, classifiers: Classifiers, formats: Formats) -> None:
         """Raises Faults for a library that is not there and for numbers that it does not know."""
         self._rules = classifiers.classes
-        self._formats: dict[str, tuple[tuple[Format, ...], tuple[Format, ...], tuple[Format, ...]]] = {
+        self._formats: dict[str, tuple[_Formats, _Formats, _Formats]] = {
             rule.name: (
                 _of(formats, rule.formats),
                 _of(formats, rule.named_formats),
@@ -94,7 +95,7 @@ class Scorer:
             for rule in self._rules
         }
 
-    def findings(self, column: Sampled, above: Sequence[str] = ()) -> list[Finding]:
+    def findings(self, column: Sampled, above: Sequence[str] = ()) -> list[Evidence]:
         """Return why the column is of which classes, one finding for each; `above` are names around it."""
         if column.kind == "nested":
             return _once(self._nested(column))
@@ -116,7 +117,7 @@ class Scorer:
 
     def _whole(
         self, name: Sequence[str], full: Sequence[str], column: Sampled, counted: Mapping[str, int]
-    ) -> Finding | None:
+    ) -> Evidence | None:
         """Return the class that fits best: a column has one sort of value."""
         scores = []
         for rule in self._rules:
@@ -136,7 +137,7 @@ class Scorer:
         score = max(
             scores, key=lambda one: (bool(one.hit), one.weight > 0, one.share, one.weight, -one.rule.order)
         )
-        return Finding(
+        return Evidence(
             rule=score.rule.name,
             tag=score.rule.tag,
             where="value",
@@ -173,7 +174,7 @@ class Scorer:
 
     def _within(
         self, name: Sequence[str], counted: Mapping[str, int], column: Sampled, where: str = "text"
-    ) -> Iterable[Finding]:
+    ) -> Iterable[Evidence]:
         """Yield what longer texts hold."""
         total = sum(counted.values())
         for rule in self._rules:
@@ -192,7 +193,7 @@ class Scorer:
                         formats[format_.name] = formats.get(format_.name, 0) + count
                         break
             if hit and any(hit >= one.within * total and len(different) >= one.distinct for one in wanted):
-                yield Finding(
+                yield Evidence(
                     rule=rule.name,
                     tag=rule.tag,
                     where=where,
@@ -203,7 +204,7 @@ class Scorer:
                     distinct=len(different),
                 )
 
-    def _json(self, coded: Sequence[str], counted: Mapping[str, int]) -> list[Finding]:
+    def _json(self, coded: Sequence[str], counted: Mapping[str, int]) -> list[Evidence]:
         """Look at JSON in texts: each key is like a column, and its name stays here."""
         by_key: dict[tuple[str, ...], list[str]] = {}
         for value in coded:
@@ -217,7 +218,7 @@ class Scorer:
             found += [_moved(one, "json") for one in self._inner(inner, path[:-1])]
         return found
 
-    def _nested(self, column: Sampled) -> list[Finding]:
+    def _nested(self, column: Sampled) -> list[Evidence]:
         """Look into a struct, list or map, which comes as JSON."""
         by_key: dict[tuple[str, ...], list[str]] = {}
         for value in column.values:
@@ -232,11 +233,11 @@ class Scorer:
             found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]))]
         return found
 
-    def _inner(self, column: Sampled, above: Sequence[str]) -> list[Finding]:
+    def _inner(self, column: Sampled, above: Sequence[str]) -> list[Evidence]:
         return self.findings(column, above[-1:])
 
 
-def _of(formats: Formats, names: Iterable[str]) -> tuple[Format, ...]:
+def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:
     return tuple(one for name in names for one in formats.named(name))
 
 
@@ -248,8 +249,8 @@ def _holds(when: When, score: _Score, counted: Mapping[str, int]) -> bool:
     return bool(counted) and score.share >= when.share and score.distinct >= when.distinct
 
 
-def _moved(finding: Finding, where: str) -> Finding:
-    return Finding(
+def _moved(finding: Evidence, where: str) -> Evidence:
+    return Evidence(
         rule=finding.rule,
         tag=finding.tag,
         where=where,
@@ -261,9 +262,9 @@ def _moved(finding: Finding, where: str) -> Finding:
     )
 
 
-def _once(found: Iterable[Finding]) -> list[Finding]:
+def _once(found: Iterable[Evidence]) -> list[Evidence]:
     """Return the finding with most hits of each class, in the order of their names."""
-    top: dict[str, Finding] = {}
+    top: dict[str, Evidence] = {}
     for one in found:
         known = top.get(one.rule)
         if known is None or (one.hit, one.distinct) > (known.hit, known.distinct):

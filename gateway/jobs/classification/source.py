@@ -43,7 +43,7 @@ class TableParts(NamedTuple):
         return ".".join(map(quote, self))
 
 
-class Column(NamedTuple):
+class SampledColumn(NamedTuple):
     name: str
     type: str
     """As Spark writes it, lower case."""
@@ -58,7 +58,7 @@ class Column(NamedTuple):
 class Described:
     """A table as the principal sees it."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SampledColumn, ...]
     partitioned_by: tuple[str, ...]
     is_view: bool
     details: str
@@ -130,7 +130,7 @@ class GatewaySource:
             rows = self._rows(f"DESCRIBE TABLE EXTENDED {table.quoted}")
         except Unreadable:
             rows = self._rows(f"DESCRIBE TABLE {table.quoted}")
-        columns: list[Column] = []
+        columns: list[SampledColumn] = []
         partitions: list[str] = []
         details = []
         section = "columns"
@@ -140,7 +140,7 @@ class GatewaySource:
                 if name != "# col_name":
                     section = name.lower() or "between"
             elif section == "columns":
-                columns.append(Column(name, kind.lower()))
+                columns.append(SampledColumn(name, kind.lower()))
             elif section.startswith("# partition"):
                 partitions.append(kind if name.lower().startswith("part ") else name)
             else:
@@ -185,7 +185,7 @@ class GatewaySource:
             del sample.columns[name]
         return sample
 
-    def _read(self, group: Sequence[Column], strata: _Strata, budget: int, sample: Sample) -> None:
+    def _read(self, group: Sequence[SampledColumn], strata: _Strata, budget: int, sample: Sample) -> None:
         """Read a group of columns; of one that is refused, halves, down to the columns that are."""
         try:
             found = self._values(group, strata, budget)
@@ -206,7 +206,7 @@ class GatewaySource:
         sample.rows = max(sample.rows, found.rows)
         sample.bytes += found.bytes
 
-    def _values(self, group: Sequence[Column], strata: _Strata, budget: int) -> _Read:
+    def _values(self, group: Sequence[SampledColumn], strata: _Strata, budget: int) -> _Read:
         read = _Read(values=[[] for _ in group])
         queries = strata.queries(group)
         for number, (text, arguments) in enumerate(queries, 1):
@@ -254,7 +254,7 @@ class _Strata:
     partitions: Sequence[tuple[Any, ...]]
     limits: Limits
 
-    def queries(self, columns: Sequence[Column]) -> list[tuple[str, dict[str, Any]]]:
+    def queries(self, columns: Sequence[SampledColumn]) -> list[tuple[str, dict[str, Any]]]:
         """Return texts with their arguments."""
         what = ", ".join(_expression(column, self.limits.value_chars) for column in columns)
         select = f"SELECT {what} FROM {self.table.quoted}"
@@ -283,7 +283,7 @@ class _Strata:
         return not self.partitions and queries == 1 and rows < self.limits.rows // 2
 
 
-def _expression(column: Column, chars: int) -> str:
+def _expression(column: SampledColumn, chars: int) -> str:
     name = quote(column.name)
     if column.kind == "nested":
         return f"substring(to_json({name}), 1, {chars * NESTED_CHARS})"

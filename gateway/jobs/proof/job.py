@@ -232,7 +232,7 @@ class _Proof:
         namespace = tuple(body.get("namespace") or ("default",))
         # Through Connect, the user's name is written into the text: this Spark runs as somebody else.
         session = SessionContext(
-            catalog=str(body.get("catalog") or CATALOG), namespace=namespace, door="connect"
+            catalog=str(body.get("catalog") or CATALOG), namespace=namespace, endpoint="connect"
         )
         context = AccessContext(
             time=self._work.now,

@@ -20,7 +20,7 @@ UNREAD = frozenset({"TIMEOUT", "UNAVAILABLE"})
 """Codes of refusals that say nothing about the statement."""
 
 
-class Place(NamedTuple):
+class AskedAccess(NamedTuple):
     """What policies were asked about."""
 
     resource: str
@@ -48,7 +48,7 @@ class Judged:
     plan_class: str = ""
     missing: bool = False
     """Whether it may pass and names a table that is not there, so that nothing is asked of its columns."""
-    denied: frozenset[Place] = frozenset()
+    denied: frozenset[AskedAccess] = frozenset()
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The columns that it reads of a table, where that is known: not where one is named that is not there."""
     masks: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -89,16 +89,16 @@ def _joined(found: Mapping[_Key, Iterable[str]]) -> dict[_Key, str]:
     return {key: " | ".join(sorted(texts)) for key, texts in found.items()}
 
 
-def place_of(decision: Decision) -> Place:
+def place_of(decision: Decision) -> AskedAccess:
     """Return what a decision is on."""
     resource = decision.request.resource
     access = decision.request.access
     if resource.kind == "column":
         *above, (_, column) = resource.elements
-        return Place(".".join(value.lower() for _, value in above), column.lower(), access)
+        return AskedAccess(".".join(value.lower() for _, value in above), column.lower(), access)
     if resource.kind in ("table", "database", "catalog"):
-        return Place(".".join(value.lower() for _, value in resource.elements), "", access)
-    return Place(f"{resource.kind}:{resource}", "", access)
+        return AskedAccess(".".join(value.lower() for _, value in resource.elements), "", access)
+    return AskedAccess(f"{resource.kind}:{resource}", "", access)
 
 
 def changes(old: Judged, new: Judged) -> list[Change]:
@@ -132,17 +132,17 @@ def changes(old: Judged, new: Judged) -> list[Change]:
     return sorted(found)
 
 
-def _gone(old: Judged, new: Judged) -> set[Place]:
+def _gone(old: Judged, new: Judged) -> set[AskedAccess]:
     """Return what a cleared statement had, and has not under the other verdict."""
     if not old.cleared:
         return set()
     gone = set(new.denied - old.denied)
     for table in old.used.keys() & new.used.keys():
-        gone |= {Place(table, column, "select") for column in old.used[table] - new.used[table]}
+        gone |= {AskedAccess(table, column, "select") for column in old.used[table] - new.used[table]}
     return gone
 
 
-def _seen(judged: Judged, place: Place) -> str:
+def _seen(judged: Judged, place: AskedAccess) -> str:
     if place.access != "select":
         return place.access
     return judged.masks.get((place.resource, place.column), PLAIN)

@@ -38,7 +38,7 @@ LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class ReplayPlan:
     """What is judged, and under what."""
 
     sides: Sides
@@ -51,7 +51,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    proposal: Callable[[], Proposal]
+    proposal: Callable[[], ReplayPlan]
     """Reads the policies; raises Faults, JavaNotFound."""
     look_up: Callable[[], AbstractAsyncContextManager[LookUp]]
     """Asks catalogs; raises BackendUnavailable where there is no Spark."""
@@ -154,7 +154,7 @@ class _Replay:
         finally:
             connection.terminate()
 
-    async def _questions(self, spark: Any, landing: Path, proposal: Proposal) -> Any:
+    async def _questions(self, spark: Any, landing: Path, proposal: ReplayPlan) -> Any:
         """Write the questions, those of days that only the archive has among them, and return them."""
         days = await self._work.connection.fetch(
             "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2"
@@ -186,7 +186,7 @@ class _Replay:
 
         return await asyncio.to_thread(write)
 
-    async def _judged(self, spark: Any, asked: Any, proposal: Proposal, landing: Path) -> Any:
+    async def _judged(self, spark: Any, asked: Any, proposal: ReplayPlan, landing: Path) -> Any:
         """Return the frame of answers, one for each question that is not skipped."""
         sides = Parcel.of(proposal.sides)
         rest = asked.where("skip IS NULL")
@@ -261,7 +261,7 @@ class _Replay:
     async def _summarize(
         self,
         connection: Any,
-        proposal: Proposal,
+        proposal: ReplayPlan,
         totals: dict[str, Any],
         changed: Sequence[Any],
         unjudged: Sequence[Any],

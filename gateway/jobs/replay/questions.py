@@ -48,7 +48,7 @@ LARGE_PLAN = "its plan was too large for the record"
 NO_TABLES = "the record does not have the tables that it was judged by"
 
 _ASKED = (
-    *("user_name", "groups", "roles", "door", "text", "catalog", "namespace", "settings", "temp_views"),
+    *("user_name", "groups", "roles", "endpoint", "text", "catalog", "namespace", "settings", "temp_views"),
     *("relations", "tables", "facts", "plan", "verdict", "code", "plan_class", "skip", "second", "address"),
 )
 """What two statements have to have in common to be one question."""
@@ -100,7 +100,7 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
         "user_name",
         sorted_texts(f.col("groups")).alias("groups"),
         sorted_texts(f.col("roles")).alias("roles"),
-        f.coalesce("client_protocol", f.lit("thrift")).alias("door"),
+        f.coalesce("client_protocol", f.lit("thrift")).alias("endpoint"),
         # A plan that is nothing but an SQL text is judged as that text, as it was.
         f.when(is_plan & ~has_plan, f.element_at("told.texts", 1))
         .otherwise(f.col("statement"))
@@ -162,7 +162,7 @@ def question_of(row: Row, principals: Mapping[str, Principal]) -> Question | str
         return str(error)
     user = row["user_name"]
     known = principals.get(user)
-    door: Literal["thrift", "connect"] = "connect" if row["door"] == "connect" else "thrift"
+    endpoint: Literal["thrift", "connect"] = "connect" if row["endpoint"] == "connect" else "thrift"
     second = row["second"]
     statement = Statement(
         text="" if plan is not None else row["text"],
@@ -178,14 +178,14 @@ def question_of(row: Row, principals: Mapping[str, Principal]) -> Question | str
             temp_views=frozenset(row["temp_views"]),
             handles=frozenset(f"relation:{one}" for one in row["relations"]),
             settings=frozenset(row["settings"]),
-            door=door,
+            endpoint=endpoint,
         ),
         plan=plan,
     )
     context = AccessContext(
         time=None if second is None else datetime.fromtimestamp(second, UTC),
         client_ip=row["address"] or None,
-        client_type=door,
+        client_type=endpoint,
         action="QUERY",
         request_data=row["text"],
     )

@@ -1,6 +1,6 @@
 """Answers of Spark Connect that list names or carry a relation, as the client may see them.
 
-Everything here is pure: protobuf messages and Arrow bytes in, bytes out. An answer that does not have the
+Everything here is pure: responses and Arrow bytes in, bytes out. An answer that does not have the
 shape that Spark 4 is known to give it raises UnknownShape, and nothing of it may be shown.
 """
 
@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import NOTHING_TOLD, UnknownShape, Visible, filter_rows, listed_tables
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.session.answers import NONE_VISIBLE, UnknownShape, Visible, filter_rows, listed_tables
+from gateway.wire.connect_responses import ArrowBatch, Response
+from gateway.wire.protobuf import ProtobufError
 
 _Arrow = Any  # type: ignore[explicit-any]  # pyarrow has no types
 
@@ -25,22 +26,13 @@ MAX_BYTES = 64 * 1024 * 1024
 
 _ENVELOPES = frozenset({None, "execution_progress", "result_complete"})
 """Cases of a response that may stand between the batches of an answer; None has a schema or metrics only."""
-_ECHOED = frozenset({"sql", "with_relations"})
+_SENT_BACK = frozenset({"sql", "with_relations"})
 """What Spark answers a query in a SqlCommand with: the relation that it was sent."""
-
-
-Response = pb.ExecutePlanResponse
-"""A response that is changed here; to all others it is opaque."""
-
-
-def read_response(data: bytes) -> Response:
-    """Read a response that has to be changed. Raises ProtobufError."""
-    return parse(Response, data)
 
 
 def filter_responses(
     rule: AnswerRule,
-    responses: Sequence[Response],
+    responses: Sequence[bytes],
     visible: Visible,
     *,
     max_rows: int = MAX_ROWS,
@@ -48,27 +40,27 @@ def filter_responses(
 ) -> list[bytes]:
     """Return the responses of one execution with the rows that `rule` lets the client see, serialized.
 
-    `responses` are `ExecutePlanResponse` from the first batch, or from the first one after a whole batch.
+    `responses` are those from the first batch, or from the first one after a whole batch.
     A batch in chunks becomes one batch in the place of its last chunk, so whoever takes up the execution
-    again after any response that was shown finds the next batch whole. Raises UnknownShape.
+    again after any response that was shown finds the next batch whole. Raises UnknownShape and ProtobufError.
     """
     answer = _FilteredAnswer(rule, visible, max_rows, max_bytes)
-    shown = [kept for response in responses if (kept := answer.take(response)) is not None]
+    shown = [changed for data in responses if (changed := answer.take(Response(data))) is not None]
     answer.end()
     return shown
 
 
 def tables_in_sql_result(
     rule: AnswerRule,
-    response: Response,
+    response: bytes,
     visible: Visible,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> list[TableName]:
-    """Return the tables in a response of a SqlCommand of which it has to be found out which may be told in
-    full. Raises UnknownShape."""
-    data = response.sql_command_result.relation.local_relation.data
+    """Return the tables in a response of a SqlCommand of which it has to be found out which may be shown in
+    full. Raises UnknownShape and ProtobufError."""
+    data = Response(response).command_rows
     if rule.filter is not AnswerFilter.TABLE_EXTENDED or not data:
         return []
     return listed_tables(rule, _decode(data, max_rows, max_bytes)[1], visible)
@@ -76,10 +68,10 @@ def tables_in_sql_result(
 
 def patch_sql_result(
     rule: AnswerRule,
-    echo: bytes,
-    response: Response,
+    original_relation: bytes,
+    response: bytes,
     visible: Visible,
-    told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
+    visible_columns: Mapping[TableName, frozenset[str]] = NONE_VISIBLE,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -87,37 +79,33 @@ def patch_sql_result(
     """Return a response of a SqlCommand with the client's own relation in it, or its rows filtered.
 
     Spark answers a query with the relation that it was given, which is the guarded one: shown, it would tell
-    the policies, and sent again it would be masked twice. `echo` is the relation that the client sent.
-    Commands are answered with rows. Raises UnknownShape.
+    the policies, and sent again it would be masked twice. `original_relation` is what the client sent.
+    Commands are answered with rows. Raises UnknownShape and ProtobufError.
     """
-    patched = type(response)()
-    patched.CopyFrom(response)
-    if rule.filter is not AnswerFilter.RELAY:
-        # How many rows there were before they were filtered.
-        patched.ClearField("metrics")
-        patched.ClearField("observed_metrics")
-    if patched.WhichOneof("response_type") != "sql_command_result":
-        if patched.WhichOneof("response_type") not in _ENVELOPES:
+    patched = Response(response)
+    filtered = rule.filter is not AnswerFilter.RELAY
+    if filtered:
+        patched.drop_counts()
+    if patched.case != "sql_command_result":
+        if patched.case not in _ENVELOPES:
             raise UnknownShape("a response that a SQL command does not give")
-        return serialize(patched)
-    relation = patched.sql_command_result.relation
-    case = relation.WhichOneof("rel_type")
-    if case in _ECHOED:
-        relation.CopyFrom(_own_relation(echo))
-    elif case != "local_relation":
+        return patched.serialized()
+    if patched.relation in _SENT_BACK:
+        _put_original_relation(patched, original_relation)
+    elif patched.relation != "local_relation":
         raise UnknownShape("a SQL command that is answered with neither rows nor its query")
-    elif rule.filter is not AnswerFilter.RELAY and relation.local_relation.HasField("data"):
-        schema, rows = _decode(relation.local_relation.data, max_rows, max_bytes)
-        relation.local_relation.data = _encode(schema, filter_rows(rule, rows, visible, told))
-    return serialize(patched)
+    elif filtered and (data := patched.command_rows) is not None:
+        schema, rows = _decode(data, max_rows, max_bytes)
+        patched.replace_command_rows(_encode(schema, filter_rows(rule, rows, visible, visible_columns)))
+    return patched.serialized()
 
 
-def _own_relation(echo: bytes) -> pb.Relation:
-    """Read the relation that the client sent; without one there is nothing that could be shown."""
-    if not echo:
+def _put_original_relation(response: Response, original_relation: bytes) -> None:
+    """Answer with the relation that the client sent; without one there is nothing that could be shown."""
+    if not original_relation:
         raise UnknownShape("the answer to a query whose own relation is not known")
     try:
-        return parse(pb.Relation, echo)
+        response.replace_relation(original_relation)
     except ProtobufError as error:
         raise UnknownShape("the relation that the client sent cannot be read again") from error
 
@@ -137,49 +125,41 @@ class _FilteredAnswer:
 
     def take(self, response: Response) -> bytes | None:
         """Return what the client gets in the place of a response; None for a chunk before the last."""
-        case = response.WhichOneof("response_type")
-        kept = type(response)()
-        kept.CopyFrom(response)
-        kept.ClearField("metrics")  # Spark's counts are of the rows before they are filtered.
-        kept.ClearField("observed_metrics")
-        if case == "arrow_batch":
-            return self._batch(kept)
-        if case not in _ENVELOPES or self._chunks:
+        response.drop_counts()
+        if response.case == "arrow_batch":
+            return self._batch(response)
+        if response.case not in _ENVELOPES or self._chunks:
             raise UnknownShape("a response that does not belong to a list")
-        return serialize(kept)
+        return response.serialized()
 
     def end(self) -> None:
         if self._chunks:
             raise UnknownShape("an answer that ends within a batch")
 
     def _batch(self, response: Response) -> bytes | None:
-        batch = response.arrow_batch
-        if batch.chunk_index != len(self._chunks):
+        batch = response.batch
+        if batch.chunk != len(self._chunks):
             raise UnknownShape("chunks of a batch that are out of order")
         self._bytes_left -= len(batch.data)
         if self._bytes_left < 0:
             raise UnknownShape("an answer that is too large to be filtered")
         self._chunks.append(batch.data)
-        if len(self._chunks) < batch.num_chunks_in_batch:
+        if len(self._chunks) < batch.chunks:
             return None
         data, self._chunks = b"".join(self._chunks), []
         schema, rows = _decode(data, self._rows_left, len(data))
         self._rows_left -= len(rows)
-        if len(rows) != batch.row_count:
+        if len(rows) != batch.rows:
             raise UnknownShape("a batch that does not have the rows that it announces")
         shown = filter_rows(self._rule, rows, self._visible)
-        if self._first and batch.start_offset != 0:
+        if self._first and batch.start:
             self._shown = None
         self._first = False
-        numbered = batch.HasField("start_offset") and self._shown is not None
-        batch.Clear()
-        batch.data = _encode(schema, shown)
-        batch.row_count = len(shown)
-        if numbered and self._shown is not None:
-            batch.start_offset = self._shown
+        start = self._shown if batch.start is not None else None
+        response.replace_batch(ArrowBatch(data=_encode(schema, shown), rows=len(shown), start=start))
         if self._shown is not None:
             self._shown += len(shown)
-        return serialize(response)
+        return response.serialized()
 
 
 def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[_Arrow, list[tuple[object, ...]]]:

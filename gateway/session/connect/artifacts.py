@@ -1,4 +1,4 @@
-"""Files that clients upload into their session: which names may come, and that the stream is what it says.
+"""Files that clients upload into their session: judged by their names, recorded, and only then Spark's.
 
 An artifact is code or data that Spark puts on the driver and the executors. Only `cache/`, the rows of local
 data that a plan names by their hash, needs no grant; everything else is code that nothing here can hold back.
@@ -7,17 +7,35 @@ data that a plan names by their hash, needs no grant; everything else is code th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
+from gateway.model.decision import Decision
+from gateway.model.principal import Principal
 from gateway.model.resource import Resource
+from gateway.model.statement import Client
 from gateway.pipeline.local_data import LocalDataCheck
-from gateway.session.failures import CallRefusal
-from gateway.wire.connect import pb
+from gateway.session.audit_records import Outcome
+from gateway.session.connect.endings import Endings
+from gateway.session.connect.operation import ConnectSession, SessionCall
+from gateway.session.dependencies import Dependencies
+from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
+from gateway.session.ports import PlanBackend
+from gateway.wire import connect_calls
+from gateway.wire.connect_requests import (
+    AddArtifactsRequest,
+    ArtifactBatch,
+    ArtifactBytes,
+    ChunkedArtifact,
+    add_artifacts,
+)
 
 MayCreate = Callable[[Resource], bool]
 """Whether policies let the principal `create` an artifact."""
 
+CACHE = "cache/"
+"""Local data of a plan under its hash: it needs no grant and leaves no event of its own."""
 CODE_PREFIXES = ("archives", "classes", "files", "jars", "pyfiles")
 """Folders that Spark knows, whose content becomes part of what sessions run."""
 MAX_NAME_CHARS = 512
@@ -116,16 +134,16 @@ class ArtifactStream:
         self.names: list[str] = []
         """What was taken, for the record."""
 
-    def take(self, request: pb.AddArtifactsRequest) -> CallRefusal | None:
-        """Judge one `AddArtifactsRequest`."""
-        match request.WhichOneof("payload"):
-            case "batch":
-                return self._batch(request.batch)
-            case "begin_chunk":
-                return self._begin(request.begin_chunk)
-            case "chunk":
-                return self._chunk(request.chunk)
-            case _:
+    def take(self, request: AddArtifactsRequest) -> CallRefusal | None:
+        """Judge one message."""
+        match request.payload:
+            case ArtifactBatch(artifacts):
+                return self._batch(artifacts)
+            case ChunkedArtifact() as begin:
+                return self._begin(begin)
+            case ArtifactBytes() as chunk:
+                return self._chunk(chunk)
+            case None:
                 return _malformed("a message of an upload without artifacts in it")
 
     def finish(self) -> CallRefusal | None:
@@ -134,39 +152,37 @@ class ArtifactStream:
             return _malformed(f"the upload ended within `{self._open}`")
         return None
 
-    def _batch(self, batch: pb.AddArtifactsRequest.Batch) -> CallRefusal | None:
+    def _batch(self, artifacts: Sequence[ArtifactBytes]) -> CallRefusal | None:
         if self._chunks_due:
             return _malformed(f"other artifacts came before `{self._open}` was complete")
         return (
-            self._names([artifact.name for artifact in batch.artifacts])
-            or self._count(sum(len(artifact.data.data) for artifact in batch.artifacts))
-            or self._contents(batch.artifacts)
+            self._names([artifact.name for artifact in artifacts])
+            or self._count(sum(len(artifact.data) for artifact in artifacts))
+            or self._contents(artifacts)
         )
 
-    def _contents(
-        self, artifacts: Iterable[pb.AddArtifactsRequest.SingleChunkArtifact]
-    ) -> CallRefusal | None:
+    def _contents(self, artifacts: Iterable[ArtifactBytes]) -> CallRefusal | None:
         for artifact in artifacts:
             if _CACHED.fullmatch(artifact.name):
-                why = LocalDataCheck().refusal(artifact.data.data, last=True)
+                why = LocalDataCheck().refusal(artifact.data, last=True)
                 if why is not None:
                     return _ungovernable(why)
         return None
 
-    def _begin(self, begin: pb.AddArtifactsRequest.BeginChunkedArtifact) -> CallRefusal | None:
+    def _begin(self, begin: ChunkedArtifact) -> CallRefusal | None:
         if self._chunks_due:
             return _malformed(f"another artifact began before `{self._open}` was complete")
         if (refusal := self._names([begin.name])) is not None:
             return refusal
-        if begin.num_chunks < 1 or begin.total_bytes < 0:
+        if begin.chunks < 1 or begin.total_bytes < 0:
             return _malformed(f"`{begin.name}` announces less than nothing")
         if begin.total_bytes > self._limits.total_bytes - self._bytes:
             return self._too_large()
-        self._open, self._chunks_due, self._bytes_due = begin.name, begin.num_chunks, begin.total_bytes
+        self._open, self._chunks_due, self._bytes_due = begin.name, begin.chunks, begin.total_bytes
         self._check = LocalDataCheck() if _CACHED.fullmatch(begin.name) else None
-        return self._chunk(begin.initial_chunk)
+        return self._chunk(begin.first)
 
-    def _chunk(self, chunk: pb.AddArtifactsRequest.ArtifactChunk) -> CallRefusal | None:
+    def _chunk(self, chunk: ArtifactBytes) -> CallRefusal | None:
         if not self._chunks_due:
             return _malformed("a chunk came that no artifact announced")
         self._chunks_due -= 1
@@ -201,3 +217,112 @@ class ArtifactStream:
             sqlstate="54000",
             message=f"an upload has at most {self._limits.total_bytes} bytes",
         )
+
+
+class Uploads:
+    """AddArtifacts, from its first message to its end."""
+
+    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
+        self._backend = backend
+        self._endings = endings
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
+
+    async def add(
+        self,
+        session: ConnectSession,
+        principal: Principal,
+        client: Client,
+        first: AddArtifactsRequest,
+        rest: AsyncIterator[bytes],
+    ) -> bytes:
+        """Upload what is allowed, message by message. Raises StatementRefused at the first that is not."""
+        upload = _Upload(self, session, principal, client)
+        outcome: Outcome = "canceled"
+        error: SluiceError | None = None
+        try:
+            answer = await self._backend.add_artifacts(upload.messages(first, rest))
+            if len(session.artifacts) + len(upload.named) <= self._limits.handles:
+                session.artifacts.update(upload.named)
+            outcome = "finished"
+            return answer
+        except RpcError as fault:
+            redacted = self._endings.redacted(session, fault, self._endings.plain)
+            outcome, error = "failed", StatementFailed(redacted.message, "HY000", redacted.code, "")
+            raise await self._endings.aborted_with(session, fault, redacted) from None
+        except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
+            outcome, error = "failed", fault
+            raise
+        finally:
+            for call in upload.calls:
+                call.error = error
+                await self._endings.surely(self._recorder.completed(call, outcome))
+
+
+class _Upload:
+    def __init__(
+        self, uploads: Uploads, session: ConnectSession, principal: Principal, client: Client
+    ) -> None:
+        self._uploads = uploads
+        self._session = session
+        self._principal = principal
+        self._client = client
+        self._decisions: list[Decision] = []
+        self._stream = ArtifactStream(principal.user, self._may_create)
+        self.calls: list[SessionCall] = []
+        self.named: list[str] = []
+
+    def _may_create(self, resource: Resource) -> bool:
+        # Asked anew for each: an upload may last, and policies may change meanwhile.
+        decide = self._uploads._verdicts.deciding_for(self._principal, self._client, "ADD ARTIFACTS")
+        decision = decide(resource, "create")
+        self._decisions.append(decision)
+        return decision.allowed
+
+    async def messages(self, first: AddArtifactsRequest, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the messages that may go on, each after it was recorded."""
+        yield await self._checked(first)
+        async for data in rest:
+            message = add_artifacts(data)
+            if message.session_id != self._session.session_id:
+                raise InvalidRequest("one upload belongs to one session; its messages name several")
+            self._session.check_observed(message.observed)
+            yield await self._checked(message)
+        if (refusal := self._stream.finish()) is not None:
+            raise InvalidRequest(refusal.message)
+
+    async def _checked(self, message: AddArtifactsRequest) -> bytes:
+        session = self._session
+        session.require_open()
+        before = len(self._stream.names)
+        self._decisions.clear()
+        refusal = self._stream.take(message)
+        names = [name for name in self._stream.names[before:] if not name.startswith(CACHE)]
+        if refusal is not None:
+            names = names or _names_of(message)
+            call = SessionCall(principal=session.principal, session_id=session.session_id)
+            await self._record(names, call, refusal)
+            raise session.refusing("AddArtifacts", refusal, call.statement_id)
+        if names:
+            call = SessionCall(principal=session.principal, session_id=session.session_id)
+            await self._record(names, call, None)
+            # INVARIANT (audit first): only below this line may the message reach Spark.
+            self.calls.append(call)
+            self.named.extend(names)
+        return connect_calls.add_artifacts(session.key, message, session.server_session)
+
+    async def _record(self, names: list[str], call: SessionCall, refusal: CallRefusal | None) -> None:
+        await self._uploads._recorder.call_decided(
+            "AddArtifacts", names, call, self._client, list(self._decisions), refusal
+        )
+
+
+def _names_of(message: AddArtifactsRequest) -> list[str]:
+    match message.payload:
+        case ArtifactBatch(artifacts):
+            return [artifact.name for artifact in artifacts]
+        case ChunkedArtifact(name):
+            return [name]
+        case _:
+            return []

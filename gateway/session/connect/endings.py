@@ -9,18 +9,17 @@ from typing import Protocol
 
 import structlog
 
-from gateway.errors import BackendUnavailable, SluiceError
+from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.session import barriers
-from gateway.session.connect import spark_errors
-from gateway.session.connect.asking import has_ended
-from gateway.session.connect.errors import Redaction, error_id, redact_error
-from gateway.session.connect.operation import ConnectOperation
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.errors import Redaction, redact_error
+from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.ports import PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
+from gateway.wire import connect_errors as spark_errors
+from gateway.wire.connect_calls import SessionKey
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
@@ -105,8 +104,8 @@ class Endings:
             return redacted
         canceled = operation.interrupted or spark_errors.is_canceled(fault)
         # Without an error class or details it is not Spark's word on the statement but the connection's.
-        told = bool(spark_errors.class_of(fault) or error_id(fault))
-        known = told and not canceled and not spark_errors.ends_operation(fault)
+        reported = bool(spark_errors.class_of(fault) or spark_errors.error_id(fault))
+        known = reported and not canceled and not spark_errors.ends_operation(fault)
         if not (known or canceled):
             self.give_up(operation)
         error = StatementFailed(redacted.message, "HY000", redacted.code, operation.statement_id)
@@ -141,7 +140,7 @@ class Endings:
             plain=operation.plain,
             hides_columns=cleared.hides_columns,
             hides_target=cleared.hides_target,
-            words=cleared.written_by_us,
+            substitutions=cleared.substitutions,
             texts=cleared.plan_texts,
             rewritten=cleared.rewritten,
             missing=cleared.missing,
@@ -151,7 +150,7 @@ class Endings:
     def redacted(self, session: ConnectSession | None, fault: RpcError, redaction: Redaction) -> RpcError:
         """Return what the client may read of an error, and remember that it may ask for its details."""
         if session is not None:
-            session.remember_error(error_id(fault), redaction, self._limits.error_ids)
+            session.remember_error(spark_errors.error_id(fault), redaction, self._limits.error_ids)
         return redact_error(fault, redaction)
 
     async def stop(self, operation: ConnectOperation, reason: str) -> None:
@@ -225,14 +224,14 @@ class Endings:
 
     async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        told = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
+        stopped = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
         try:
             return await has_ended(self._backend, operation.session.key, operation.operation_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in told
+            return operation.operation_id in stopped
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""
@@ -269,3 +268,22 @@ class Endings:
             await asyncio.wait(tasks, timeout=self._limits.close_timeout_s)
         for task in tasks:
             task.cancel()
+
+
+async def has_run(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:
+    """Whether Spark has seen an operation that it no longer has, or cannot say."""
+    try:
+        states = await _states(backend, key, operation_id)
+    except (RpcError, BackendUnavailable, ProtobufError):
+        return True
+    return any(state not in connect_calls.NEVER_SEEN for state in states)
+
+
+async def has_ended(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:
+    """Whether Spark has worked an operation off. Raises as `call` does, and `ProtobufError`."""
+    return any(state in connect_calls.ENDED for state in await _states(backend, key, operation_id))
+
+
+async def _states(backend: PlanBackend, key: SessionKey, operation_id: str) -> list[int]:
+    answer = await backend.call("GetStatus", connect_calls.get_status(key, [operation_id]))
+    return connect_calls.operation_states(answer)

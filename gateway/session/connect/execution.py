@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -24,21 +24,26 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.pipeline.checkpoints import going_on_with
 from gateway.session import barriers
-from gateway.session.connect import checkpoints, spark_errors
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
-from gateway.session.connect.requests import Wanted
-from gateway.session.connect.session import ConnectSession, Preparing
+from gateway.session.connect.operation import (
+    BufferedAnswer,
+    ConnectOperation,
+    ConnectSession,
+    ExecutionOptions,
+    Preparing,
+)
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
 from gateway.session.operation import changes_names
-from gateway.session.ports import Envelope, PlanBackend, RpcError
+from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted, refused
 from gateway.wire import connect_calls
+from gateway.wire import connect_errors as spark_errors
 
 _log = structlog.get_logger(__name__)
 
@@ -64,27 +69,27 @@ class ConnectExecution:
     # -- executing ---------------------------------------------------------------------------------------
 
     async def start(
-        self, session: ConnectSession, plan: PlanRequest, wanted: Wanted, client: Client
+        self, session: ConnectSession, plan: PlanRequest, options: ExecutionOptions, client: Client
     ) -> tuple[ConnectOperation, Envelope | None]:
         """Judge, record and register an execution. Without an envelope it is one that was there before.
 
         Raises StatementRefused, LedgerUnavailable, LimitExceeded, RpcError.
         """
-        preparing = Preparing(wanted.operation_id, wanted.tags)
+        preparing = Preparing(options.operation_id, options.tags)
         session.preparing.add(preparing)
         try:
             async with session.lock:
                 session.require_open()
-                known = session.operations.get(wanted.operation_id)
+                known = session.operations.get(options.operation_id)
                 if known is not None:
                     # A client that was cut off before the first response asks again, as it would ask Spark.
-                    if known.reattachable and known.digest == wanted.digest and not known.released:
+                    if known.reattachable and known.digest == options.digest and not known.released:
                         return known, None
                     raise spark_errors.spark_error(
-                        "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", wanted.operation_id
+                        "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", options.operation_id
                     )
-                session.require_shown(wanted.operation_id)
-                return await self._prepared(session, plan, client, wanted)
+                session.require_shown(options.operation_id)
+                return await self._prepared(session, plan, client, options)
         except asyncio.CancelledError:
             if preparing.was_interrupted():
                 raise spark_errors.spark_error("OPERATION_CANCELED") from None
@@ -98,8 +103,8 @@ class ConnectExecution:
         """Judge, record and make an analysis. Raises as `start` does, and redacted RpcErrors of Spark."""
         async with session.lock:
             session.require_open()
-            wanted = Wanted(client_type=client_type)
-            operation, envelope = await self._prepared(session, plan, client, wanted)
+            options = ExecutionOptions(client_type=client_type)
+            operation, envelope = await self._prepared(session, plan, client, options)
         return await self._analysis(operation, envelope)
 
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
@@ -125,9 +130,9 @@ class ConnectExecution:
 
         Raises StatementRefused and StatementFailed.
         """
-        wanted = Wanted(internal=True)
+        options = ExecutionOptions(internal=True)
         try:
-            operation, _ = await self._begin(session, statement, client, wanted)
+            operation, _ = await self._begin(session, statement, client, options)
         except barriers.ViewsMoved:
             raise barriers.overtaken("") from None
         try:
@@ -176,12 +181,12 @@ class ConnectExecution:
         return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
     async def _prepared(
-        self, session: ConnectSession, plan: PlanRequest, client: Client, wanted: Wanted
+        self, session: ConnectSession, plan: PlanRequest, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
         """Begin a client's plan in a session that is ready for it. The session is locked."""
         return await barriers.while_views_stay(
             lambda: self.prepare(session, client),
-            lambda: self._begin(session, self.statement(session, plan), client, wanted),
+            lambda: self._begin(session, self.statement(session, plan), client, options),
             wait_s=self._limits.catalog_wait_s,
         )
 
@@ -196,7 +201,7 @@ class ConnectExecution:
         return await self._without_changed_checkpoint(session, verdict, client)
 
     async def _begin(
-        self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
+        self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
         """Decide, register and hand over; of what the gateway works off itself, begin it.
 
@@ -207,7 +212,7 @@ class ConnectExecution:
                 f"this session has {len(session.operations)} open operations; let some of them end first"
             )
         # INVARIANT (audit first): only what was decided may reach Spark.
-        operation = await self._decided(session, statement, client, wanted)
+        operation = await self._decided(session, statement, client, options)
         session.operations[operation.operation_id] = operation
         if session.closed:
             self._endings.deregister(operation)
@@ -215,10 +220,10 @@ class ConnectExecution:
             session.require_open()
         await self._tend(operation)
         session.require_open()
-        return operation, self._forwarding(operation, wanted)
+        return operation, self._forwarding(operation, options)
 
     async def _decided(
-        self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
+        self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
     ) -> ConnectOperation:
         """Judge and record; return what has begun with it. Raises StatementRefused, and ViewsMoved too."""
         statement_id = new_event_id()
@@ -244,19 +249,19 @@ class ConnectExecution:
                 judged_s=time.perf_counter() - begun,
                 views=session.views_made_by(verdict),
                 relations=session.relations_made_by(verdict),
-                operation=wanted.operation_id,
+                operation=options.operation_id,
             )
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
             operation = ConnectOperation(
                 session,
-                wanted,
+                options,
                 statement_id,
                 verdict,
                 hold,
                 started=time.monotonic(),
                 policies_version=version,
-                buffer=BufferedAnswer() if _executes(statement) and _is_buffered(verdict, wanted) else None,
+                buffer=BufferedAnswer() if _executes(statement) and _is_buffered(verdict, options) else None,
             )
         finally:
             if operation is None:
@@ -266,7 +271,7 @@ class ConnectExecution:
             operation.basis = session.basis_of(verdict)
         return operation
 
-    def _forwarding(self, operation: ConnectOperation, wanted: Wanted) -> Envelope:
+    def _forwarding(self, operation: ConnectOperation, options: ExecutionOptions) -> Envelope:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
         session, cleared, hold = operation.session, operation.cleared, operation.hold
         operation.life.on(Event.FORWARD)
@@ -281,14 +286,14 @@ class ConnectExecution:
         envelope = Envelope(
             session_id=session.session_id,
             user=session.principal.user,
-            client_type=wanted.client_type,
-            operation_id=wanted.operation_id,
-            tags=wanted.tags,
+            client_type=options.client_type,
+            operation_id=options.operation_id,
+            tags=options.tags,
             # INVARIANT (no unchanged answer): what the gateway must change cannot be fetched from Spark by
             # anybody who comes later, not even through a gateway that was started anew.
-            reattachable=wanted.reattachable and relayed,
-            chunked=wanted.chunked and relayed,
-            chunk_bytes=wanted.chunk_bytes if relayed else None,
+            reattachable=options.reattachable and relayed,
+            chunked=options.chunked and relayed,
+            chunk_bytes=options.chunk_bytes if relayed else None,
             server_session=session.server_session,
         )
         if not relayed:
@@ -302,9 +307,9 @@ class ConnectExecution:
         try:
             await self._verdicts.tend(operation.cleared)
         except BaseException as fault:
-            told = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
+            error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
             self._endings.deregister(operation)
-            await self._endings.conclude(operation, Event.FAIL, told, known=True)
+            await self._endings.conclude(operation, Event.FAIL, error, known=True)
             raise
 
     @contextlib.asynccontextmanager
@@ -351,7 +356,7 @@ class ConnectExecution:
             return verdict
         plan = verdict.statement.plan
         size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
-        if session.cached_plan_bytes + size <= self._limits.kept_plan_bytes:
+        if session.cached_plan_bytes + size <= self._limits.cached_plan_bytes:
             return verdict
         return refused(
             verdict,
@@ -367,15 +372,16 @@ class ConnectExecution:
         """Refuse a stream whose location has a checkpoint that began with other things."""
         if isinstance(verdict, Refused) or verdict.checkpoint is None:
             return verdict
-        question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
-        operation, envelope = await self._begin(session, question, client, Wanted())
+        # The gateway's own question for what is in the directory.
+        question = replace(verdict.statement, text="", plan=None, checkpoint=verdict.checkpoint)
+        operation, envelope = await self._begin(session, question, client, ExecutionOptions())
         try:
-            known = checkpoints.listed_in(await self._analysis(operation, envelope))
+            known = connect_calls.listed_checkpoints(await self._analysis(operation, envelope))
         except RpcError as fault:
             if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
-        return checkpoints.with_those(verdict, verdict.checkpoint, known)
+        return going_on_with(verdict, verdict.checkpoint, known)
 
     async def _settle_pending(self, session: ConnectSession) -> None:
         pending = session.pending
@@ -395,11 +401,12 @@ def _executes(statement: Statement) -> bool:
     return statement.checkpoint is None and (statement.plan is None or statement.plan.kind == "execute")
 
 
-def _is_buffered(cleared: Cleared, wanted: Wanted) -> bool:
+def _is_buffered(cleared: Cleared, options: ExecutionOptions) -> bool:
     """Whether the gateway must see the whole answer: to read or change it, or to learn its end whatever
     happens."""
     filtered = cleared.answer.filter is not AnswerFilter.RELAY
-    return wanted.internal or bool(cleared.echo) or filtered or changes_names(cleared.effects)
+    changed = filtered or bool(cleared.original_relation)
+    return options.internal or changed or changes_names(cleared.effects)
 
 
 async def _done(task: asyncio.Task[None]) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 
 import structlog
 
-from gateway.errors import SluiceError
+from gateway.errors import RpcError, SluiceError
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.window import AHEAD_BYTES
 from gateway.session.dependencies import Dependencies
-from gateway.session.ports import PlanBackend, RpcError, closing
+from gateway.session.ports import PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
@@ -75,7 +76,7 @@ class Farewells:
         # Within this Spark still has everything that a client who comes back may ask for.
         left = AHEAD_BYTES - operation.relayed_bytes
         try:
-            async with closing(self._backend.reattach(request)) as source:
+            async with aclosing(self._backend.reattach(request)) as source:
                 async for data in source:
                     seen = connect_calls.look_at(data)
                     known = seen.analysed

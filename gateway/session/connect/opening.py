@@ -14,23 +14,34 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, RpcError
 from gateway.model.meaning_settings import changed
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
-from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.operation import BufferedAnswer
-from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.spark_errors import spark_error
-from gateway.session.ports import PlanBackend, RpcError
+from gateway.session.connect.operation import BufferedAnswer, ConnectSession
+from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
+from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import ends_session, spark_error
 from gateway.wire.protobuf import ProtobufError
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
 _ABANDON_S = 10.0
 """How long Spark is waited for when it is told to forget a session that never came to be."""
+
+
+async def is_in_spark(backend: PlanBackend, key: SessionKey) -> bool:
+    """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
+
+    Of a Spark that cannot say it is taken for granted.
+    """
+    try:
+        await backend.call("GetStatus", connect_calls.get_status(key))
+    except RpcError as fault:
+        return not ends_session(fault)
+    return True
 
 
 async def attach(
@@ -76,29 +87,29 @@ async def _attach(
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
     # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
     # reader does. What comes after goes to this session of this process or nowhere.
-    told = frozenset(told_catalogs().items())
+    catalogs = frozenset(told_catalogs().items())
     opened = await backend.open_session(session.session_id, session.principal.user, observed)
     session.server_session, session.own_settings = opened.id, opened.own_settings
     # A session that lived on without us may have settings of its client's.
     settings = changed(opened.settings, opened.own_settings)
     # What is the same before and after was so when Spark was told. Of what a session that lived on had been
     # told before, nobody knows whether it is the same.
-    told = frozenset(
-        one for one in told & frozenset(told_catalogs().items()) if one[0] not in opened.known_catalogs
+    catalogs = frozenset(
+        one for one in catalogs & frozenset(told_catalogs().items()) if one[0] not in opened.known_catalogs
     )
-    session.context = replace(session.context, settings=settings, catalogs=told)
+    session.context = replace(session.context, settings=settings, catalogs=catalogs)
     session.given_settings |= given(opened.settings, opened.own_settings)
     # A statement like any other: judged, recorded, and run under the client's name.
-    kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
-    catalog, namespace = _current(kept)
+    answer = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
+    catalog, namespace = _current(answer)
     session.context = replace(session.context, catalog=catalog, namespace=namespace)
     session.attached = True
 
 
-def _current(kept: BufferedAnswer) -> tuple[str, tuple[str, ...]]:
+def _current(answer: BufferedAnswer) -> tuple[str, tuple[str, ...]]:
     """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be."""
-    position = kept.position("")
-    while (data := kept.at(position)) is not None:
+    position = answer.position("")
+    while (data := answer.at(position)) is not None:
         position += 1
         try:
             arrow = connect_calls.rows_of_command(data)

@@ -7,40 +7,50 @@ Errors are SluiceErrors and RpcErrors whose texts a client may read.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from typing import TypeVar
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
 from gateway.model.principal import Principal
-from gateway.model.statement import Client
+from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
-from gateway.session.connect import requests
-from gateway.session.connect.asking import is_in_spark
+from gateway.session.connect.artifacts import Uploads
 from gateway.session.connect.calls import Calls
 from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.opening import attach
-from gateway.session.connect.requests import ObservingRequest, Request
-from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.spark_errors import ends_session, spark_error
+from gateway.session.connect.opening import attach, is_in_spark
+from gateway.session.connect.operation import ConnectSession, ExecutionOptions
 from gateway.session.connect.streams import Streams
-from gateway.session.connect.uploads import Uploads
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
-from gateway.session.ports import PlanBackend, RpcError, closing
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import PlanBackend
 from gateway.session.registry import Registry
-from gateway.wire import connect_calls
-from gateway.wire.connect import ProtobufError, pb, serialize
+from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import ends_session, spark_error
+from gateway.wire.connect_requests import (
+    ArtifactStatusesRequest,
+    CloneSessionRequest,
+    ConfigRequest,
+    ConnectRequest,
+    ExecutePlanRequest,
+    FetchErrorDetailsRequest,
+    GetStatusRequest,
+    InterruptRequest,
+    MalformedRequest,
+    ReleaseExecuteRequest,
+    ReleaseSessionRequest,
+)
+from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
-
-_R = TypeVar("_R", bound=Request)
 
 UNRELEASED = 10_000
 """Sessions that are to be released before they are used again, because Spark could not be reached."""
@@ -87,16 +97,17 @@ class ConnectSessions:
         Raises StatementRefused, InvalidRequest, LedgerUnavailable, LimitExceeded, BackendUnavailable,
         RpcError.
         """
-        message = await in_turn(lambda: self._read(pb.ExecutePlanRequest, request, principal))
-        plan, wanted = await in_turn(lambda: requests.execute_request(message, self.limits))
-        client = _known_as(client, message)
-        session = await self._session(principal, client, message)
-        operation, envelope = await self._execution.start(session, plan, wanted, client)
+        asked = await in_turn(lambda: connect_requests.execute_plan(request))
+        options = _options(asked, self.limits)
+        client = _known_as(client, asked)
+        session = await self._session(principal, client, asked)
+        plan = PlanRequest(kind="execute", message=asked.plan)
+        operation, envelope = await self._execution.start(session, plan, options, client)
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
             stream = self._streams.again(operation)
-        async with closing(stream):
+        async with aclosing(stream):
             async for data in stream:
                 yield data
 
@@ -104,99 +115,95 @@ class ConnectSessions:
         self, principal: Principal, client: Client, request: bytes
     ) -> AsyncGenerator[bytes, None]:
         """Go on with a plan that runs, or has run, after the last response that the client has."""
-        message = self._read(pb.ReattachExecuteRequest, request, principal)
-        message.operation_id = requests.operation_id_of(message.operation_id)
-        client = _known_as(client, message)
-        session = self._known(principal, client, message)
-        operation = session.operations.get(message.operation_id) if session is not None else None
+        asked = connect_requests.reattach_execute(request)
+        client = _known_as(client, asked)
+        session = self._known(principal, client, asked)
+        operation = session.operations.get(asked.operation_id) if session is not None else None
         if operation is not None and not operation.released:
-            stream = self._streams.again(operation, message.last_response_id, message.client_type)
+            stream = self._streams.again(operation, asked.last_response_id, asked.client_type)
         else:
+            key = (principal.user, asked.session_id)
+            observed = asked.observed
             if session is not None:
-                session.require_shown(message.operation_id)
-            else:
-                await self._release_leftover((principal.user, message.session_id))
-            key = (principal.user, message.session_id)
-            observed = message.client_observed_server_side_session_id
-            if session is not None and session.attached:
+                session.require_shown(asked.operation_id)
                 observed = session.server_session
-            request = connect_calls.reattach(
+            else:
+                await self._release_leftover(key)
+            again = connect_calls.reattach(
                 key,
-                message.operation_id,
-                message.last_response_id,
+                asked.operation_id,
+                asked.last_response_id,
                 observed=observed,
-                client_type=message.client_type,
+                client_type=asked.client_type,
             )
-            stream = self._streams.foreign(principal, client, session, key, message.operation_id, request)
-        async with closing(stream):
+            stream = self._streams.foreign(principal, client, session, key, asked.operation_id, again)
+        async with aclosing(stream):
             async for data in stream:
                 yield data
 
     async def analyze(self, principal: Principal, client: Client, request: bytes) -> bytes:
         """Analyse a plan; returns a serialized `AnalyzePlanResponse`. Raises as `execute` does."""
-        message = await in_turn(lambda: self._read(pb.AnalyzePlanRequest, request, principal))
-        client = _known_as(client, message)
-        plan = await in_turn(lambda: requests.analysis(message))
-        session = await self._session(principal, client, message)
-        return await self._execution.analyze(session, plan, message.client_type, client)
+        asked = await in_turn(lambda: connect_requests.analyze_plan(request))
+        client = _known_as(client, asked)
+        session = await self._session(principal, client, asked)
+        plan = PlanRequest(kind="analyze", message=asked.question)
+        return await self._execution.analyze(session, plan, asked.client_type, client)
 
     async def add_artifacts(
         self, principal: Principal, client: Client, uploaded: AsyncIterator[bytes]
     ) -> bytes:
         """Upload files; returns a serialized `AddArtifactsResponse`. Raises as `execute` does."""
-        async with closing(uploaded):
-            first = await anext(uploaded, None)
-            if first is None:
-                raise InvalidRequest("an upload without messages")
-            message = await in_turn(lambda: self._read(pb.AddArtifactsRequest, first, principal))
-            client = _known_as(client, message)
-            session = await self._session(principal, client, message)
-            return await self._uploads.add(session, principal, client, message, uploaded)
+        first = await anext(uploaded, None)
+        if first is None:
+            raise InvalidRequest("an upload without messages")
+        message = await in_turn(lambda: connect_requests.add_artifacts(first))
+        client = _known_as(client, message)
+        session = await self._session(principal, client, message)
+        return await self._uploads.add(session, principal, client, message, uploaded)
 
     # -- other calls -------------------------------------------------------------------------------------
 
     async def call(self, method: str, principal: Principal, client: Client, request: bytes) -> bytes:
         """Answer a unary call that carries no plan. Raises InvalidRequest for a method that is none."""
-        kind = _CALLS.get(method)
-        if kind is None:
-            raise InvalidRequest(f"`{method}` is not a method that Sluice answers")
-        message = await in_turn(lambda: self._read(kind, request, principal))
-        client = _known_as(client, message)
-        key = (principal.user, message.session_id)
-        match message:
-            case pb.ConfigRequest():
-                session = await self._session(principal, client, message)
-                async with self._execution.configuring(session, settings_changed(message.operation, {})):
-                    return await self._calls.config(session, principal, client, message)
-            case pb.ArtifactStatusesRequest():
-                session = await self._session(principal, client, message)
-                return await self._calls.artifact_status(session, principal, client, message)
-            case pb.CloneSessionRequest():
-                return await self._clone(await self._session(principal, client, message), client, message)
-            case pb.ReleaseSessionRequest():
-                return await self._release(principal, message)
-            case pb.ReleaseExecuteRequest():
+        asked = await in_turn(lambda: connect_requests.call(method, request))
+        client = _known_as(client, asked)
+        key = (principal.user, asked.session_id)
+        match asked:
+            case ConfigRequest():
+                session = await self._session(principal, client, asked)
+                async with self._execution.configuring(session, settings_changed(asked.operation, {})):
+                    return await self._calls.config(session, principal, client, asked)
+            case ArtifactStatusesRequest():
+                session = await self._session(principal, client, asked)
+                return await self._calls.artifact_status(session, principal, client, asked)
+            case CloneSessionRequest():
+                return await self._clone(await self._session(principal, client, asked), client, asked)
+            case ReleaseSessionRequest():
+                return await self._release(key, asked)
+            case ReleaseExecuteRequest():
                 # It comes once for each response, and Spark itself does not look at the session here.
-                return await self._calls.release_execute(self._registry.get(key), message)
-        known = self._known(principal, client, message)
+                return await self._calls.release_execute(key, self._registry.get(key), asked)
+        known = self._known(principal, client, asked)
         if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
-            known = await self._session(principal, client, message)
-        match message:
-            case pb.InterruptRequest():
-                return await self._calls.interrupt(known, message)
-            case pb.GetStatusRequest():
-                return await self._calls.get_status(known, message)
-            case pb.FetchErrorDetailsRequest():
-                return await self._calls.error_details(known, message)
+            known = await self._session(principal, client, asked)
+        match asked:
+            case InterruptRequest():
+                return await self._calls.interrupt(key, known, asked)
+            case GetStatusRequest():
+                return await self._calls.get_status(key, known, asked)
+            case FetchErrorDetailsRequest():
+                return await self._calls.error_details(key, known, asked)
 
-    async def _release(self, principal: Principal, message: pb.ReleaseSessionRequest) -> bytes:
-        key = (principal.user, message.session_id)
+    async def _release(self, key: SessionKey, asked: ReleaseSessionRequest) -> bytes:
         self._releasing[key] += 1
         try:
             if (session := self._registry.get(key)) is not None:
                 await self._close(session, "the session was released by the client", release=False)
-            answer = await self._backend.call("ReleaseSession", serialize(message))
+            request = connect_calls.release_session(
+                key, allow_reconnect=asked.allow_reconnect, client_type=asked.client_type
+            )
+            answer = await self._backend.call("ReleaseSession", request)
             self._unreleased.pop(key, None)
             return answer
         except (RpcError, BackendUnavailable) as fault:
@@ -209,13 +216,11 @@ class ConnectSessions:
             if not self._releasing[key]:
                 del self._releasing[key]
 
-    async def _clone(self, source: ConnectSession, client: Client, message: pb.CloneSessionRequest) -> bytes:
+    async def _clone(self, source: ConnectSession, client: Client, asked: CloneSessionRequest) -> bytes:
         """Clone a session, here and in Spark: what names mean in it goes along, what runs in it does not."""
-        if not message.new_session_id:
-            message.new_session_id = new_uuid()
-        key = (source.principal.user, message.new_session_id)
+        key = (source.principal.user, asked.new_session_id or new_uuid())
         error = "INVALID_CLONE_SESSION_REQUEST.TARGET_SESSION_ID_"
-        if not requests.is_uuid(key[1]):
+        if not connect_requests.is_uuid(key[1]):
             raise spark_error(f"{error}FORMAT", key[1][:64])
         if self._registry.get(key) is not None:
             raise spark_error(f"{error}ALREADY_EXISTS", key[1])
@@ -225,8 +230,10 @@ class ConnectSessions:
             async with clone.lock, source.lock:
                 source.require_open()
                 await self._execution.prepare(source, client)
-                message.client_observed_server_side_session_id = source.server_session
-                answer = await self._backend.call("CloneSession", serialize(message))
+                request = connect_calls.clone_session(
+                    source.key, key[1], source.server_session, asked.client_type
+                )
+                answer = await self._backend.call("CloneSession", request)
                 clone.server_session = connect_calls.cloned_session(answer)
                 clone.copy_names(source)
                 clone.attached = bool(clone.server_session)
@@ -242,31 +249,24 @@ class ConnectSessions:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def _read(self, kind: type[_R], data: bytes, principal: Principal) -> _R:
-        return requests.read(kind, data, principal, self.limits)
-
-    def _known(
-        self, principal: Principal, client: Client, message: ObservingRequest
-    ) -> ConnectSession | None:
+    def _known(self, principal: Principal, client: Client, asked: ConnectRequest) -> ConnectSession | None:
         """Return a session that has plans already, without making one."""
-        session = self._registry.get((principal.user, message.session_id))
+        session = self._registry.get((principal.user, asked.session_id))
         if session is None or not session.attached:
             return None
-        session.check_observed(requests.observed_of(message))
+        session.check_observed(asked.observed)
         session.client, session.used_at = client, self._clock()
         return session
 
-    async def _session(
-        self, principal: Principal, client: Client, message: ObservingRequest
-    ) -> ConnectSession:
+    async def _session(self, principal: Principal, client: Client, asked: ConnectRequest) -> ConnectSession:
         """Return the session of a request, ready for plans; the first contact makes it."""
-        key = (principal.user, message.session_id)
-        observed = requests.observed_of(message)
+        key = (principal.user, asked.session_id)
+        observed = asked.observed
         while True:
             session = self._registry.get(key)
             if session is None:
                 await self._release_leftover(key)
-                session = self._registry.get(key) or self._open(message.session_id, principal, client)
+                session = self._registry.get(key) or self._open(asked.session_id, principal, client)
             if not session.attached:
                 await self._attach(session, observed, client)
             if not session.closed:
@@ -384,31 +384,29 @@ class ConnectSessions:
             self._unreleased.popitem(last=False)
 
 
-_Call = (
-    pb.ArtifactStatusesRequest
-    | pb.CloneSessionRequest
-    | pb.ConfigRequest
-    | pb.FetchErrorDetailsRequest
-    | pb.GetStatusRequest
-    | pb.InterruptRequest
-    | pb.ReleaseExecuteRequest
-    | pb.ReleaseSessionRequest
-)
-_CALLS: Mapping[str, type[_Call]] = {
-    "ArtifactStatus": pb.ArtifactStatusesRequest,
-    "CloneSession": pb.CloneSessionRequest,
-    "Config": pb.ConfigRequest,
-    "FetchErrorDetails": pb.FetchErrorDetailsRequest,
-    "GetStatus": pb.GetStatusRequest,
-    "Interrupt": pb.InterruptRequest,
-    "ReleaseExecute": pb.ReleaseExecuteRequest,
-    "ReleaseSession": pb.ReleaseSessionRequest,
-}
-"""Calls without a plan by the names of their methods; a test compares them with those of pyspark."""
 _MAKING = frozenset({"FetchErrorDetails", "Interrupt"})
 """Calls for which Spark makes a session that it does not have."""
 
 
-def _known_as(client: Client, message: Request) -> Client:
+def _known_as(client: Client, asked: ConnectRequest) -> Client:
     """Return the client as the record names it."""
-    return replace(client, protocol="connect", application=message.client_type or client.application)
+    return replace(client, protocol="connect", application=asked.client_type or client.application)
+
+
+def _options(asked: ExecutePlanRequest, limits: SessionLimits) -> ExecutionOptions:
+    """Say by what an execution is known. Raises MalformedRequest for tags that Spark would not take."""
+    if len(asked.tags) > limits.tags:
+        raise MalformedRequest(f"an operation has at most {limits.tags} tags")
+    for tag in asked.tags:
+        # The first two are Spark's own rule.
+        if not tag or "," in tag or len(tag) > limits.tag_chars:
+            raise MalformedRequest(f"a tag has 1 to {limits.tag_chars} characters and no comma")
+    return ExecutionOptions(
+        operation_id=asked.operation_id or new_uuid(),
+        client_type=asked.client_type,
+        digest=hashlib.sha256(asked.plan).digest(),
+        tags=asked.tags,
+        reattachable=asked.reattachable,
+        chunked=asked.chunked,
+        chunk_bytes=asked.chunk_bytes,
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, SluiceError
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
 from gateway.session import audit_records
@@ -15,32 +16,30 @@ from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import (
     filter_responses,
     patch_sql_result,
-    read_response,
     tables_in_sql_result,
 )
-from gateway.session.connect.asking import has_run
-from gateway.session.connect.endings import Endings
-from gateway.session.connect.errors import Redaction, redact_response
+from gateway.session.connect.endings import Endings, has_run
+from gateway.session.connect.errors import Redaction
 from gateway.session.connect.farewells import Farewells
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
-from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, ConnectSession
 from gateway.session.connect.window import Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.open_results import OpenResults, ended
-from gateway.session.ports import Envelope, PlanBackend, RpcError, closing
+from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_errors import ends_operation, ends_stream_only, spark_error
 from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.connect_responses import redacted_response, result_complete
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
-_TELLING = (
+_REPORTING = (
     peeked.WRITE_STREAM_OPERATION_START_RESULT,
     peeked.STREAMING_QUERY_COMMAND_RESULT,
     peeked.STREAMING_QUERY_LISTENER_EVENTS_RESULT,
@@ -66,7 +65,7 @@ class Streams:
         self._farewells = Farewells(dependencies, backend, endings, learn=self._learn)
         self.watch = self._farewells.watch
 
-    def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
+    def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Return the responses of a new execution."""
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, "")
@@ -74,7 +73,7 @@ class Streams:
 
     def again(
         self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
@@ -92,13 +91,15 @@ class Streams:
 
     # -- relaying ----------------------------------------------------------------------------------------
 
-    async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _relay(
+        self, operation: ConnectOperation, source: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
         """Pass responses on as they are, reading the next one when this one was taken."""
         reading = _ResponseReader(operation, self._clock)
         redaction = self._endings.redaction(operation)
         try:
             key = *operation.session.key, operation.operation_id
-            async with closing(source), reading, self.windows.over(key) as window:
+            async with aclosing(source), reading, self.windows.over(key) as window:
                 async for data in source:
                     seen = connect_calls.look_at(data)
                     await self._open.require(operation, operation.session.client)
@@ -135,7 +136,7 @@ class Streams:
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
         if seen.case == peeked.SQL_COMMAND_RESULT and operation.buffer is None:
-            # Spark's echo of a plan goes nowhere that it was not expected.
+            # A relation that Spark sends back goes nowhere that it was not expected.
             raise StatementFailed(
                 "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
                 "0A000",
@@ -175,7 +176,7 @@ class Streams:
                 )
                 if operation.cleared.lazy:
                     session.computed_later(operation.cleared)
-                if session.cached_plan_bytes > self._limits.kept_plan_bytes:
+                if session.cached_plan_bytes > self._limits.cached_plan_bytes:
                     session.drop_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
@@ -185,10 +186,10 @@ class Streams:
 
     async def drive(self, operation: ConnectOperation, envelope: Envelope) -> None:
         """Work off an operation whose answer is held: to its end, whether or not a client waits for it."""
-        kept = operation.buffer or BufferedAnswer()
+        buffer = operation.buffer or BufferedAnswer()
         fault: Exception | None = None
         try:
-            await self._fill(operation, kept, envelope)
+            await self._fill(operation, buffer, envelope)
         except RpcError as error:
             fault = await self._endings.failed(operation, error)
         except BackendUnavailable as error:
@@ -205,13 +206,13 @@ class Streams:
             )
             raise
         finally:
-            kept.finish(fault)
+            buffer.finish(fault)
             if operation.released:
                 self._endings.deregister(operation)
 
     async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
         redaction = self._endings.redaction(operation)
-        async with closing(self._backend.execute(operation.cleared, envelope)) as source:
+        async with aclosing(self._backend.execute(operation.cleared, envelope)) as source:
             async for seen, data in self._changed(operation, self._bounded(operation, source)):
                 buffer.add(seen.response_id, _shown(seen, data, redaction))
         await self._endings.conclude(operation, Event.FINISH)
@@ -229,7 +230,7 @@ class Streams:
             if seen.analysed:
                 operation.looked_up()
             size += len(data)
-            if size + operation.session.buffered_bytes(operation) > self._limits.kept_answer_bytes:
+            if size + operation.session.buffered_bytes(operation) > self._limits.buffered_answer_bytes:
                 raise LimitExceeded("the answer is too large for the gateway to hold it")
             yield seen, data
 
@@ -239,8 +240,8 @@ class Streams:
         """Yield responses as the client may see them: a list when all of it has come, all else one by one."""
         cleared, session, most = operation.cleared, operation.session, self._limits.answer_rows
         visible = self._verdicts.visible_to(session.principal, session.client)
-        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo:
-            whole = [read_response(data) async for _, data in source]
+        if cleared.answer.filter is not AnswerFilter.RELAY and not cleared.original_relation:
+            whole = [data async for _, data in source]
             for data in filter_responses(cleared.answer, whole, visible, max_rows=most):
                 seen = connect_calls.look_at(data)
                 await self._note(operation, seen, data)
@@ -248,20 +249,21 @@ class Streams:
             return
         async for seen, data in source:
             await self._note(operation, seen, data)
-            if not cleared.echo:
+            if not cleared.original_relation:
                 yield seen, data
                 continue
-            response = read_response(data)
-            listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
-            told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
+            listed = tables_in_sql_result(cleared.answer, data, visible, max_rows=most)
+            visible_columns = await self._verdicts.fully_visible(listed, cleared.statement, session.client)
             yield (
                 seen,
-                patch_sql_result(cleared.answer, cleared.echo, response, visible, told, max_rows=most),
+                patch_sql_result(
+                    cleared.answer, cleared.original_relation, data, visible, visible_columns, max_rows=most
+                ),
             )
 
     def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
         session, response_id = operation.session, new_uuid()
-        response = connect_calls.result_complete(
+        response = result_complete(
             session.session_id, session.server_session, operation.operation_id, response_id
         )
         return response_id, response
@@ -271,28 +273,28 @@ class Streams:
         return StatementFailed(message, "0A000", 0, operation.statement_id)
 
     async def _serve(
-        self, operation: ConnectOperation, kept: BufferedAnswer, last_response_id: str
-    ) -> AsyncIterator[bytes]:
+        self, operation: ConnectOperation, buffer: BufferedAnswer, last_response_id: str
+    ) -> AsyncGenerator[bytes, None]:
         """Give out what is held, as it comes."""
         reading = _ResponseReader(operation, self._clock)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.stream_s if operation.reattachable else None
         try:
             async with reading:
-                position = kept.position(last_response_id)
+                position = buffer.position(last_response_id)
                 while True:
-                    while (data := kept.at(position)) is not None:
+                    while (data := buffer.at(position)) is not None:
                         position += 1
-                        await self._require_current(operation, kept)
+                        await self._require_current(operation, buffer)
                         yield data
                         reading.check_current()
-                    if kept.done:
-                        if kept.fault is not None:
-                            raise kept.fault
+                    if buffer.done:
+                        if buffer.fault is not None:
+                            raise buffer.fault
                         return
                     try:
                         async with asyncio.timeout_at(until):
-                            await kept.changed()
+                            await buffer.changed()
                     except TimeoutError:
                         # Not its end: a client that gets no `result_complete` comes again.
                         return
@@ -301,12 +303,12 @@ class Streams:
             if not operation.reattachable:
                 await self._let_go(operation)
 
-    async def _require_current(self, operation: ConnectOperation, kept: BufferedAnswer) -> None:
+    async def _require_current(self, operation: ConnectOperation, buffer: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
         try:
             await self._open.require(operation, operation.session.client, filtered=filtered)
         except StatementFailed as fault:
-            kept.finish(fault)
+            buffer.finish(fault)
             self._endings.begin_stopping(operation)
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
@@ -332,7 +334,7 @@ class Streams:
         key: SessionKey,
         operation_id: str,
         request: bytes,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Relay an execution that this run of the gateway does not know.
 
         `request` is the `ReattachExecuteRequest` to send. Spark finds it by (user, session), so it can only
@@ -347,7 +349,7 @@ class Streams:
         redaction = self._endings.strictest
         source = self._backend.reattach(request)
         try:
-            async with closing(source), self.windows.over((*key, operation_id)) as window:
+            async with aclosing(source), self.windows.over((*key, operation_id)) as window:
                 async for data in source:
                     seen = connect_calls.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
@@ -417,6 +419,6 @@ class _ResponseReader:
 
 def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
-    if seen.case in _TELLING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return redact_response(data, redaction)
+    if seen.case in _REPORTING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+        return redacted_response(data, redaction)
     return data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.errors import BackendMismatch, BackendUnavailable, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -33,12 +33,12 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.connect.service import ConnectSessions
-from gateway.session.connect.spark_errors import spark_error
 from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import Envelope, OpenedSession, RpcError
+from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import pb, serialize
+from gateway.wire.connect_errors import spark_error
 from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger, FakePromotion
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
@@ -335,7 +335,7 @@ class Spark:
 
     # -- the port ----------------------------------------------------------------------------------------
 
-    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         assert isinstance(cleared, Cleared)
         assert envelope.operation_id
         self.order.append("forwarded")
@@ -454,7 +454,7 @@ class Spark:
             known_catalogs=self.known_catalogs,
         )
 
-    async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+    async def reattach(self, request: bytes) -> AsyncGenerator[bytes, None]:
         message = pb.ReattachExecuteRequest.FromString(request)
         self.calls.append(("ReattachExecute", message))
         await asyncio.sleep(0)
@@ -629,7 +629,7 @@ class PlanJudge:
                 forwarded_plan=b"listing",
             )
         assert statement.plan is not None
-        assert statement.context.door == "connect"
+        assert statement.context.endpoint == "connect"
         text = words_of(statement)
         shown = replace(statement, text=text)
         if self.refused is not None and re.search(self.refused, text):
@@ -674,13 +674,13 @@ class PlanJudge:
             answer=self.rules.get(text, AnswerRule()),
             forwarded_plan=statement.plan.message + mark.encode(),
             temp_views_read=read,
-            echo=self._echo(statement),
+            original_relation=self._original_relation(statement),
             handles=handles_of(statement.plan),
             lazy=command_of(statement.plan) == "checkpoint_command" and not eager(statement.plan),
         )
         return replace(cleared, **fields)
 
-    def _echo(self, statement: Statement) -> bytes:
+    def _original_relation(self, statement: Statement) -> bytes:
         assert statement.plan is not None
         if statement.plan.kind == "analyze":
             return b""

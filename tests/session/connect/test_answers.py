@@ -20,7 +20,7 @@ from gateway.model.resource import Resource
 from gateway.model.statement import RELAY, AnswerFilter, AnswerRule
 from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import filter_responses, patch_sql_result
-from gateway.wire.connect import pb
+from gateway.wire.connect import pb, serialize
 
 RECORDED: dict[str, list[str]] = json.loads(
     (Path(__file__).parent / "recorded_answers.json").read_text(encoding="utf-8")
@@ -42,6 +42,14 @@ SHOW_TABLES = AnswerRule(filter=AnswerFilter.TABLES, catalog="spark_catalog")
 
 def recorded(name: str) -> list[Any]:
     return [pb.ExecutePlanResponse.FromString(base64.b64decode(data)) for data in RECORDED[name]]
+
+
+def filtered(rule: AnswerRule, responses: Sequence[Any], visible: Any, **limits: int) -> list[bytes]:
+    return filter_responses(rule, [serialize(one) for one in responses], visible, **limits)
+
+
+def patched_by(rule: AnswerRule, original_relation: bytes, response: Any, visible: Any) -> bytes:
+    return patch_sql_result(rule, original_relation, serialize(response), visible)
 
 
 def everything(resource: Resource) -> bool:
@@ -105,7 +113,7 @@ def rows_of(data: bytes | list[bytes]) -> list[dict[str, Any]]:
 
 
 def shown(rule: AnswerRule, rows: Sequence[Sequence[Any]], visible: Any, schema: Any) -> list[Any]:
-    answer = filter_responses(rule, [batch(rows, schema=schema)], visible)
+    answer = filtered(rule, [batch(rows, schema=schema)], visible)
     return [tuple(row.values()) for row in rows_of(answer)]
 
 
@@ -113,7 +121,7 @@ def test_a_recorded_list_keeps_its_envelope_and_loses_what_is_hidden() -> None:
     before = recorded("list_tables")
     after = [
         pb.ExecutePlanResponse.FromString(data)
-        for data in filter_responses(TABLES, before, hides("spark_catalog.d1.t2"))
+        for data in filtered(TABLES, before, hides("spark_catalog.d1.t2"))
     ]
     assert [r.response_id for r in after] == [r.response_id for r in before]
     assert {(r.session_id, r.operation_id, r.server_side_session_id) for r in after} == {
@@ -126,7 +134,7 @@ def test_a_recorded_list_keeps_its_envelope_and_loses_what_is_hidden() -> None:
 
 def test_a_recorded_list_with_everything_visible_has_the_same_rows_and_schema() -> None:
     before = recorded("list_tables")
-    after = filter_responses(TABLES, before, everything)
+    after = filtered(TABLES, before, everything)
     assert rows_of(after) == rows_of([r.SerializeToString() for r in before])
     (one,) = (r for r in before if r.HasField("arrow_batch"))
     (other,) = (r for r in map(pb.ExecutePlanResponse.FromString, after) if r.HasField("arrow_batch"))
@@ -137,23 +145,23 @@ def test_a_recorded_list_with_everything_visible_has_the_same_rows_and_schema() 
 def test_what_spark_counts_of_the_plan_goes_since_it_tells_of_hidden_rows() -> None:
     before = recorded("SHOW TABLES as a relation")
     assert any(r.HasField("metrics") for r in before)
-    after = filter_responses(SHOW_TABLES, before, hides("spark_catalog.d1.t2"))
+    after = filtered(SHOW_TABLES, before, hides("spark_catalog.d1.t2"))
     assert not any(pb.ExecutePlanResponse.FromString(r).HasField("metrics") for r in after)
 
 
 def test_batches_are_numbered_anew() -> None:
     """Two batches of two rows: without `t2` the second one begins at 1, or pyspark would give up."""
-    after = filter_responses(SHOW_TABLES, recorded("SHOW TABLES as a relation"), hides("spark_catalog.d1.t2"))
+    after = filtered(SHOW_TABLES, recorded("SHOW TABLES as a relation"), hides("spark_catalog.d1.t2"))
     assert [row["tableName"] for row in rows_of(after)] == ["t", "v", "tv"]
 
 
 def test_a_list_taken_up_in_the_middle_is_not_numbered() -> None:
-    (one,) = filter_responses(TABLES, [batch([table("a")], offset=7)], everything)
+    (one,) = filtered(TABLES, [batch([table("a")], offset=7)], everything)
     assert not pb.ExecutePlanResponse.FromString(one).arrow_batch.HasField("start_offset")
 
 
 def test_everybodys_temporary_views_are_not_shown() -> None:
-    after = filter_responses(TABLES, recorded("list_tables of global_temp"), everything)
+    after = filtered(TABLES, recorded("list_tables of global_temp"), everything)
     assert [row["name"] for row in rows_of(after)] == ["tv"]
 
 
@@ -175,7 +183,7 @@ def test_a_batch_in_chunks_comes_whole_in_the_place_of_its_last_chunk() -> None:
     chunks = chunked([table("a"), table("secret"), table("b")], 3)
     for index, chunk in enumerate(chunks):
         chunk.response_id = f"r{index}"
-    after = filter_responses(TABLES, chunks, hides("spark_catalog.sales.secret"))
+    after = filtered(TABLES, chunks, hides("spark_catalog.sales.secret"))
     assert [pb.ExecutePlanResponse.FromString(r).response_id for r in after] == ["r2"]
     assert [row["name"] for row in rows_of(after)] == ["a", "b"]
 
@@ -184,19 +192,19 @@ def test_a_batch_in_chunks_comes_whole_in_the_place_of_its_last_chunk() -> None:
 def test_chunks_that_are_missing_or_out_of_order_are_not_shown(order: list[int]) -> None:
     chunks = chunked([table("a")], 3)
     with pytest.raises(UnknownShape):
-        filter_responses(TABLES, [chunks[i] for i in order], everything)
+        filtered(TABLES, [chunks[i] for i in order], everything)
 
 
 def test_something_else_within_a_batch_is_not_shown() -> None:
     chunks = chunked([table("a")], 2)
     with pytest.raises(UnknownShape):
-        filter_responses(TABLES, [chunks[0], response(), chunks[1]], everything)
+        filtered(TABLES, [chunks[0], response(), chunks[1]], everything)
 
 
 def test_an_empty_list_stays_one() -> None:
-    (one,) = filter_responses(TABLES, [batch([])], nothing)
+    (one,) = filtered(TABLES, [batch([])], nothing)
     assert rows_of(one) == []
-    (one,) = filter_responses(TABLES, [batch([table("a")])], nothing)
+    (one,) = filtered(TABLES, [batch([table("a")])], nothing)
     assert rows_of(one) == []
 
 
@@ -263,7 +271,7 @@ def test_rows_of_functions_built_in_ones_always_and_texts_of_others_as_details()
 
 def test_rows_of_columns_by_the_rules_list() -> None:
     rule = AnswerRule(filter=AnswerFilter.CONNECT_COLUMNS, columns=frozenset({"id", "day"}))
-    after = filter_responses(rule, recorded("list_columns"), nothing)
+    after = filtered(rule, recorded("list_columns"), nothing)
     assert [row["name"] for row in rows_of(after)] == ["id", "day"]
     schema = strings("name", "description", "dataType", flags=["nullable", "isPartition", "isBucket"])
     rows = [("id", None, "int", True, False, False), ("name", None, "string", True, False, False)]
@@ -286,7 +294,7 @@ def test_rows_of_columns_by_the_rules_list() -> None:
 )
 def test_rows_that_are_not_understood_are_not_shown(arrow: bytes) -> None:
     with pytest.raises(UnknownShape):
-        filter_responses(
+        filtered(
             TABLES,
             [response(arrow_batch=pb.ExecutePlanResponse.ArrowBatch(row_count=1, data=arrow))],
             everything,
@@ -299,7 +307,7 @@ def test_any_bytes_are_rows_or_unknown(noise: bytes, at: int) -> None:
     data = good[:at] + noise + good[at + len(noise) :]
     message = response(arrow_batch=pb.ExecutePlanResponse.ArrowBatch(row_count=1, data=data))
     try:
-        after = filter_responses(TABLES, [message], nothing)
+        after = filtered(TABLES, [message], nothing)
     except UnknownShape:
         return
     # Nothing may be known of tables; whatever stays says of itself that it is a temporary view.
@@ -311,23 +319,23 @@ def test_deeply_nested_arrow_is_not_understood() -> None:
     for _ in range(60):
         kind = pa.list_(kind)
     with pytest.raises(UnknownShape):
-        filter_responses(TABLES, [batch([], schema=pa.schema([("name", kind)]))], everything)
+        filtered(TABLES, [batch([], schema=pa.schema([("name", kind)]))], everything)
 
 
 def test_a_batch_that_announces_other_rows_than_it_has() -> None:
     lying = batch([table("a")])
     lying.arrow_batch.row_count = 2
     with pytest.raises(UnknownShape):
-        filter_responses(TABLES, [lying], everything)
+        filtered(TABLES, [lying], everything)
 
 
 def test_an_answer_has_bounds() -> None:
     answer = [batch([table(f"t{i}") for i in range(10)], offset=n * 10) for n in range(3)]
-    assert len(rows_of(filter_responses(TABLES, answer, everything, max_rows=30))) == 30
+    assert len(rows_of(filtered(TABLES, answer, everything, max_rows=30))) == 30
     with pytest.raises(UnknownShape, match="rows"):
-        filter_responses(TABLES, answer, everything, max_rows=29)
+        filtered(TABLES, answer, everything, max_rows=29)
     with pytest.raises(UnknownShape, match="large"):
-        filter_responses(TABLES, answer, everything, max_bytes=1000)
+        filtered(TABLES, answer, everything, max_bytes=1000)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +348,7 @@ def test_an_answer_has_bounds() -> None:
 )
 def test_a_response_of_another_kind_is_not_part_of_a_list(case: dict[str, Any]) -> None:
     with pytest.raises(UnknownShape):
-        filter_responses(TABLES, [response(**case)], everything)
+        filtered(TABLES, [response(**case)], everything)
 
 
 OWN = pb.Relation(common=pb.RelationCommon(plan_id=7), sql=pb.SQL(query="select * from t"))
@@ -360,16 +368,16 @@ def relation_of(data: bytes) -> Any:
 )
 @pytest.mark.parametrize("rule", [RELAY, SHOW_TABLES])
 def test_a_query_is_answered_with_the_clients_own_relation(sent: Any, rule: AnswerRule) -> None:
-    patched = patch_sql_result(rule, OWN.SerializeToString(), sql_result(sent), everything)
+    patched = patched_by(rule, OWN.SerializeToString(), sql_result(sent), everything)
     assert relation_of(patched) == OWN
     assert b"MASK" not in patched
     assert pb.ExecutePlanResponse.FromString(patched).response_id == "r"
 
 
-@pytest.mark.parametrize("echo", [b"", b"\xff\xff"])
-def test_without_the_clients_own_relation_nothing_is_shown(echo: bytes) -> None:
+@pytest.mark.parametrize("original_relation", [b"", b"\xff\xff"])
+def test_without_the_clients_own_relation_nothing_is_shown(original_relation: bytes) -> None:
     with pytest.raises(UnknownShape):
-        patch_sql_result(RELAY, echo, sql_result(GUARDED), everything)
+        patched_by(RELAY, original_relation, sql_result(GUARDED), everything)
 
 
 @pytest.mark.parametrize(
@@ -383,12 +391,12 @@ def test_without_the_clients_own_relation_nothing_is_shown(echo: bytes) -> None:
 )
 def test_another_relation_than_rows_or_the_query_is_not_shown(relation: Any) -> None:
     with pytest.raises(UnknownShape):
-        patch_sql_result(RELAY, OWN.SerializeToString(), sql_result(relation), everything)
+        patched_by(RELAY, OWN.SerializeToString(), sql_result(relation), everything)
 
 
 def test_rows_of_a_command_are_filtered_like_those_over_thrift() -> None:
     before = recorded("SHOW TABLES")
-    after = [patch_sql_result(SHOW_TABLES, b"", r, hides("spark_catalog.d1.v")) for r in before]
+    after = [patched_by(SHOW_TABLES, b"", r, hides("spark_catalog.d1.v")) for r in before]
     (data,) = (
         relation_of(r).local_relation.data
         for r in after
@@ -401,16 +409,16 @@ def test_rows_of_a_command_are_filtered_like_those_over_thrift() -> None:
 def test_rows_of_a_command_that_lists_nothing_hidden_pass_as_they_are() -> None:
     for name in ("SHOW TABLES", "USE"):
         for before in recorded(name):
-            after = patch_sql_result(RELAY, b"", before, nothing)
+            after = patched_by(RELAY, b"", before, nothing)
             assert pb.ExecutePlanResponse.FromString(after) == before
 
 
 def test_a_row_that_a_command_is_not_known_to_answer_is_not_shown() -> None:
     local = pb.Relation(local_relation=pb.LocalRelation(data=stream(TABLE_SCHEMA, [table("a")])))
     with pytest.raises(UnknownShape):
-        patch_sql_result(SHOW_TABLES, b"", sql_result(local), everything)
+        patched_by(SHOW_TABLES, b"", sql_result(local), everything)
 
 
 def test_rows_do_not_come_beside_the_result_of_a_command() -> None:
     with pytest.raises(UnknownShape):
-        patch_sql_result(RELAY, b"", batch([table("a")]), everything)
+        patched_by(RELAY, b"", batch([table("a")]), everything)

@@ -18,6 +18,7 @@ from gateway.session.connect.artifacts import (
     judge_names,
 )
 from gateway.wire.connect import pb
+from gateway.wire.connect_requests import AddArtifactsRequest, add_artifacts
 
 CACHED = "cache/" + "0123456789abcdef" * 4
 REQUEST = pb.AddArtifactsRequest
@@ -146,13 +147,18 @@ def chunk(data: bytes) -> Any:
     return REQUEST(chunk=REQUEST.ArtifactChunk(data=data))
 
 
+def read(request: Any) -> AddArtifactsRequest:
+    request.session_id = "11111111-2222-3333-4444-555555555555"
+    return add_artifacts(request.SerializeToString())
+
+
 def outcome(
     requests: Sequence[Any], limits: ArtifactLimits | None = None, rights: Any = always
 ) -> str | None:
     """Say how an upload ends: the code of what refused it, or None when it is whole."""
     upload = ArtifactStream("bob", rights, limits)
     for request in requests:
-        if (refusal := upload.take(request)) is not None:
+        if (refusal := upload.take(read(request))) is not None:
             return refusal.code
     end = upload.finish()
     return end.code if end is not None else None
@@ -168,7 +174,7 @@ def test_uploads_as_pyspark_sends_them() -> None:
         batch(("files/c", b"")),
         begin("jars/d.jar", 2, 1, b"xy"),
     ):
-        assert upload.take(request) is None
+        assert upload.take(read(request)) is None
     assert upload.finish() is None
     assert upload.names == ["pyfiles/a.py", CACHED, "jars/b.jar", "files/c", "jars/d.jar"]
     assert outcome([]) is None

@@ -11,12 +11,11 @@ import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale
-from gateway.session.connect import service
-from gateway.session.connect.requests import Request
+from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale, RpcError
 from gateway.session.failures import StatementRefused
-from gateway.session.ports import RpcError
+from gateway.wire import connect_requests
 from gateway.wire.connect import METHODS, pb, serialize
+from gateway.wire.connect_requests import CallRequest
 from tests.session.connect.fakes import (
     ALICE,
     BOB,
@@ -293,5 +292,10 @@ async def test_an_upload_that_spark_refuses_is_recorded_as_failed() -> None:
 
 
 def test_calls_are_read_as_the_requests_of_their_methods() -> None:
-    assert [name for name, kind in service._CALLS.items() if METHODS[name].request is not kind] == []
-    assert set(get_args(Request)) <= {method.request for method in METHODS.values()}
+    unary = {n: m for n, m in METHODS.items() if not (m.client_streaming or m.server_streaming)}
+    del unary["AnalyzePlan"]
+    for name, method in unary.items():
+        fields = {"operation_id": uid()} if name == "ReleaseExecute" else {}
+        read = connect_requests.call(name, serialize(method.request(session_id=SESSION, **fields)))
+        assert type(read).__name__ == method.request.__name__
+    assert {kind.__name__ for kind in get_args(CallRequest)} == {m.request.__name__ for m in unary.values()}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, RpcError
 from gateway.model.statement import Checkpoint
 from gateway.session.failures import StatementRefused
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb
 from tests.session.connect.fakes import Step, World, table
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
 from gateway.model.statement import Client, CreateTempView, DropTempView, Statement, Verdict
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     ALICE,

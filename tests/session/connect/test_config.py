@@ -17,12 +17,15 @@ from gateway.session.connect.config import (
     judge_config,
 )
 from gateway.session.failures import CallRefusal
+from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect import pb
+from gateway.wire.connect_responses import ConfigResponse, read_config, write_config
 
 GRANTED = {"spark.sql.shuffle.partitions", "my.key", "spark.hadoop.x", "spark.a.password"}
 TOKEN = "spark.connect.authenticate.token"
 SECRET_VALUE = "s3cr3t-value"
 KINDS = pb.ConfigRequest
+SESSION = "11111111-2222-3333-4444-555555555555"
 
 
 def may(key: str) -> bool:
@@ -38,8 +41,16 @@ def never(key: str) -> bool:
 
 
 def ask(rights: Any = may, **operation: Any) -> ConfigQuestion | CallRefusal:
-    request = KINDS(session_id="s", operation=KINDS.Operation(**operation))
-    return judge_config(request, "bob", rights, rights)
+    request = KINDS(session_id=SESSION, operation=KINDS.Operation(**operation))
+    asked = connect_requests.call("Config", request.SerializeToString())
+    assert isinstance(asked, connect_requests.ConfigRequest)
+    return judge_config(asked.operation, "bob", rights, rights)
+
+
+def sent(question: ConfigQuestion) -> Any:
+    """Return what Spark is sent."""
+    request = connect_calls.config(("bob", SESSION), question.operation, "", "")
+    return KINDS.FromString(request).operation
 
 
 def passes(**operation: Any) -> ConfigQuestion:
@@ -64,31 +75,33 @@ def one(key: str, value: str | None = "1", silent: bool | None = None) -> Any:
     return KINDS.Set(pairs=pairs) if silent is None else KINDS.Set(pairs=pairs, silent=silent)
 
 
+def read(response: Any) -> ConfigResponse:
+    return read_config(response.SerializeToString())
+
+
 def answered(question: ConfigQuestion, rights: Any = may, **pairs: str | None) -> dict[str, str | None]:
     response = pb.ConfigResponse(
         session_id="s",
         server_side_session_id="server",
         pairs=[pb.KeyValue(key=key.replace("__", "."), value=value) for key, value in pairs.items()],
     )
-    data = answer_config(question, response, rights, secrets=(SECRET_VALUE,))
-    assert data is not None
-    answer = pb.ConfigResponse.FromString(data)
+    shown = answer_config(question, read(response), rights, secrets=(SECRET_VALUE,))
+    assert shown is not None
+    answer = pb.ConfigResponse.FromString(write_config(shown))
     assert (answer.session_id, answer.server_side_session_id) == ("s", "server")
     return {pair.key: pair.value if pair.HasField("value") else None for pair in answer.pairs}
 
 
 def test_what_is_granted_is_set_and_unset() -> None:
     question = passes(set=setting(my__key="1", spark__sql__shuffle__partitions="7"))
-    assert question.operation == KINDS.Operation(
-        set=setting(my__key="1", spark__sql__shuffle__partitions="7")
-    )
+    assert sent(question) == KINDS.Operation(set=setting(my__key="1", spark__sql__shuffle__partitions="7"))
     question = passes(unset=KINDS.Unset(keys=["my.key"]))
-    assert list(question.operation.unset.keys) == ["my.key"]
+    assert list(sent(question).unset.keys) == ["my.key"]
 
 
 def test_a_key_without_a_value_stays_one() -> None:
     question = passes(set=KINDS.Set(pairs=[pb.KeyValue(key="my.key")]))
-    assert not question.operation.set.pairs[0].HasField("value")
+    assert not sent(question).set.pairs[0].HasField("value")
 
 
 def test_every_missing_grant_is_named() -> None:
@@ -113,7 +126,7 @@ def test_a_pinned_key_is_refused_whatever_policies_say(key: str) -> None:
 @pytest.mark.parametrize("key", sorted(READING_SETTINGS))
 def test_a_pinned_key_may_be_set_to_what_it_is(key: str) -> None:
     question = passes(set=one(key, f" {READING_SETTINGS[key].upper()}"))
-    assert question.operation.set.pairs[0].value == READING_SETTINGS[key]
+    assert sent(question).set.pairs[0].value == READING_SETTINGS[key]
 
 
 def test_a_pinned_key_in_another_spelling_is_another_key_and_refused() -> None:
@@ -152,12 +165,12 @@ def test_pins_and_missing_grants_are_told_together() -> None:
 
 def test_silent_setting_warns_of_what_it_leaves_out() -> None:
     question = passes(set=setting(silent=True, a__b="1", my__key="1", spark__sql__caseSensitive="true"))
-    assert [pair.key for pair in question.operation.set.pairs] == ["my.key"]
-    assert question.operation.set.silent
+    assert [pair.key for pair in sent(question).set.pairs] == ["my.key"]
+    assert sent(question).set.silent
     response = pb.ConfigResponse(warnings=["Spark's own"])
-    data = answer_config(question, response, may)
-    assert data is not None
-    assert list(pb.ConfigResponse.FromString(data).warnings) == [
+    shown = answer_config(question, read(response), may)
+    assert shown is not None
+    assert list(shown.warnings) == [
         "Spark's own",
         "Failed to set a.b due to [SLUICE_ACCESS_DENIED] user bob needs set on setting a.b",
         "Failed to set spark.sql.caseSensitive due to [SLUICE_NOT_GOVERNABLE] the setting "
@@ -167,8 +180,8 @@ def test_silent_setting_warns_of_what_it_leaves_out() -> None:
 
 def test_silent_setting_of_nothing_that_may_be_set_still_reaches_the_session() -> None:
     question = passes(set=one("a.b", silent=True))
-    assert question.operation.WhichOneof("op_type") == "set"
-    assert not question.operation.set.pairs
+    assert sent(question).WhichOneof("op_type") == "set"
+    assert not sent(question).set.pairs
 
 
 @pytest.mark.parametrize("option", ["compute.max_rows", "display.max_rows", "plotting.backend"])
@@ -244,8 +257,8 @@ def test_a_hidden_key_has_its_default_and_no_option_in_the_order_of_the_call() -
         pb.KeyValue(key="spark.sql.ansi.enabled"),
     ]
     question = passes(get_with_default=KINDS.GetWithDefault(pairs=pairs))
-    assert [p.key for p in question.operation.get_with_default.pairs] == ["my.key", "spark.sql.ansi.enabled"]
-    assert not question.operation.get_with_default.pairs[1].HasField("value")
+    assert [p.key for p in sent(question).get_with_default.pairs] == ["my.key", "spark.sql.ansi.enabled"]
+    assert not sent(question).get_with_default.pairs[1].HasField("value")
     found = answered(question, my__key="set", spark__sql__ansi__enabled="true")
     assert list(found.items()) == [
         ("a.b", "mine"),
@@ -254,14 +267,14 @@ def test_a_hidden_key_has_its_default_and_no_option_in_the_order_of_the_call() -
         ("spark.sql.ansi.enabled", "true"),
     ]
     question = passes(get_option=KINDS.GetOption(keys=["my.key", "a.b", TOKEN]))
-    assert list(question.operation.get_option.keys) == ["my.key"]
+    assert list(sent(question).get_option.keys) == ["my.key"]
     assert answered(question, my__key="set") == {"my.key": "set", "a.b": None, TOKEN: None}
 
 
 def test_what_may_not_be_set_is_not_modifiable() -> None:
     keys = ["my.key", "a.b", "spark.sql.caseSensitive", TOKEN, "pandas_on_Spark.x"]
     question = passes(is_modifiable=KINDS.IsModifiable(keys=keys))
-    assert list(question.operation.is_modifiable.keys) == ["my.key", "pandas_on_Spark.x"]
+    assert list(sent(question).is_modifiable.keys) == ["my.key", "pandas_on_Spark.x"]
     found = answered(question, my__key="true", pandas_on_Spark__x="false")
     assert list(found.items()) == list(zip(keys, ["true", "false", "false", "false", "false"], strict=True))
 
@@ -285,7 +298,7 @@ def test_the_list_of_all_settings_is_filtered() -> None:
 
 def test_a_prefix_that_spark_cuts_off_is_put_back_for_the_question() -> None:
     question = passes(get_all=KINDS.GetAll(prefix="spark.connect.auth"))
-    assert question.operation.get_all.prefix == "spark.connect.auth"
+    assert sent(question).get_all.prefix == "spark.connect.auth"
     assert answered(question, always, enticate__token="hidden") == {}
     question = passes(get_all=KINDS.GetAll(prefix="my."))
     assert answered(question, key="1", other="2") == {"key": "1"}
@@ -295,7 +308,7 @@ def test_a_prefix_that_spark_cuts_off_is_put_back_for_the_question() -> None:
 def test_an_answer_with_other_pairs_than_asked_for_is_not_shown(received: int) -> None:
     question = passes(get=KINDS.Get(keys=["my.key"]))
     response = pb.ConfigResponse(pairs=[pb.KeyValue(key="my.key", value="1")] * received)
-    assert answer_config(question, response, may) is None
+    assert answer_config(question, read(response), may) is None
 
 
 def test_a_call_that_asks_for_nothing_is_malformed() -> None:
@@ -318,20 +331,19 @@ def test_a_call_has_bounds() -> None:
     assert len(many.message) < 2000
 
 
-def test_unknown_fields_of_a_call_are_not_forwarded() -> None:
+def test_unknown_fields_of_a_call_are_refused() -> None:
     """What a newer client says of a call, nobody here has read."""
     asked = KINDS.Operation(get=KINDS.Get(keys=["my.key"])).SerializeToString() + b"\xfa\x7f\x03abc"
-    request = KINDS(operation=KINDS.Operation.FromString(asked))
-    question = judge_config(request, "bob", may, may)
-    assert isinstance(question, ConfigQuestion)
-    assert b"abc" not in question.operation.SerializeToString()
+    request = KINDS(session_id=SESSION, operation=KINDS.Operation.FromString(asked))
+    with pytest.raises(connect_requests.UngovernableRequest):
+        connect_requests.call("Config", request.SerializeToString())
 
 
 def test_every_kind_of_call_is_judged() -> None:
     for case in KINDS.Operation.DESCRIPTOR.oneofs_by_name["op_type"].fields:
         question = ask(**{case.name: {}})
         assert isinstance(question, ConfigQuestion), case.name
-        assert question.operation.WhichOneof("op_type") == case.name
+        assert sent(question).WhichOneof("op_type") == case.name
 
 
 @given(st.text(max_size=40), st.sampled_from(["token", "PassWord", "secret", "access.key", "redaction"]))

@@ -20,18 +20,17 @@ from hypothesis import strategies as st
 from pyspark.errors.exceptions.connect import convert_exception
 from pyspark.sql.streaming.listener import QueryTerminatedEvent, StreamingQueryProgress
 
+from gateway.errors import RpcError
 from gateway.session.connect.config import REDACTED
 from gateway.session.connect.errors import (
     MAX_DETAILS_BYTES,
     Redaction,
-    error_id,
-    redact_details,
     redact_error,
-    redact_response,
 )
-from gateway.session.ports import RpcError
 from gateway.session.redact import UNKNOWN, WITHHELD
 from gateway.wire.connect import descriptor_of, pb, serialize
+from gateway.wire.connect_errors import error_id
+from gateway.wire.connect_responses import redacted_details, redacted_response
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
@@ -83,7 +82,9 @@ def raised(name: str, redaction: Redaction, *, enriched: bool = True) -> Any:
     fault = redact_error(error(name), redaction)
     response = None
     if enriched:
-        response = pb.FetchErrorDetailsResponse.FromString(redact_details(fetched(name), redaction))
+        response = pb.FetchErrorDetailsResponse.FromString(
+            redacted_details(serialize(fetched(name)), redaction)
+        )
     return convert_exception(info_of(fault), fault.message, response)
 
 
@@ -99,7 +100,7 @@ def test_without_obligations_an_error_is_what_spark_sent(name: str) -> None:
     assert dict(info_of(fault).metadata).keys() == dict(info_of(error(name)).metadata).keys()
     assert str(raised(name, FREE)) == str(as_sent(name))
     assert raised(name, FREE).getStackTrace() == as_sent(name).getStackTrace()
-    response = pb.FetchErrorDetailsResponse.FromString(redact_details(fetched(name), FREE))
+    response = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(fetched(name)), FREE))
     assert response == fetched(name)
 
 
@@ -143,7 +144,7 @@ def test_with_obligations_pyspark_raises_the_same_exception(name: str, enriched:
 @pytest.mark.parametrize("name", RECORDED)
 def test_with_obligations_nothing_tells_of_the_guard_or_of_rows(name: str) -> None:
     fault = redact_error(error(name), OBLIGED)
-    response = pb.FetchErrorDetailsResponse.FromString(redact_details(fetched(name), OBLIGED))
+    response = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(fetched(name)), OBLIGED))
     told = f"{fault.message} {info_of(fault)} {response} {raised(name, OBLIGED)}"
     for secret in (*GUARD, *VALUES):
         assert secret not in told.replace("'***'", "")
@@ -202,7 +203,7 @@ SECRETS = Redaction(has_obligations=False, plain=True, secrets=("nope",))
 def test_the_token_is_shown_to_nobody() -> None:
     name = "unresolved column of a DataFrame"
     fault = redact_error(error(name), SECRETS)
-    response = redact_details(fetched(name), SECRETS)
+    response = redacted_details(serialize(fetched(name)), SECRETS)
     assert "nope" not in fault.message
     assert b"nope" not in fault.details
     assert b"nope" not in response
@@ -214,19 +215,19 @@ def test_what_we_wrote_comes_back_as_what_the_user_wrote() -> None:
     ours = "`spark_catalog`.`hr`.`employee`"
     fault = made(f"cannot read {ours}", messageParameters=json.dumps({"name": ours}))
     for has_obligations in (False, True):
-        redaction = Redaction(has_obligations=has_obligations, words=((ours, "employee"),))
+        redaction = Redaction(has_obligations=has_obligations, substitutions=((ours, "employee"),))
         shown = redact_error(fault, redaction)
         assert "spark_catalog" not in shown.message
         assert b"spark_catalog" not in shown.details
-    assert redact_error(fault, Redaction(has_obligations=False, words=((ours, "employee"),))).message == (
-        "cannot read employee"
-    )
+    assert redact_error(
+        fault, Redaction(has_obligations=False, substitutions=((ours, "employee"),))
+    ).message == ("cannot read employee")
 
 
 def test_a_guard_without_obligations_keeps_its_plan_to_itself() -> None:
     """Hidden columns are no obligation, but the plan of their guard would name them."""
     words = (("(SELECT `id` FROM `spark_catalog`.`d1`.`t`) AS `t`", "t"),)
-    redaction = Redaction(has_obligations=False, words=words)
+    redaction = Redaction(has_obligations=False, substitutions=words)
     after = raised("unresolved column of a text", redaction)
     assert not any(secret in str(after) for secret in GUARD)
     assert str(after).endswith("[`id`, `name`]. SQLSTATE: 42703")
@@ -242,7 +243,7 @@ def contexts_of(redaction: Redaction, *contexts: Any) -> list[Any]:
     failure = pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["x.Y"], message="m")
     failure.spark_throwable.query_contexts.extend(contexts)
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[failure])
-    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, redaction))
+    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), redaction))
     return list(shown.errors[0].spark_throwable.query_contexts)
 
 
@@ -283,7 +284,7 @@ def test_causes_are_followed_forwards_only() -> None:
 
     causes = [1, 1, 0, 9, -1, None]
     response = pb.FetchErrorDetailsResponse(root_error_idx=17, errors=[failure(cause) for cause in causes])
-    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, FREE))
+    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), FREE))
     assert [e.cause_idx if e.HasField("cause_idx") else None for e in shown.errors] == [1, *[None] * 5]
     assert not shown.HasField("root_error_idx")
 
@@ -296,7 +297,7 @@ def test_a_cause_is_withheld_even_under_an_error_of_the_analysis() -> None:
         error_type_hierarchy=["java.lang.RuntimeException"], message="secret 4711"
     )
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[outer, inner])
-    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, OBLIGED))
+    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), OBLIGED))
     assert [e.message for e in shown.errors] == ["fine", WITHHELD]
 
 
@@ -305,7 +306,7 @@ def test_an_error_without_types_can_still_be_printed() -> None:
     response = pb.FetchErrorDetailsResponse(
         root_error_idx=0, errors=[pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["not a type"])]
     )
-    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, OBLIGED))
+    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), OBLIGED))
     assert list(shown.errors[0].error_type_hierarchy) == ["java.lang.Exception"]
     assert shown.errors[0].message == UNKNOWN
 
@@ -317,7 +318,7 @@ def test_advice_on_breaking_changes_stays() -> None:
     info.mitigation_config.key = "spark.sql.x"
     info.needs_audit = False
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[failure])
-    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(response, SECRETS))
+    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), SECRETS))
     kept = shown.errors[0].spark_throwable.breaking_change_info
     assert list(kept.migration_message) == [f"set {REDACTED} to keep it"]
     assert kept.mitigation_config.key == "spark.sql.x"
@@ -458,7 +459,7 @@ def response(**fields: Any) -> Any:
 
 
 def redacted(message: Any, redaction: Redaction) -> Any:
-    return pb.ExecutePlanResponse.FromString(redact_response(serialize(message), redaction))
+    return pb.ExecutePlanResponse.FromString(redacted_response(serialize(message), redaction))
 
 
 def test_counts_of_the_plans_nodes_go_with_obligations() -> None:
@@ -532,7 +533,7 @@ def test_the_status_of_a_streaming_query_tells_not_what_failed(message: str, sho
 def test_plans_of_streaming_queries_go_with_obligations() -> None:
     plan = streaming(explain=pb.StreamingQueryCommandResult.ExplainResult(result="Filter CANARY"))
     assert redacted(plan, FREE) == plan
-    assert b"CANARY" not in redact_response(serialize(plan), OBLIGED)
+    assert b"CANARY" not in redacted_response(serialize(plan), OBLIGED)
 
 
 PROGRESS = {
@@ -557,7 +558,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
         )
     )
     assert redacted(progress, FREE) == progress
-    after = redact_response(serialize(progress), OBLIGED)
+    after = redacted_response(serialize(progress), OBLIGED)
     assert b"CANARY" not in after
     assert b"4711" not in after
     told = pb.ExecutePlanResponse.FromString(after).streaming_query_command_result.recent_progress
@@ -578,7 +579,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
 
 def test_the_start_of_a_streaming_query_tells_no_secret() -> None:
     started = pb.WriteStreamOperationStartResult(name="n", query_started_event_json='{"name": "nope"}')
-    after = redact_response(serialize(response(write_stream_operation_start_result=started)), SECRETS)
+    after = redacted_response(serialize(response(write_stream_operation_start_result=started)), SECRETS)
     assert b"nope" not in after
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LedgerUnavailable, LimitExceeded
+from gateway.errors import BackendUnavailable, InvalidRequest, LedgerUnavailable, LimitExceeded, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import AnswerFilter, AnswerRule, ScanRecord
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     BOB,
@@ -246,7 +245,7 @@ async def test_an_answer_of_unknown_shape_is_not_shown() -> None:
 
 
 async def test_an_answer_that_is_too_large_to_be_held_fails() -> None:
-    world = World(SessionLimits(kept_answer_bytes=2000, close_timeout_s=5))
+    world = World(SessionLimits(buffered_answer_bytes=2000, close_timeout_s=5))
     world.spark.script("SHOW", *[sql_rows(("x" * 1500,))] * 3)
     with pytest.raises(LimitExceeded, match="too large"):
         await world.run(sql("SHOW TABLES"))
@@ -254,7 +253,7 @@ async def test_an_answer_that_is_too_large_to_be_held_fails() -> None:
 
 
 async def test_a_session_has_a_bounded_number_of_bytes_held() -> None:
-    world = World(SessionLimits(kept_answer_bytes=3000, close_timeout_s=5))
+    world = World(SessionLimits(buffered_answer_bytes=3000, close_timeout_s=5))
     world.spark.script("SHOW", sql_rows(("x" * 1500,)))
     operation = uid()
     await world.run(sql("SHOW TABLES"), operation=operation)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.errors import BackendUnavailable, LimitExceeded, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import (
@@ -21,7 +21,6 @@ from gateway.model.statement import (
 )
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb
 from tests.session.connect.fakes import (
     BOB,
@@ -245,7 +244,7 @@ async def test_a_view_that_another_one_reads_cannot_be_dropped() -> None:
 
 
 async def test_views_whose_plans_are_too_large_to_keep_are_refused() -> None:
-    world = world_of_names(SessionLimits(kept_plan_bytes=300))
+    world = world_of_names(SessionLimits(cached_plan_bytes=300))
     await world.run(view("v", "t"))
     with pytest.raises(StatementRefused, match="too large to be kept"):
         await world.run(view("w", "x" * 300))

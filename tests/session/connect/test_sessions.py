@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded
+from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded, RpcError
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import RpcError
 from tests.session.connect.fakes import (
     ALICE,
     BOB,
@@ -58,7 +57,7 @@ async def test_what_names_mean_is_learnt_from_a_session_that_lived_on() -> None:
     context = world.judge.judged[-1].context
     assert context.catalog == "lake"
     assert context.namespace == ("odd name", "inner")
-    assert context.door == "connect"
+    assert context.endpoint == "connect"
     assert context.temp_views == frozenset()
 
 

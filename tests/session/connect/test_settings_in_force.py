@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.errors import RpcError
 from gateway.model.statement import ChangeSetting, ResetSettings
-from gateway.session.ports import RpcError
 from gateway.wire.connect import pb
 from tests.session.connect.fakes import OTHER_SESSION, SESSION, World, fault, sql, table, words_of
 from tests.session.fakes import until

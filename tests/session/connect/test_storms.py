@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, SluiceError
+from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.model.statement import Cleared, CreateTempView, DropTempView, SessionEffect, UseNamespace
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import Envelope, RpcError
+from gateway.session.ports import Envelope
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     ALICE,
@@ -135,7 +135,7 @@ class Resolving(Spark):
         self.views: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
         self.strayed: list[str] = []
 
-    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         key = (envelope.user, envelope.session_id)
         views = self.views.setdefault(key, {})
         text = words_of(cleared.statement)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.app.doors import Question
+from gateway.app.endpoints import ReadinessProbe
 from gateway.errors import BackendUnavailable
 
 
@@ -25,7 +25,7 @@ class Spark:
 
 async def test_a_spark_that_hangs_is_not_asked_again_by_everybody_who_gives_up() -> None:
     spark = Spark()
-    question = Question(spark.ready)
+    question = ReadinessProbe(spark.ready)
     for _ in range(5):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
@@ -40,7 +40,7 @@ async def test_a_spark_that_hangs_is_not_asked_again_by_everybody_who_gives_up()
 
 async def test_after_a_while_it_is_given_up_and_asked_anew() -> None:
     spark = Spark()
-    question = Question(spark.ready, longest_s=0.01)
+    question = ReadinessProbe(spark.ready, longest_s=0.01)
     assert await question.answer() == "Spark has not answered for 0.01 s"
     spark.answers.set()
     assert await question.answer() is None

@@ -1,16 +1,22 @@
-"""Errors of Spark Connect's own, in Spark's words: what clients look for decides whether they try again."""
+"""Statuses of Spark Connect as values, and errors in Spark's words: by these clients decide to try again.
+
+A status has a code, a message, and details: an `ErrorInfo`, of which pyspark makes an exception, and when to
+try again. It stands in `grpc-status-details-bin` as a serialized `google.rpc.Status`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from gateway.errors import InvalidRequest
-from gateway.session.ports import RpcError
+from gateway.errors import RpcError
 
+DOMAIN = "org.apache.spark"
 INTERNAL = 13
 """The gRPC status that Spark gives for an error with an error class."""
 
@@ -54,21 +60,59 @@ _WORDS = {
 }
 """Error class → Spark's message, with a place for the id, and SQLSTATE (error-conditions.json of 4.3)."""
 
+_ERROR_INFO = error_details_pb2.ErrorInfo.DESCRIPTOR.full_name
+_RETRY_INFO = error_details_pb2.RetryInfo.DESCRIPTOR.full_name
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]")
 
 
-class MalformedRequest(InvalidRequest):
-    """The bytes are no request of the method, or one beyond the limits."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusDetails:
+    """What is read of a status's details; all else in them is nobody's."""
 
-    code = "MALFORMED"
-    sqlstate = "22023"
+    reason: str = ""
+    """The exception's class, as `ErrorInfo` has it."""
+    metadata: Mapping[str, str] | None = None
+    """Of the first `ErrorInfo`; None without one."""
+    retry: tuple[bytes, ...] = field(default=(), repr=False)
+    """When to try again: each `RetryInfo` as it came."""
 
 
-class UngovernableRequest(InvalidRequest):
-    """The request holds something that nothing here can judge."""
+def details_of(details: bytes) -> StatusDetails:
+    """Read the details of a serialized `google.rpc.Status`; of what cannot be read there are none."""
+    reason, metadata, retry = "", None, []
+    try:
+        packed_details = status_pb2.Status.FromString(details).details
+    except DecodeError:
+        return StatusDetails()
+    for detail in packed_details:
+        kind = detail.type_url.rpartition("/")[2]
+        if kind == _RETRY_INFO:
+            retry.append(detail.value)
+        elif kind == _ERROR_INFO and metadata is None:
+            try:
+                info = error_details_pb2.ErrorInfo.FromString(detail.value)
+            except DecodeError:
+                continue
+            reason, metadata = info.reason, dict(info.metadata)
+    return StatusDetails(reason=reason, metadata=metadata, retry=tuple(retry))
 
-    code = "NOT_GOVERNABLE"
-    sqlstate = "0A000"
+
+def packed(code: int, message: str, details: StatusDetails) -> bytes:
+    """Write a status. Clients take its details only when code and message are those of the call."""
+    status = status_pb2.Status(code=code, message=message)
+    for retry in details.retry:
+        status.details.add(type_url=f"type.googleapis.com/{_RETRY_INFO}", value=retry)
+    if details.metadata is not None:
+        info = error_details_pb2.ErrorInfo(
+            reason=details.reason, domain=DOMAIN, metadata=dict(details.metadata)
+        )
+        status.details.add().Pack(info)
+    return status.SerializeToString(deterministic=True)
+
+
+def error_id(fault: RpcError) -> str:
+    """Return the id by which more of an error can be asked for; empty when it has none."""
+    return (details_of(fault.details).metadata or {}).get("errorId", "")
 
 
 def spark_error(error_class: str, handle: str = "") -> RpcError:
@@ -76,20 +120,15 @@ def spark_error(error_class: str, handle: str = "") -> RpcError:
     runs it anew, by the error class that stands in them."""
     words, sqlstate = _WORDS[error_class]
     message = f"[{error_class}] {words.format(handle)} SQLSTATE: {sqlstate}"
-    info = error_details_pb2.ErrorInfo(
-        reason="org.apache.spark.SparkSQLException",
-        domain="org.apache.spark",
-        metadata={
-            "classes": json.dumps(["org.apache.spark.SparkSQLException"]),
-            "errorClass": error_class,
-            "sqlState": sqlstate,
-            "messageParameters": json.dumps({"handle": handle} if handle else {}),
-        },
-    )
-    packed = any_pb2.Any()
-    packed.Pack(info)
-    status = status_pb2.Status(code=INTERNAL, message=message, details=[packed])
-    return RpcError(code=INTERNAL, message=message, details=status.SerializeToString())
+    metadata = {
+        "classes": json.dumps(["org.apache.spark.SparkSQLException"]),
+        "errorClass": error_class,
+        "sqlState": sqlstate,
+        "messageParameters": json.dumps({"handle": handle} if handle else {}),
+    }
+    reason = "org.apache.spark.SparkSQLException"
+    details = StatusDetails(reason=reason, metadata=metadata)
+    return RpcError(INTERNAL, message, packed(INTERNAL, message, details))
 
 
 def class_of(fault: RpcError) -> str:

@@ -1,4 +1,4 @@
-"""What the doors of a gateway share: the way of a statement behind them, and the Spark that it leads to."""
+"""What the endpoints of a gateway share: what a statement passes behind them, and the Spark at its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_QUESTION_S = 60.0
 
 
 class Queries(Protocol):
-    """Spark as the catalog asks it, over whichever door."""
+    """Spark as the catalog asks it, over whichever endpoint."""
 
     async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]: ...
 
@@ -33,7 +33,7 @@ class Queries(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """The doors of the one Spark behind the gateway; at least one of them is there."""
+    """The endpoints of the one Spark behind the gateway; at least one of them is there."""
 
     thrift: SparkThriftBackend | None
     connect: ConnectUpstream | None
@@ -91,9 +91,9 @@ class Upstream:
         """Return what has to be ready: name → what is wrong with it, None when nothing is."""
         found: dict[str, Callable[[], Awaitable[str | None]]] = {}
         if self.thrift is not None:
-            found["spark"] = Question(self.thrift.ready).answer
+            found["spark"] = ReadinessProbe(self.thrift.ready).answer
         if self.connect is not None:
-            found["spark_connect"] = Question(self.connect.backend.ready).answer
+            found["spark_connect"] = ReadinessProbe(self.connect.backend.ready).answer
         return found
 
     def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
@@ -105,7 +105,7 @@ class Upstream:
         return found
 
 
-class Question:
+class ReadinessProbe:
     """Asks whether Spark is ready, one at a time: a Spark that hangs is not asked again for as long as it has
     the last question, or `longest_s`, however often somebody wants to know and gives up."""
 
@@ -135,9 +135,9 @@ class Question:
 
 def open_listeners(settings: Settings) -> tuple[ThriftListener | ConnectListener | AdminListener, ...]:
     """Return every listener that a gateway of these settings has."""
-    doors = settings.listeners
-    thrift = (doors.thrift,) if settings.serves_thrift else ()
-    return (*thrift, *((doors.connect,) if doors.connect is not None else ()), doors.admin)
+    listeners = settings.listeners
+    thrift = (listeners.thrift,) if settings.serves_thrift else ()
+    return (*thrift, *((listeners.connect,) if listeners.connect is not None else ()), listeners.admin)
 
 
 def require_connect() -> None:
