@@ -10,13 +10,18 @@ from gateway.model.policy import (
     AccessTypeDef,
     Condition,
     ConditionDef,
+    DataShare,
+    Membership,
     Policy,
     PolicyType,
+    Project,
     ResourceDef,
     ResourceSet,
     ServiceDef,
+    SharedDataset,
+    SharedResource,
+    Sharing,
 )
-from gateway.model.sharing import DataShare, Membership, Project, SharedDataset, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.diagnostics import Diagnostics, Path, hint

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gateway.model.policy import Condition, Service
-from gateway.model.sharing import Membership, Project, SharedResource, Sharing
+from gateway.model.policy import Condition, Membership, Project, Service, SharedResource, Sharing
 from gateway.policy.ranger.sharing import SERVICE
 from gateway.policy.ranger.writing import (
     kept,
