@@ -179,7 +179,7 @@ def test_rooms_import_only_what_the_table_allows() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Those that only the type checker reads count, and those within functions: none can be read by itself."""
+    """Imports for the type checker count, and those within functions: none can be read by itself."""
     names = {module_of(path) for path in modules()}
     imported: dict[str, set[str]] = {name: set() for name in names}
     for found in all_imports():

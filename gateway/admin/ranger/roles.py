@@ -39,8 +39,6 @@ from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 from gateway.admin.ranger.validation_role import role_failures
 
-Change = Callable[[Body], Body]
-
 
 async def _list(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:

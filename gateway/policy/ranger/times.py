@@ -1,58 +1,16 @@
-"""Ranger's dates and periods: three spellings of an instant, and validity schedules."""
+"""Ranger's validity schedules."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any
 
 from gateway.model.tags import Recurrence, ValiditySchedule
 from gateway.policy.diagnostics import Path
-from gateway.policy.json_shapes import Reader, whole
+from gateway.policy.json_shapes import Reader
 from gateway.policy.schedules import faults_of_schedule, is_sound, parse_time
-
-_CACHE = re.compile(r"(\d{4})(\d{2})(\d{2})-(\d{2}):(\d{2}):(\d{2})\.(\d{3})-?([+-])(\d{2}):?(\d{2})")
-_AUDIT = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?(Z|[+-]\d{2}:?\d{2})?"
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def read_instant(value: object) -> datetime | None:
-    """Return the instant that milliseconds since 1970, a cache file's or an audit event's date stands for.
-
-    A date without a zone is UTC. None for anything that is no date.
-    """
-    number = whole(value)
-    try:
-        if number is not None:
-            return _EPOCH + timedelta(milliseconds=number)
-        if not isinstance(value, str):
-            return None
-        text = value.strip()
-        found = _CACHE.fullmatch(text)
-        if found is not None:
-            year, month, day, hour, minute, second, milli = (int(found[i]) for i in range(1, 8))
-            zone = _offset(found[8], found[9], found[10])
-            return datetime(year, month, day, hour, minute, second, milli * 1000, zone).astimezone(UTC)
-        found = _AUDIT.fullmatch(text)
-        if found is not None:
-            parts = [int(found[i]) for i in range(1, 7)]
-            micro = int((found[7] or "0").ljust(6, "0"))
-            mark = found[8] or "Z"
-            own = UTC if mark == "Z" else _offset(mark[0], mark[1:3], mark[-2:])
-            year, month, day, hour, minute, second = parts
-            return datetime(year, month, day, hour, minute, second, micro, own).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    return None
-
-
-def _offset(sign: str, hours: str, minutes: str) -> timezone:
-    offset = timedelta(hours=int(hours), minutes=int(minutes))
-    return timezone(-offset if sign == "-" else offset)
 
 
 def read_schedules(

@@ -32,8 +32,6 @@ from gateway.wire.connect import Message, parse, pb, serialize
 RELEASED = "released by the client before its end"
 UNTOLD_BYTES = 8 * 1024**2
 """Bytes of responses that the client has and Spark may go on keeping for it."""
-UNKNOWN_CHARS = 64
-"""Characters of an id that is repeated in an error."""
 
 
 class Calls:
