@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.json_shapes import Reader
-from gateway.policy.ranger.times import read_schedules
+from gateway.policy.schedule_json import read_schedules
 from gateway.policy.schedules import compile_schedules, parse_time
 from tests.policy.ranger_requests import read_instant
 

@@ -330,7 +330,7 @@ def _touches(policy: _Body, resource: Mapping[str, str], scope: str, known: Sear
             and name in levels
             and (
                 value in ((maps[name] or {}).get("values") or [])
-                or values_match(levels[name], maps[name] or {}, value)
+                or values_match(levels[name], maps[name], value)
             )
             for name, value in resource.items()
         )

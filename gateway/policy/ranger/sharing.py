@@ -28,7 +28,7 @@ from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import RangerPolicyReader, read_values
-from gateway.policy.ranger.times import read_schedules
+from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
 from gateway.policy.subjects import PUBLIC
 
