@@ -19,7 +19,7 @@ _MEANS = "; what it limits allows nothing, and denies, masks and filters at any 
 
 
 def schedule_of(text: str) -> ValiditySchedule:
-    """Read one schedule; raise ValueError when it is not one."""
+    """Read one schedule; raise ValueError when it is not one, or makes no sense."""
     if len(text) > MAX_TEXT:
         raise ValueError("a schedule is too long")
     try:
@@ -30,7 +30,7 @@ def schedule_of(text: str) -> ValiditySchedule:
         raise ValueError("a schedule is a mapping")
     findings = Diagnostics()
     schedule, faults = _schedule(data, Reader(findings), ())
-    for fault in (*faults, *findings.texts()):
+    for fault in (*faults, *findings.texts(), *faults_of_schedule(schedule)):
         raise ValueError(fault)
     return schedule
 
