@@ -29,12 +29,8 @@ from gateway.admin.ranger.services import remove_service
 from gateway.admin.ranger.shapes import SERVICE_DEF
 from gateway.admin.ranger.tag_definition import with_components
 from gateway.admin.ranger.transactions import WriteTransaction
-from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_service import service_def_failures
-from gateway.errors import Faults
-from gateway.policy.ranger import load
 
-UNUSABLE = 9012
 _STAMPS = frozenset({"id", "guid", "isEnabled", "version"})
 
 
@@ -61,7 +57,6 @@ async def _create(call: ApiCall) -> web.Response:
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
         refuse(service_def_failures(body, others=await writing.all(ObjectKind.SERVICE_DEF)))
-        refuse(_unusable(body))
         made = await writing.create(ObjectKind.SERVICE_DEF, show(completed(body)))
         return answer(await refresh_tags(writing, made))
 
@@ -76,21 +71,11 @@ async def _update(call: ApiCall) -> web.Response:
         body["id"] = stored["id"]
         others = [one for one in await writing.all(ObjectKind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))
-        refuse(_unusable(body))
         shown = show(completed(body))
         refuse(await left_behind(writing, shown))
         made = await writing.update(ObjectKind.SERVICE_DEF, stored, shown)
         await _note(writing, made)
         return answer(await refresh_tags(writing, made))
-
-
-def _unusable(body: Body) -> list[Failure]:
-    """Return why the policy engine could not load policies of this definition."""
-    try:
-        load({"serviceName": body["name"], "serviceDef": show(completed(body)), "policies": []})
-    except Faults as faults:
-        return [Failure(UNUSABLE, fault) for fault in faults.faults]
-    return []
 
 
 async def _delete(call: ApiCall) -> web.Response:

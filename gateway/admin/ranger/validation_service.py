@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-][a-zA-Z0-9_-]{0,254}\Z")
 _DISPLAY_NAME = re.compile(r"[a-zA-Z0-9_-][a-zA-Z0-9 _-]{0,254}\Z")
 _DEF_NAME = re.compile(r"[a-zA-Z0-9_-]{1,255}\Z")
 _LEVEL_NAME = re.compile(r"[a-z_-]+\Z")
-BAD_TAG_SERVICE, BAD_PATTERN = 9010, 9011
+BAD_TAG_SERVICE, BAD_PATTERN, UNUSABLE = 9010, 9011, 9012
 
 
 def service_failures(
@@ -190,14 +190,14 @@ _READ: Mapping[tuple[str, str], int] = {
 
 
 def _def_readings(given: Mapping[str, Any]) -> Iterator[Failure]:
-    """Yield what the engine's reader says of hierarchies, implied accesses and overlays."""
+    """Yield what the engine's reader says of hierarchies, implied accesses and overlays, and whatever else it
+    would not load the definition for. A mask type that it does not understand is one that shows NULL."""
     findings = Diagnostics()
     read_service_def(given, Reader(findings), (), strict=True)
     for path, message in findings.faults:
         names = [step for step in path if isinstance(step, str)]
-        code = _READ.get((names[0], names[-1]))
-        if code is not None:
-            yield Failure(code, message, names[0], names[-1])
+        if names[-1] != "transformer":
+            yield Failure(_READ.get((names[0], names[-1]), UNUSABLE), message, names[0], names[-1])
 
 
 def _def_rest(given: Mapping[str, Any]) -> Iterator[Failure]:
