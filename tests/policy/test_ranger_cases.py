@@ -23,7 +23,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
-from gateway.policy.ranger import load
+from gateway.policy.ranger import evaluate, load
 from tests.policy.ranger_cases import (
     Case,
     World,
@@ -34,7 +34,6 @@ from tests.policy.ranger_cases import (
     spelled_out,
     worlds,
 )
-from tests.policy.ranger_requests import evaluate
 
 ROWS = [("hr", "eu"), ("sales", "us"), ("x' OR '1'='1", "cn"), ("", "")]
 TOLD = ("isAllowed", "policyId", "isAudited", "item", "zoneName", "tag", "dataMask", "rowFilter")

@@ -9,9 +9,8 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
-from gateway.policy.ranger import load
+from gateway.policy.ranger import evaluate, load
 from tests.policy.ranger_data import at, download, hive, item, policy, request, tag
-from tests.policy.ranger_requests import evaluate
 
 
 def answer(data: dict[str, Any], asked: Any) -> dict[str, Any]:

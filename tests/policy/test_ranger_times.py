@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.json_shapes import Reader
+from gateway.policy.ranger.requests import read_instant
 from gateway.policy.schedule_json import read_schedules
 from gateway.policy.schedules import compile_schedules, parse_time
-from tests.policy.ranger_requests import read_instant
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
+from gateway.sql.lineage_article import article
 from tests.lineage_world import lineage, tables, text_of
-from tests.sql.lineage_article import article
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

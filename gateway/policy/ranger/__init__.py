@@ -1,7 +1,8 @@
 """Ranger's own JSON: everything that other rooms need of the modules beside this one.
 
 `load` and `load_files` make policies of downloads, exports and cache files; a `Converter` does so for one
-service again and again, after `apply_deltas` and `apply_tag_deltas`.
+service again and again, after `apply_deltas` and `apply_tag_deltas`; `evaluate` answers Ranger's requests in
+Ranger's terms.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.deltas import apply_deltas, apply_tag_deltas
 from gateway.policy.ranger.files import RangerFiles, load_files
 from gateway.policy.ranger.people import read_roles, read_user_store
+from gateway.policy.ranger.requests import evaluate
 from gateway.policy.ranger.services import Converted, Converter
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "RangerFiles",
     "apply_deltas",
     "apply_tag_deltas",
+    "evaluate",
     "load",
     "load_files",
     "roles_of",

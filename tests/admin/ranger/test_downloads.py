@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.policy.ranger import load
+from gateway.policy.ranger import evaluate, load
 from tests.admin.conftest import Served
-from tests.policy.ranger_requests import evaluate
 
 API = "/public/v2/api"
 POLICIES = "/plugins/policies/download/dev_hive"

@@ -14,10 +14,9 @@ from apache_ranger.model.ranger_service_tags import RangerServiceTags
 from apache_ranger.model.ranger_user_mgmt import RangerGroup, RangerUser
 
 from gateway.model.policy import PolicySet
-from gateway.policy.ranger import load
+from gateway.policy.ranger import evaluate, load
 from tests.admin.conftest import Served
 from tests.admin.ranger.objects import item, resources
-from tests.policy.ranger_requests import evaluate
 
 
 def policy(name: str, path: str, **more: Any) -> RangerPolicy:
