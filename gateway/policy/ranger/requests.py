@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any
 
 from gateway.errors import Faults
@@ -21,7 +20,7 @@ from gateway.policy.combining import SUPER_USER
 from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
 from gateway.policy.hierarchy import hierarchy_to
-from gateway.policy.json_shapes import Reader, literal, whole
+from gateway.policy.json_shapes import Reader, instant, literal
 from gateway.policy.macros import compile_template
 from gateway.policy.ranger.tags import read_tag
 from gateway.policy.script import Untranslatable
@@ -40,11 +39,6 @@ _MOST_VALUES = 256
 _NAMES = {"col": "{col}", "colType": "{colType}", "type": "{type}"}
 """Tokens of custom masks, which stay: the column is not known here."""
 
-_CACHE = re.compile(r"(\d{4})(\d{2})(\d{2})-(\d{2}):(\d{2}):(\d{2})\.(\d{3})-?([+-])(\d{2}):?(\d{2})")
-_AUDIT = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?(Z|[+-]\d{2}:?\d{2})?"
-)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _priorities: weakref.WeakKeyDictionary[PolicySet, dict[int, int]] = weakref.WeakKeyDictionary()
 
@@ -253,7 +247,7 @@ class _Request:
         written = data.get("accessTime")
         if written is None or written == "":
             return None
-        time = read_instant(written)
+        time = instant(written)
         if time is None:
             self._reader.fault(("accessTime",), "`accessTime` is no date that Ranger writes")
         return time
@@ -359,38 +353,3 @@ def _attribute_pairs(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         for entry in (value if isinstance(value, list | tuple | set | frozenset) else [value])
         if (text := literal(entry)) is not None
     ]
-
-
-def read_instant(value: object) -> datetime | None:
-    """Return the instant that milliseconds since 1970, a cache file's or an audit event's date stands for.
-
-    A date without a zone is UTC. None for anything that is no date.
-    """
-    number = whole(value)
-    try:
-        if number is not None:
-            return _EPOCH + timedelta(milliseconds=number)
-        if not isinstance(value, str):
-            return None
-        text = value.strip()
-        found = _CACHE.fullmatch(text)
-        if found is not None:
-            year, month, day, hour, minute, second, milli = (int(found[i]) for i in range(1, 8))
-            zone = _offset(found[8], found[9], found[10])
-            return datetime(year, month, day, hour, minute, second, milli * 1000, zone).astimezone(UTC)
-        found = _AUDIT.fullmatch(text)
-        if found is not None:
-            parts = [int(found[i]) for i in range(1, 7)]
-            micro = int((found[7] or "0").ljust(6, "0"))
-            mark = found[8] or "Z"
-            own = UTC if mark == "Z" else _offset(mark[0], mark[1:3], mark[-2:])
-            year, month, day, hour, minute, second = parts
-            return datetime(year, month, day, hour, minute, second, micro, own).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    return None
-
-
-def _offset(sign: str, hours: str, minutes: str) -> timezone:
-    offset = timedelta(hours=int(hours), minutes=int(minutes))
-    return timezone(-offset if sign == "-" else offset)
