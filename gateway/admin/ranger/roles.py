@@ -28,15 +28,13 @@ from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ObjectKind, What
 from gateway.admin.ranger.listing import listed, paged
 from gateway.admin.ranger.role_changes import (
-    KINDS,
     roles_of,
     with_members,
     without_admin,
     without_members,
 )
-from gateway.admin.ranger.shapes import GRANT_REVOKE_ROLE, MEMBERS_CHANGE, ROLE
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, GRANT_REVOKE_ROLE, KINDS, MEMBERS_CHANGE, ROLE
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
-from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 from gateway.admin.ranger.validation_role import role_failures
 
 

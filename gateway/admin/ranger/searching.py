@@ -12,7 +12,7 @@ from typing import Any
 from gateway.admin.ranger.definitions import ACCESS, ServiceType
 from gateway.admin.ranger.json_fields import Object, ShownEmpty
 from gateway.admin.ranger.matching import SCOPES, match, values_match
-from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS
 
 PAGE_SIZE = 250
 RESOURCE = "resource:"

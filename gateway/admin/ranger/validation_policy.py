@@ -10,14 +10,13 @@ from typing import Any
 from gateway.admin.ranger.definitions import ACCESS, MASK, ROW_FILTER, ServiceType
 from gateway.admin.ranger.json_fields import Object
 from gateway.admin.ranger.patterns import NotTaken, matches
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, ITEM_LISTS
 from gateway.admin.ranger.validation import MISSING, Failure
 from gateway.policy.diagnostics import Diagnostics, spelled
 from gateway.policy.ranger.policies import RangerPolicyReader
 from gateway.policy.schedule_json import faults_in_schedule
 
 _TYPES = {ACCESS: "access", MASK: "data mask", ROW_FILTER: "row filter"}
-ITEM_LISTS = ("policyItems", "denyPolicyItems", "allowExceptions", "denyExceptions")
-ALL_ITEM_LISTS = (*ITEM_LISTS, "dataMaskPolicyItems", "rowFilterPolicyItems")
 _LISTS_OF = {ACCESS: ITEM_LISTS, MASK: ("dataMaskPolicyItems",), ROW_FILTER: ("rowFilterPolicyItems",)}
 _DENYING = ("denyPolicyItems", "allowExceptions", "denyExceptions")
 
