@@ -18,9 +18,9 @@ from gateway.policy.json_documents import parse_json, parse_object
 from tests.effort import tries
 
 
-def faults_of(text: str | bytes, **bounds: int) -> tuple[str, ...]:
+def faults_of(text: str | bytes, max_bytes: int = 1 << 30) -> tuple[str, ...]:
     with pytest.raises(Faults) as caught:
-        parse_json(text, "p.json", **bounds)
+        parse_json(text, "p.json", max_bytes=max_bytes)
     return caught.value.faults
 
 

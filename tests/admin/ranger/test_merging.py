@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gateway.admin.ranger.merging import (
-    ITEM_LISTS,
     NotMergeable,
     grant,
     granted_resources,
@@ -16,6 +15,7 @@ from gateway.admin.ranger.merging import (
     replaced,
     revoke,
 )
+from gateway.admin.ranger.shapes import ITEM_LISTS
 from tests.admin.ranger.objects import item, policy
 
 Lists = dict[str, Any]
