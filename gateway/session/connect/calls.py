@@ -17,9 +17,9 @@ from gateway.session.connect.config import (
 )
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Redaction, redact_details
-from gateway.session.connect.operation import ConnectOperation, ConnectSession
+from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
-from gateway.session.connect.session import Preparing
+from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.spark_errors import MalformedRequest, UngovernableRequest, spark_error
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import SessionCall, refused

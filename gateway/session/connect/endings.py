@@ -14,7 +14,8 @@ from gateway.session import barriers
 from gateway.session.connect import spark_errors
 from gateway.session.connect.asking import has_ended
 from gateway.session.connect.errors import Redaction, error_id, redact_error
-from gateway.session.connect.operation import ConnectOperation, ConnectSession
+from gateway.session.connect.operation import ConnectOperation
+from gateway.session.connect.session import ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import PlanBackend, RpcError

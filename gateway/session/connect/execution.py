@@ -27,9 +27,9 @@ from gateway.model.statement import (
 from gateway.session import barriers
 from gateway.session.connect import checkpoints, spark_errors
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, ConnectSession
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
 from gateway.session.connect.requests import Wanted
-from gateway.session.connect.session import Preparing
+from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed, StatementRefused

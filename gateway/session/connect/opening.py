@@ -21,7 +21,8 @@ from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.asking import is_in_spark
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.operation import BufferedAnswer, ConnectSession
+from gateway.session.connect.operation import BufferedAnswer
+from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.spark_errors import spark_error
 from gateway.session.ports import PlanBackend, RpcError
 from gateway.wire import connect_calls

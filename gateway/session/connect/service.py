@@ -25,8 +25,8 @@ from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.opening import attach
-from gateway.session.connect.operation import ConnectSession
 from gateway.session.connect.requests import ObservingRequest, Request
+from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.spark_errors import ends_session, spark_error
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads

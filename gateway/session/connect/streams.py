@@ -22,7 +22,8 @@ from gateway.session.connect.asking import has_run
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Redaction, redact_response
 from gateway.session.connect.farewells import Farewells
-from gateway.session.connect.operation import BufferedAnswer, ConnectOperation, ConnectSession
+from gateway.session.connect.operation import BufferedAnswer, ConnectOperation
+from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.spark_errors import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.window import Windows
 from gateway.session.dependencies import Dependencies

@@ -14,8 +14,8 @@ from gateway.model.statement import Client, Refused, Statement
 from gateway.session.audit_records import Outcome
 from gateway.session.connect.artifacts import ArtifactStream
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import ConnectSession
 from gateway.session.connect.requests import observed_of, read
+from gateway.session.connect.session import ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id
