@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
 import subprocess
 import sys
@@ -128,6 +129,11 @@ def modules() -> list[Path]:
     return sorted(p for p in GATEWAY.rglob("*.py") if "_rules" not in p.parts)
 
 
+def module_of(path: Path) -> str:
+    parts = path.relative_to(GATEWAY.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 def imports_of(path: Path) -> Iterator[Import]:
     """Yield every import of a file, those inside functions and under TYPE_CHECKING too."""
     room = room_of(path)
@@ -170,6 +176,21 @@ def test_rooms_import_only_what_the_table_allows() -> None:
         if found.module.startswith("gateway.") and found.room in MAY_IMPORT and not allowed(found)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for the type checker count, and those within functions: none can be read by itself."""
+    names = {module_of(path) for path in modules()}
+    imported: dict[str, set[str]] = {name: set() for name in names}
+    for found in all_imports():
+        package, _, _ = found.module.rpartition(".")
+        target = found.module if found.module in names else package
+        if target in names and target != module_of(found.path):
+            imported[module_of(found.path)].add(target)
+    try:
+        graphlib.TopologicalSorter(imported).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(" imports ".join(reversed(error.args[1]))) from None
 
 
 def test_pure_rooms_have_no_clock_no_files_no_sockets_and_no_logs() -> None:

@@ -13,9 +13,10 @@ from gateway.model.policy import PolicySet, Service
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, NeedsCatalog, Refused, SessionContext, Statement
 from gateway.pipeline import judge
-from gateway.policy.ranger import load, write_definition
+from gateway.policy.ranger import load
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import CASES, World, _name
+from tests.policy import ranger_data
 from tests.policy.ranger_data import shipped
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,7 +38,7 @@ class ServicesWorld(World):
         for name, owner in DATA["owners"].items():
             known = self.tables[_name(name)]
             self.tables[known.name.folded()] = replace(known, owner=owner)
-        hive = {key: value for key, value in write_definition(shipped()["hive"]).items() if key != "options"}
+        hive = {key: value for key, value in ranger_data.hive().items() if key != "options"}
         services = [
             self.service(DATA["paimon"], DATA["definitions"]["paimon"]),
             self.service(DATA["hive"], hive),

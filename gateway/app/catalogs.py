@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
-from gateway.errors import Faults
+from gateway.app.metalakes import Metalakes
+from gateway.app.opening_catalogs import revealed
+from gateway.catalog.spark_settings import extensions_for, session_settings, start_settings
 from gateway.model.catalog import levels
 from gateway.model.secret_values import SecretValues
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
-
-if TYPE_CHECKING:
-    from gateway.app.metalakes import Metalakes
-
-HIDDEN = "***"
 
 
 class SparkCatalogs:
@@ -60,28 +55,6 @@ class SparkCatalogs:
             if isinstance(value, Secret)
         )
         return tuple(dict.fromkeys(value for value in values if value))
-
-
-def revealed(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:
-    """Return a catalog with its secrets, or with `***` in their places. Raises Faults."""
-    parameters: dict[str, str] = {}
-    for key, value in entry.catalog.connection_params.items():
-        if not isinstance(value, Secret):
-            parameters[key] = value
-        elif hidden:
-            parameters[key] = HIDDEN
-        else:
-            try:
-                parameters[key] = value.reveal()
-            except Faults as error:
-                raise Faults([f"catalog `{entry.name}`, `{key}`: {one}" for one in error.faults]) from None
-    return NamedCatalog(
-        name=entry.name,
-        type=entry.catalog.type,
-        parameters=parameters,
-        default_database=entry.catalog.default_db,
-        is_default=entry.catalog.is_default,
-    )
 
 
 def first_context(settings: Settings) -> SessionContext:

@@ -20,11 +20,11 @@ from typing import Any
 import asyncpg
 import structlog
 
-from gateway.app.catalogs import revealed
 from gateway.app.classifying import classify_options
 from gateway.app.closing import closure_options
 from gateway.app.explaining import named_parsers, reader_of
 from gateway.app.jobs_metrics import JobStates
+from gateway.app.opening_catalogs import revealed
 from gateway.app.proof import proof_options
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options

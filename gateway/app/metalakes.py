@@ -16,9 +16,8 @@ from pathlib import Path
 
 import structlog
 
-from gateway.app.catalogs import HIDDEN
 from gateway.app.combining import Part
-from gateway.app.opening_catalogs import open_metalake
+from gateway.app.opening_catalogs import HIDDEN, open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog

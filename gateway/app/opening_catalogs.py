@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
-from gateway.app.catalogs import revealed
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import WritableCatalog
 from gateway.catalog.rest import RestLogin
+from gateway.catalog.spark_settings import NamedCatalog
+from gateway.errors import Faults
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import SET, metalake_settings
+from gateway.settings.section import Secret
+
+HIDDEN = "***"
 
 
 def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCatalog] | None:
@@ -69,6 +73,28 @@ def open_metalake(entry: CatalogEntry) -> GravitinoMetalake:
         login,
         timeout_s=settings.timeout_s,
         max_bytes=settings.max_bytes,
+    )
+
+
+def revealed(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:
+    """Return a catalog with its secrets, or with `***` in their places. Raises Faults."""
+    parameters: dict[str, str] = {}
+    for key, value in entry.catalog.connection_params.items():
+        if not isinstance(value, Secret):
+            parameters[key] = value
+        elif hidden:
+            parameters[key] = HIDDEN
+        else:
+            try:
+                parameters[key] = value.reveal()
+            except Faults as error:
+                raise Faults([f"catalog `{entry.name}`, `{key}`: {one}" for one in error.faults]) from None
+    return NamedCatalog(
+        name=entry.name,
+        type=entry.catalog.type,
+        parameters=parameters,
+        default_database=entry.catalog.default_db,
+        is_default=entry.catalog.is_default,
     )
 
 

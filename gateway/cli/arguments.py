@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 import gateway
 from gateway.cli import job_arguments, policy_arguments
 from gateway.cli.terminal import Terminal
-
-Run = Callable[[argparse.Namespace, Terminal], int]
 
 CONFIG_HELP = "settings file; by default $SLUICE_CONFIG, then config/gateway.yaml"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.app.catalogs import HIDDEN
+from gateway.app.opening_catalogs import HIDDEN
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import NoSuchDatabase, NoSuchTable, ReadableCatalog
 

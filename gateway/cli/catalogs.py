@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from gateway.app import logs
 from gateway.app.catalog_access import CatalogAccess, entry_named
-from gateway.app.catalogs import HIDDEN, revealed
 from gateway.app.explaining import named_spark_home
 from gateway.app.metalakes import MetalakeState, asked_metalake, kept_metalakes
+from gateway.app.opening_catalogs import HIDDEN, revealed
 from gateway.catalog.describe import split_name
 from gateway.catalog.readable import DatabaseEntry
 from gateway.catalog.spark_settings import start_settings

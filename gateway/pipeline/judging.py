@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision
@@ -33,9 +33,6 @@ from gateway.sql.names import namespace_above
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import located, table_not_found
-
-if TYPE_CHECKING:
-    from gateway.pipeline.seeing import Prepared
 
 MAX_VIEW_DEPTH = 20
 """Views over views beyond this depth are refused; Spark's own limit is 100."""
@@ -287,24 +284,6 @@ def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple
             effect = replace(effect, meaning="stays" if there else "changes")
         found.append(effect)
     return tuple(found)
-
-
-def not_there(name: TableName, context: SessionContext, prepared: Prepared | None = None) -> Refusal:
-    """Return the refusal of a table that does not exist, in Spark's words; `prepared`: a text that names it.
-
-    Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
-    """
-    parts = name.parts
-    if prepared is None:
-        return not_governable(table_not_found(parts, context))
-    folded = name.folded()
-    at = None
-    for relation in prepared.reading.relations:
-        meant = prepared.names.table(relation.parts)
-        if isinstance(meant, TableName) and meant.folded() == folded and relation.span is not None:
-            parts, at = relation.parts, relation.span.start
-            break
-    return not_governable(table_not_found(parts, context, prepared.reading, at), prepared.text)
 
 
 def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:

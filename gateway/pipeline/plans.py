@@ -41,7 +41,6 @@ from gateway.pipeline.judging import (
     commanded,
     distinct,
     not_governable,
-    not_there,
     to_promote,
     together,
     unknown_tables,
@@ -59,7 +58,7 @@ from gateway.pipeline.policies import (
     shown_only,
 )
 from gateway.pipeline.rights import Accessing, own_rights
-from gateway.pipeline.seeing import Seen, of_files, scan_records, see, see_tables
+from gateway.pipeline.seeing import Seen, not_there, of_files, scan_records, see, see_tables
 from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, undisclosed_names, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import ColumnUsage

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
-from gateway.model.statement import ScanRecord
-from gateway.pipeline.judging import Judging, commanded, names_of
+from gateway.model.statement import ScanRecord, SessionContext
+from gateway.pipeline.judging import Judging, Refusal, commanded, names_of, not_governable
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
@@ -18,6 +18,7 @@ from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
 from gateway.sql.leakproof import Above
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.required import Privilege, Required
+from gateway.sql.spark_words import table_not_found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +174,24 @@ def _see_table(
             return columns
         hidden, used = hidden | view.hidden, columns
     return seen_by(table, views, accessing.rights, hidden, used)
+
+
+def not_there(name: TableName, context: SessionContext, prepared: Prepared | None = None) -> Refusal:
+    """Return the refusal of a table that does not exist, in Spark's words; `prepared`: a text that names it.
+
+    Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
+    """
+    parts = name.parts
+    if prepared is None:
+        return not_governable(table_not_found(parts, context))
+    folded = name.folded()
+    at = None
+    for relation in prepared.reading.relations:
+        meant = prepared.names.table(relation.parts)
+        if isinstance(meant, TableName) and meant.folded() == folded and relation.span is not None:
+            parts, at = relation.parts, relation.span.start
+            break
+    return not_governable(table_not_found(parts, context, prepared.reading, at), prepared.text)
 
 
 def scan_records(seen: Seen, evaluation: Evaluation) -> tuple[ScanRecord, ...]:

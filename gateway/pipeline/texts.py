@@ -29,7 +29,6 @@ from gateway.pipeline.judging import (
     distinct,
     names_of,
     not_governable,
-    not_there,
     obliged_names,
     to_promote,
     together,
@@ -46,7 +45,17 @@ from gateway.pipeline.kept import (
 )
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
 from gateway.pipeline.rights import Accessing, Rights, own_rights, view_rights
-from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, scan_records, see, usage_of
+from gateway.pipeline.seeing import (
+    TOP,
+    Place,
+    Prepared,
+    Seen,
+    not_there,
+    note_attempts,
+    scan_records,
+    see,
+    usage_of,
+)
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify

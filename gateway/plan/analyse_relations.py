@@ -16,7 +16,6 @@ from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
 
 UNION = 2
-INTERSECT_OR_EXCEPT = frozenset({1, 3})
 SEMI_OR_ANTI = frozenset({5, 6})
 MAX_SCHEMA = 65_536
 """Characters of a local relation's schema that are read for its column names."""

@@ -6,9 +6,8 @@ share one value; operations that pass all of them on share the columns, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Never
 
 from gateway.model.lineage import Clause
 from gateway.plan.analyse_expressions import parts_of
@@ -279,6 +278,3 @@ def names_of_type(message: pb.DataType) -> list[str]:
     if message.WhichOneof("kind") == "struct":
         return [item.name.lower() for item in message.struct.fields]
     return names_in(message.unparsed.data_type_string) if message.HasField("unparsed") else []
-
-
-OneInputCase = Callable[[Never, Frame, Outer], Frame]

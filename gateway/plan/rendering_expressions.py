@@ -46,11 +46,6 @@ def joined(pieces: Pieces) -> Piece:
     return "".join(texts) if len(texts) == len(pieces) else pieces
 
 
-def expressions(messages: Sequence[pb.Expression], how: int = NAME) -> Pieces:
-    """Return expressions with commas between them."""
-    return listed([now(message, how) for message in messages[:MAX_ITEMS]])
-
-
 def now(message: pb.Expression, how: int = NAME) -> Piece:
     """Return the piece of an `Expression`, with a function's call written out; what is within it may wait.
 

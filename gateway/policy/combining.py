@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from gateway.model.policy import PolicyType
 from gateway.model.resource import ANY_ACCESS
-from gateway.policy.compiled import CompiledPolicy
+from gateway.policy.compiled import Applying, CompiledPolicy
 from gateway.policy.nesting import grants
-from gateway.policy.service import Applying, ResourceQuestion, TagQuestion
+from gateway.policy.service import ResourceQuestion, TagQuestion
 from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
 

@@ -332,6 +332,10 @@ class CompiledPolicy:
         return ""
 
 
+Applying = tuple[CompiledPolicy, bool, bool]
+"""A policy whose resources match; whether only something below the resource does; whether in doubt."""
+
+
 def _tests(conditions: Sequence[Condition], known: Mapping[str, ConditionDef]) -> tuple[Test, ...]:
     if not conditions:
         return ()

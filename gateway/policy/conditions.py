@@ -18,7 +18,7 @@ from gateway.model.context import TIME
 from gateway.model.policy import Condition, ConditionDef
 from gateway.policy.facts import Facts
 from gateway.policy.schedule_json import schedule_of
-from gateway.policy.schedules import compile_schedules, faults_of_schedule
+from gateway.policy.schedules import compile_schedules
 from gateway.policy.script import Untranslatable, parse
 
 __all__ = ["Test", "Untranslatable", "compile_condition"]
@@ -147,12 +147,9 @@ def _validity(values: Values, options: Options) -> Test:
     schedules = []
     for value in values:
         try:
-            schedule = schedule_of(value)
+            schedules.append(schedule_of(value))
         except ValueError:
             return _NOBODY_KNOWS
-        if faults_of_schedule(schedule):
-            return _NOBODY_KNOWS
-        schedules.append(schedule)
     applies = compile_schedules(schedules)
     return _test(lambda facts: facts.context.time is None or applies(facts.context.time), TIME)
 

@@ -35,6 +35,8 @@ class Diagnostics:
         self._file = document.file if document is not None else file
         self._faults: dict[tuple[int, str], None] = {}
         self._warnings: dict[tuple[int, str], None] = {}
+        self.faults: list[tuple[Path, str]] = []
+        """Every fault, with the way to its value."""
         self.noted = 0
         """How often something was noted, also what had been noted before."""
 
@@ -49,6 +51,7 @@ class Diagnostics:
     def add(self, path: Path, message: str) -> None:
         """Note what makes the document unusable."""
         self.noted += 1
+        self.faults.append((path, message))
         self._faults[self._told(path, message)] = None
 
     def warn(self, path: Path, message: str) -> None:

@@ -1,17 +1,21 @@
-"""Strict JSON of any size: text becomes plain data, or it is refused with the line of every fault.
+"""Strict JSON of any size: bytes become plain data, or they are refused with the line of every fault.
 
-Lines are found again only when somebody asks for one: an export of 50 MB is mostly without faults. Long lists
-are decoded entry by entry, because a single call into the C decoder would hold the interpreter for as long as
-the whole file takes, and with it the event loop beside this thread.
+orjson reads. One call of it for a hundred megabytes would hold the interpreter's lock for a second, and with
+it every session of the gateway: long lists are read slice by slice, in a few milliseconds each; meant for a
+thread of its own. Lines are found again only when somebody asks for one: an export of 50 MB is mostly without
+faults.
 """
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
+
+import orjson
 
 from gateway.errors import Faults
 from gateway.model.policy import Place
@@ -19,54 +23,50 @@ from gateway.policy.diagnostics import Path
 
 MAX_BYTES = 256 * 1024 * 1024
 """100,000 policies as Ranger's admin exports them have about 100 MB."""
-MAX_DEPTH = 64
-"""Levels of nesting; Ranger's own documents have 9."""
-_DESCENT = 3
-"""Levels whose objects are read key by key, so that long lists in them are met: zones, tag policies, tags."""
-_CHUNK = 1 << 20
+MAX_DEPTH = 254
+"""Levels of nesting, as many as orjson writes; of a long list's entry by itself. Ranger's own have 9."""
+SLICE_BYTES = 256 * 1024
+"""What is read in one go: about two milliseconds."""
 
-_BLANK = re.compile(r"[ \t\n\r]*")
-_ATOM = re.compile(r"[^\s,\]}]+")
-_STRINGS = json.JSONDecoder()
-_LONE = re.compile(r"[\ud800-\udfff]")
-
-
-@dataclass(slots=True, eq=False)
-class _Branch:
-    """Where the entries of one container begin: offsets of keys for an object, of values for a list."""
-
-    start: int
-    starts: dict[str | int, int] = field(default_factory=dict)
-    """For an object the offset of the key."""
-    values: dict[str | int, int] = field(default_factory=dict)
-    below: dict[str | int, _Branch] = field(default_factory=dict)
+_LONG = ("policies", "serviceResources", "policyDeltas")
+"""Keys whose lists may have 100,000 entries; a document that is a list is another."""
+_LIST = re.compile(rb'(?<!\\)"(?:' + "|".join(_LONG).encode() + rb')"\s*:\s*\[(?=\s*\{)')
+"""Where such a list begins. Inside a text the quotes would have backslashes before them."""
+_LISTED = re.compile(rb"\s*\[(?=\s*\{)")
+_BRACKET = re.compile(rb'(?:[^"\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*")*([\[\]{}])', re.DOTALL)
+"""Everything up to and with the next bracket that is not part of a text."""
+_COMMA = re.compile(rb"\s*,(?=\s*\{)")
+_FIRST_KEY = re.compile(rb'\s*\{\s*("[^"\\]*")\s*:')
+_BLANK = re.compile(rb"[ \t\n\r]*")
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_ATOM = re.compile(rb"[^\s,\]}]+")
+_CUT_OFF = "not JSON: it ends in the middle: it was cut off"
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ENTRIES = json.JSONDecoder()
+_SEPARATOR = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
 
 
 class JsonDocument:
     """One parsed file: `data` with the line of every value, which is looked up when it is asked for."""
 
-    def __init__(self, file: str, data: Any, text: str, root: _Branch | None, lines: _Lines) -> None:
+    def __init__(self, file: str, data: Any, content: bytes, lists: Mapping[int, _LongList]) -> None:
         self.file = file
         self.data = data
-        self._text = text
-        self._root = root
-        self._lines = lines
+        self._scan = _Scan(content, lists)
+        self._lines = _Lines(content)
 
     def line(self, path: Path) -> int:
         """Return the line (from 1) of the value at `path`: for an object's entry the line of its key.
 
         A path that leads nowhere gets the line of its deepest part that exists.
         """
-        branch, offset = self._root, self._root.start if self._root else 0
-        for i, step in enumerate(path):
-            if branch is None or step not in branch.starts:
+        offset = begin = self._scan.skip(0)
+        for step in path:
+            found = self._scan.entry(begin, step)
+            if found is None:
                 break
-            offset = branch.starts[step]
-            below = branch.below.get(step)
-            if below is None and i + 1 < len(path):
-                # Only containers on the way to a fault are scanned again, one entry of a list at a time.
-                below = _Scan(self._text).value(branch.values[step])[0]
-            branch = below
+            offset, begin = found
         return self._lines.of(offset)
 
     def place(self, path: Path) -> Place:
@@ -77,284 +77,337 @@ class JsonDocument:
 class _Lines:
     """Line numbers of offsets; cheap when they are asked in rising order."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, content: bytes) -> None:
+        self._content = content
         self._offset = 0
         self._line = 1
 
     def of(self, offset: int) -> int:
         if offset < self._offset:
             self._offset, self._line = 0, 1
-        self._line += self._text.count("\n", self._offset, offset)
+        self._line += self._content.count(b"\n", self._offset, offset)
         self._offset = offset
         return self._line
 
 
 def parse_json(
-    text: str | bytes, file: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+    text: str | bytes, file: str, *, max_bytes: int = MAX_BYTES, unique_keys: bool = True
 ) -> JsonDocument:
     """Parse one file's text; raises Faults with every fault as `file:line: message`.
 
-    Refused are: a larger file, text that is not UTF-8 or not JSON (NaN and Infinity are not), keys that
-    repeat, deeper nesting, numbers beyond any type, halves of surrogate pairs. What is not JSON ends the
-    parse, everything else is collected first.
+    Refused are: a larger file, text that is not UTF-8 or not JSON (NaN, Infinity, numbers beyond any type and
+    halves of surrogate pairs are not), deeper nesting, and keys that repeat, unless they need not be unique:
+    then the last one counts, as in Ranger's own readers. What is not JSON ends the parse.
     """
-    if len(text) > max_bytes or (isinstance(text, str) and _encoded_length(text, max_bytes) > max_bytes):
+    try:
+        content = text.encode() if isinstance(text, str) else text
+    except UnicodeEncodeError as error:
+        line = error.object.count("\n", 0, error.start) + 1
+        raise Faults([f"{file}:{line}: not JSON: half of a surrogate pair is no text"]) from None
+    if len(content) > max_bytes:
         raise Faults([f"{file}:1: the file is larger than {max_bytes} bytes"])
-    decoded = _decode(text, file) if isinstance(text, bytes) else text
-    parser = _Parser(decoded.removeprefix("\ufeff"), file, max_depth)
-    document = parser.document()
+    parser = _Parser(content.removeprefix(_BYTE_ORDER_MARK), unique_keys)
+    data = None
+    try:
+        data = parser.document()
+    except _Broken as error:
+        parser.faults.append((error.line, error.message))
     if parser.faults:
         raise Faults([f"{file}:{line}: {message}" for line, message in sorted(set(parser.faults))])
-    return document
+    return JsonDocument(file, data, parser.content, parser.lists)
 
 
-def _encoded_length(text: str, enough: int) -> int:
-    """Return the length in UTF-8, or a length beyond `enough`."""
-    if len(text) * 4 <= enough or text.isascii():
-        return len(text)
-    return sum(
-        len(text[i : i + _CHUNK].encode("utf-8", "surrogatepass")) for i in range(0, len(text), _CHUNK)
-    )
-
-
-def _decode(text: bytes, file: str) -> str:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    pieces, position = [], 0
-    try:
-        while position < len(text):
-            pieces.append(decoder.decode(text[position : position + _CHUNK]))
-            position += _CHUNK
-        pieces.append(decoder.decode(b"", final=True))
-    except UnicodeDecodeError:
-        line = text.count(b"\n", 0, position) + 1
-        rest = text[position : position + _CHUNK]
-        try:
-            rest.decode()
-        except UnicodeDecodeError as error:
-            line += rest.count(b"\n", 0, error.start)
-        raise Faults([f"{file}:{line}: the file is not UTF-8, or ends in the middle of a letter"]) from None
-    return "".join(pieces)
+def parse_object(content: bytes, file: str) -> dict[str, Any]:
+    """Return the object that another program wrote, whose keys may repeat. Raises Faults as `parse_json`."""
+    data = parse_json(content, file, unique_keys=False).data
+    if not isinstance(data, dict):
+        raise Faults([f"{file}:1: is no JSON object"])
+    return data
 
 
 class _Broken(Exception):
     """The text is not JSON from here on."""
 
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+        self.message = message
+
+
+@dataclass(slots=True, eq=False)
+class _LongList:
+    """A list that is read slice by slice: its entries, and which of them each slice begins with."""
+
+    entries: list[Any] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    end: int = 0
+    """Where its `]` is."""
+
+    def add(self, entries: list[Any], begin: int) -> None:
+        self.firsts.append(len(self.entries))
+        self.begins.append(begin)
+        self.entries += entries
+
+    def slice_of(self, position: int) -> tuple[int, int, int]:
+        """Return the first entry of the slice that an entry is in, where it begins and where it ends."""
+        at = bisect_right(self.firsts, position) - 1
+        end = self.begins[at + 1] if at + 1 < len(self.begins) else self.end
+        return self.firsts[at], self.begins[at], end
+
 
 class _Parser:
-    """Reads the outer levels itself and hands the entries of lists to the C decoder."""
+    """Reads long lists by themselves, and the rest of the document at once."""
 
-    def __init__(self, text: str, file: str, max_depth: int) -> None:
+    def __init__(self, content: bytes, unique_keys: bool) -> None:
+        self.content = content
         self.faults: list[tuple[int, str]] = []
-        self._text = text
-        self._file = file
-        self._max_depth = max_depth
-        self._lines = _Lines(text)
-        self._odd = False
-        self._keys: dict[str, str] = {}
-        self._raw_decode = json.JSONDecoder(
-            object_pairs_hook=self._object_of, parse_constant=self._constant, parse_float=self._float
-        ).raw_decode
+        self.lists: dict[int, _LongList] = {}
+        """Where the `[` of each long list is → the list."""
+        self._unique_keys = unique_keys
 
-    def document(self) -> JsonDocument:
-        data, root = None, None
+    def document(self) -> Any:
+        """Return the data. Raises _Broken."""
+        content = self.content
+        if not content.strip():
+            self._break(len(content), "not JSON: it is empty")
+        if len(content) <= SLICE_BYTES:
+            return self._read(content, [(0, 0)])
+        rest: list[bytes] = []
+        places: list[tuple[int, int]] = []
+        at = length = 0
+        listed_whole = _LISTED.match(content)
+        while found := listed_whole or _LIST.search(content, at):
+            listed_whole = None
+            # Every such list that begins with a mapping is replaced: a mark cannot be mistaken for content.
+            mark = b'{"":%d}' % len(self.lists)
+            places.append((length, at))
+            rest += (content[at : found.end()], mark)
+            length += found.end() - at + len(mark)
+            listed = self.lists[found.end() - 1] = _LongList()
+            self._read_list(listed, found.end())
+            at = listed.end
+        places.append((length, at))
+        rest.append(content[at:])
+        return self._with_lists({_LONG[0]: self._read(b"".join(rest), places)})[_LONG[0]]
+
+    def _read_list(self, listed: _LongList, start: int) -> None:
+        """Read the entries of a list whose `[` ends at `start`."""
+        content = self.content
+        begin = at = self._read_easy_entries(listed, start)
+        depth = 0
+        while found := _BRACKET.match(content, at):
+            at = found.end()
+            if found[1] in b"[{":
+                depth += 1
+            elif depth:
+                depth -= 1
+            else:
+                listed.end = at - 1
+                if begin == start or content[begin : at - 1].strip():
+                    listed.add(self._read_slice(begin, at - 1), begin)
+                return
+            if depth == 0 and at - begin >= SLICE_BYTES and (comma := _COMMA.match(content, at)):
+                listed.add(self._read_slice(begin, at), begin)
+                begin = at = comma.end()
+        self._break(len(content), _CUT_OFF)
+
+    def _read_easy_entries(self, listed: _LongList, start: int) -> int:
+        """Read a first part of the list, and return where the next entry begins.
+
+        Entries written by one program begin with one key: where that follows `},` an entry probably ends.
+        What comes before is a row of whole entries if and only if it parses, so a wrong guess costs nothing
+        but time: counting every bracket takes seven times as long.
+        """
+        first = _FIRST_KEY.match(self.content, start)
+        if first is None:
+            return start
+        ends = re.compile(rb"\}\s*,\s*(?=\{\s*" + re.escape(first[1]) + rb"\s*:)")
+        begin = start
+        while found := ends.search(self.content, begin + SLICE_BYTES, begin + 4 * SLICE_BYTES):
+            try:
+                entries = self._read_slice(begin, found.start() + 1)
+            except _Broken:
+                break
+            listed.add(entries, begin)
+            begin = found.end()
+        return begin
+
+    def _read_slice(self, begin: int, end: int) -> list[Any]:
+        entries: list[Any] = self._read(b"[" + self.content[begin:end] + b"]", [(1, begin)])
+        return entries
+
+    def _read(self, part: bytes, places: list[tuple[int, int]]) -> Any:
+        """Return what a part of the document says; `places` has where in it each part of the document is."""
         try:
-            start = self._skip(0)
-            if start == len(self._text):
-                self._broken(start, "the file is empty")
-            data, end, root = self._value(start, 0)
-            end = self._skip(end)
-            if end != len(self._text):
-                self._broken(end, "not JSON: something stands behind the end")
-        except _Broken:
-            pass
-        return JsonDocument(self._file, data, self._text, root, self._lines)
-
-    def _fault(self, offset: int, message: str) -> None:
-        self.faults.append((self._lines.of(offset), message))
-
-    def _broken(self, offset: int, message: str) -> NoReturn:
-        self._fault(offset, message)
-        raise _Broken
-
-    def _skip(self, offset: int) -> int:
-        found = _BLANK.match(self._text, offset)
-        return found.end() if found else offset
-
-    def _ended(self, offset: int) -> bool:
-        return self._skip(min(offset, len(self._text))) == len(self._text)
-
-    def _expect(self, offset: int, marks: str) -> str:
-        mark = self._text[offset : offset + 1]
-        if not mark:
-            self._broken(offset, "the file ends in the middle: it was cut off")
-        if mark not in marks:
-            self._broken(offset, f"not JSON: `{marks[0]}` is expected here")
-        return mark
-
-    # Hooks of the C decoder: they run for every object, so they only remember that something is odd.
-
-    def _object_of(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        share = self._keys.setdefault
-        found = {share(key, key): value for key, value in pairs}
-        if len(found) != len(pairs):
-            self._odd = True
-        return found
-
-    def _constant(self, _: str) -> None:
-        self._odd = True
-
-    def _float(self, text: str) -> float:
-        value = float(text)
-        if value in (float("inf"), float("-inf")):
-            self._odd = True
+            value = orjson.loads(part)
+        except orjson.JSONDecodeError as error:
+            self._tell(error, part, places)
+        try:
+            written = orjson.dumps(value)
+        except TypeError:
+            self._break(_place(0, places), _TOO_DEEP)
+        if self._unique_keys and _quotes(part) != _quotes(written):
+            self._tell_repeated(part, places)
         return value
 
-    def _value(self, start: int, depth: int) -> tuple[Any, int, _Branch | None]:
-        mark = self._text[start : start + 1]
-        if mark == "{" and depth < _DESCENT:
-            return self._object(start, depth)
-        if mark == "[" and depth <= _DESCENT:
-            return self._list(start, depth)
-        value, end = self._whole(start, depth)
-        return value, end, None
-
-    def _object(self, start: int, depth: int) -> tuple[dict[str, Any], int, _Branch]:
-        branch, found = _Branch(start), dict[str, Any]()
-        at = self._skip(start + 1)
-        if self._text[at : at + 1] == "}":
-            return found, at + 1, branch
-        while True:
-            self._expect(at, '"')
-            key, end = self._whole(at, depth)
-            colon = self._skip(end)
-            self._expect(colon, ":")
-            begin = self._skip(colon + 1)
-            if key in found:
-                first = self._lines.of(branch.starts[key])
-                self._fault(at, f"key `{key}` stands here a second time (first in line {first})")
-            branch.starts.setdefault(key, at)
-            branch.values.setdefault(key, begin)
-            found[key], end, below = self._value(begin, depth + 1)
-            if below is not None:
-                branch.below[key] = below
-            at = self._skip(end)
-            if self._expect(at, ",}") == "}":
-                return found, at + 1, branch
-            at = self._skip(at + 1)
-
-    def _list(self, start: int, depth: int) -> tuple[list[Any], int, _Branch]:
-        branch, found = _Branch(start), list[Any]()
-        at = self._skip(start + 1)
-        if self._text[at : at + 1] == "]":
-            return found, at + 1, branch
-        while True:
-            value, end = self._whole(at, depth + 1)
-            branch.starts[len(found)] = at
-            found.append(value)
-            at = self._skip(end)
-            if self._expect(at, ",]") == "]":
-                branch.values = branch.starts
-                return found, at + 1, branch
-            at = self._skip(at + 1)
-
-    def _whole(self, start: int, depth: int) -> tuple[Any, int]:
-        """Decode one value at once."""
+    def _tell(self, error: orjson.JSONDecodeError, part: bytes, places: list[tuple[int, int]]) -> NoReturn:
+        at, message = len(error.doc[: error.pos].encode()), f"not JSON: {error.msg}"
         try:
-            value, end = self._raw_decode(self._text, start)
-        except json.JSONDecodeError as error:
-            if self._ended(error.pos) or error.msg.startswith("Unterminated"):
-                self._broken(error.pos, "the file ends in the middle: it was cut off")
-            self._broken(error.pos, f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}")
-        except RecursionError:
-            self._broken(start, f"nested deeper than {self._max_depth} levels")
-        except ValueError:
-            self._broken(start, "a number here is longer than any type")
-        if self._odd:
-            self._odd = False
-            scan = _Scan(self._text)
-            scan.value(start)
-            for offset, message, first in scan.oddities:
-                self._fault(offset, message.format(first=self._lines.of(first)))
-        opened = self._text.count("{", start, end) + self._text.count("[", start, end)
-        if opened + depth > self._max_depth and depth + _depth(value) > self._max_depth:
-            self._fault(start, f"nested deeper than {self._max_depth} levels")
-        if (
-            self._text.find("\\ud", start, end) >= 0 or self._text.find("\\uD", start, end) >= 0
-        ) and _has_lone(value):
-            self._fault(start, "half of a surrogate pair: that is no text")
-        return value, end
+            part.decode()
+        except UnicodeDecodeError as undecoded:
+            at, message = undecoded.start, "not JSON: it is not UTF-8, or ends in the middle of a letter"
+        place = _place(at, places)
+        if error.msg == "depth limit exceeded":
+            message = _TOO_DEEP
+        elif place >= len(self.content):
+            message = _CUT_OFF
+        self._break(place, message)
+
+    def _break(self, offset: int, message: str) -> NoReturn:
+        raise _Broken(_Lines(self.content).of(max(0, offset)), message)
+
+    def _tell_repeated(self, part: bytes, places: list[tuple[int, int]]) -> None:
+        scan, lines = _Scan(part, {}), _Lines(self.content)
+        for key, offset, first in scan.repeated():
+            line, earlier = lines.of(_place(offset, places)), lines.of(_place(first, places))
+            self.faults.append((line, f"key `{key}` stands here a second time (first in line {earlier})"))
+
+    def _with_lists(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the data with every mark replaced by the list that it stands for, once."""
+        lists = dict(enumerate(self.lists.values()))
+        waiting: list[Any] = [data]
+        try:
+            while waiting:
+                found = waiting.pop()
+                for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+                    if key in _LONG and isinstance(value, list) and value and isinstance(value[0], dict):
+                        found[key] = lists.pop(value[0][""]).entries
+                    elif isinstance(value, dict | list):
+                        waiting.append(value)
+        except (LookupError, TypeError):
+            # Its key was spelled with escapes, so that it was not found.
+            self._break(0, "a list of policies has a key that is written in another way than usual")
+        return data
 
 
-def _depth(value: Any) -> int:
-    """Return how deep a value is nested, without recursion."""
-    deepest, waiting = 0, [(value, 1)]
-    while waiting:
-        found, depth = waiting.pop()
-        if isinstance(found, dict | list):
-            deepest = max(deepest, depth)
-            waiting += [(v, depth + 1) for v in (found.values() if isinstance(found, dict) else found)]
-    return deepest
+def _place(offset: int, places: list[tuple[int, int]]) -> int:
+    """Return where in the document an offset in a part of it is."""
+    at = max(0, bisect_right(places, offset, key=lambda place: place[0]) - 1)
+    return places[at][1] + offset - places[at][0]
 
 
-def _has_lone(value: Any) -> bool:
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            waiting += found.keys()
-            waiting += found.values()
-        elif isinstance(found, list):
-            waiting += found
-        elif isinstance(found, str) and _LONE.search(found):
-            return True
-    return False
+def _quotes(text: bytes) -> int:
+    """Count the quotes that texts begin and end with: fewer, when an object's key was there twice."""
+    if b"\\" not in text:
+        return text.count(b'"')
+    plain = text.replace(rb"\\", b"")
+    return plain.count(b'"') - plain.count(rb"\"")
+
+
+@dataclass(slots=True, eq=False)
+class _Branch:
+    """Where the entries of one container begin."""
+
+    starts: dict[str | int, int] = field(default_factory=dict)
+    """For an object the offset of the key."""
+    values: dict[str | int, int] = field(default_factory=dict)
+    below: list[int] = field(default_factory=list)
+    """Every value, those of keys that repeat too."""
+    repeated: list[tuple[str, int, int]] = field(default_factory=list)
 
 
 class _Scan:
-    """Finds where the parts of a value begin, in text that the decoder has read already."""
+    """Finds where the parts of a value begin, in text that was read already."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: bytes, lists: Mapping[int, _LongList]) -> None:
         self._text = text
-        self.oddities: list[tuple[int, str, int]] = []
-        """(offset, message, offset of what `{first}` in it means)."""
+        self._lists = lists
+        self._branches: dict[int, _Branch] = {}
+        self._slice: tuple[int, list[int]] = (-1, [])
+        """Where the slice begins that was asked for last, and its entries."""
 
-    def value(self, start: int) -> tuple[_Branch, int]:
-        branch = _Branch(start)
+    def entry(self, start: int, step: str | int) -> tuple[int, int] | None:
+        """Return where an entry of the container at `start` begins, and where its value does; None: nowhere.
+
+        Only containers on the way to a fault are scanned again, one slice of a long list at a time.
+        """
+        if self._text[start : start + 1] not in (b"{", b"["):
+            return None
+        if (listed := self._lists.get(start)) is not None:
+            if not isinstance(step, int) or not 0 <= step < len(listed.entries):
+                return None
+            begin = self._listed(listed, step)
+            return begin, begin
+        branch = self._branches.get(start)
+        if branch is None:
+            branch = self._branches[start] = self._branch(start)
+        return None if step not in branch.starts else (branch.starts[step], branch.values[step])
+
+    def repeated(self) -> list[tuple[str, int, int]]:
+        """Return (key, its offset, that of its first) for every key that repeats, anywhere in the text."""
+        found, waiting = [], [self.skip(0)]
+        while waiting:
+            start = waiting.pop()
+            if self._text[start] in b"{[":
+                branch = self._branch(start)
+                found += branch.repeated
+                waiting += branch.below
+        return found
+
+    def skip(self, offset: int) -> int:
+        """Return where the next value or mark is."""
+        blank = _BLANK.match(self._text, offset)
+        return blank.end() if blank else offset
+
+    def _listed(self, listed: _LongList, position: int) -> int:
+        first, begin, end = listed.slice_of(position)
+        if self._slice[0] != begin:
+            text = self._text[begin:end].decode()
+            offsets, at, written, offset = [], 0, 0, begin
+            while (at := _SEPARATOR.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+                offset += len(text[written:at].encode())
+                written = at
+                offsets.append(offset)
+                at = _ENTRIES.raw_decode(text, at)[1]
+            self._slice = begin, offsets
+        return self._slice[1][position - first]
+
+    def _branch(self, start: int) -> _Branch:
+        branch, text = _Branch(), self._text
+        at = self.skip(start + 1)
+        while text[at] not in b"}]":
+            key: str | int = len(branch.starts)
+            begin = at
+            if text[start] in b"{":
+                end = self._end(at)
+                key = orjson.loads(text[at:end])
+                begin = self.skip(self.skip(end) + 1)
+                if key in branch.starts:
+                    branch.repeated.append((str(key), at, branch.starts[key]))
+            branch.starts.setdefault(key, at)
+            branch.values.setdefault(key, begin)
+            branch.below.append(begin)
+            at = self.skip(self._end(begin))
+            if text[at] in b",":
+                at = self.skip(at + 1)
+        return branch
+
+    def _end(self, start: int) -> int:
+        """Return where a value ends."""
         mark = self._text[start]
-        if mark == '"':
-            return branch, _STRINGS.raw_decode(self._text, start)[1]
-        if mark not in "{[":
-            found = _ATOM.match(self._text, start)
-            atom = found.group() if found else ""
-            if atom in ("NaN", "Infinity", "-Infinity"):
-                self.oddities.append((start, f"`{atom}` is no number", start))
-            elif atom[-1:].isdigit() and float(atom) in (float("inf"), float("-inf")):
-                self.oddities.append((start, "a number here is larger than any type", start))
-            return branch, start + len(atom)
-        at = self._skip(start + 1)
-        while self._text[at] not in "}]":
-            at = self._entry(branch, at, mark == "{")
-            if self._text[at] == ",":
-                at = self._skip(at + 1)
-        return branch, at + 1
-
-    def _entry(self, branch: _Branch, at: int, keyed: bool) -> int:
-        key: str | int = len(branch.starts)
-        begin = at
-        if keyed:
-            key, end = _STRINGS.raw_decode(self._text, at)
-            begin = self._skip(self._skip(end) + 1)
-            if key in branch.starts:
-                shown = str(key).replace("{", "{{").replace("}", "}}")
-                message = f"key `{shown}` stands here a second time (first in line {{first}})"
-                self.oddities.append((at, message, branch.starts[key]))
-        below, end = self.value(begin)
-        branch.starts.setdefault(key, at)
-        branch.values.setdefault(key, begin)
-        branch.below.setdefault(key, below)
-        return self._skip(end)
-
-    def _skip(self, offset: int) -> int:
-        found = _BLANK.match(self._text, offset)
-        return found.end() if found else offset
+        if mark not in b"{[":
+            found = (_TEXT if mark in b'"' else _ATOM).match(self._text, start)
+            return found.end() if found else len(self._text)
+        depth, at = 0, start
+        while found := _BRACKET.match(self._text, at):
+            at = found.end()
+            if found[1] in b"]}":
+                depth -= 1
+            elif (listed := self._lists.get(at - 1)) is not None:
+                at = listed.end + 1
+            else:
+                depth += 1
+            if depth == 0:
+                break
+        return at

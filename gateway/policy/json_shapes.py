@@ -6,12 +6,19 @@ the wrong type is a fault, because guessing what was meant would guess about acc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from gateway.policy.diagnostics import Diagnostics, Path
 
 _LARGEST = 2**63
+_CACHE = re.compile(r"(\d{4})(\d{2})(\d{2})-(\d{2}):(\d{2}):(\d{2})\.(\d{3})-?([+-])(\d{2}):?(\d{2})")
+_AUDIT = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?(Z|[+-]\d{2}:?\d{2})?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Reader:
@@ -182,6 +189,41 @@ def whole(value: object) -> int | None:
         if digits.removeprefix("-").isdecimal() and digits.isascii():
             value = int(digits)
     return value if isinstance(value, int) and -_LARGEST <= value < _LARGEST else None
+
+
+def instant(value: object) -> datetime | None:
+    """Return the instant that milliseconds since 1970, a cache file's or an audit event's date stands for.
+
+    A date without a zone is UTC. None for anything that is no date.
+    """
+    number = whole(value)
+    try:
+        if number is not None:
+            return _EPOCH + timedelta(milliseconds=number)
+        if not isinstance(value, str):
+            return None
+        text = value.strip()
+        found = _CACHE.fullmatch(text)
+        if found is not None:
+            year, month, day, hour, minute, second, milli = (int(found[i]) for i in range(1, 8))
+            zone = _offset(found[8], found[9], found[10])
+            return datetime(year, month, day, hour, minute, second, milli * 1000, zone).astimezone(UTC)
+        found = _AUDIT.fullmatch(text)
+        if found is not None:
+            parts = [int(found[i]) for i in range(1, 7)]
+            micro = int((found[7] or "0").ljust(6, "0"))
+            mark = found[8] or "Z"
+            own = UTC if mark == "Z" else _offset(mark[0], mark[1:3], mark[-2:])
+            year, month, day, hour, minute, second = parts
+            return datetime(year, month, day, hour, minute, second, micro, own).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def _offset(sign: str, hours: str, minutes: str) -> timezone:
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    return timezone(-offset if sign == "-" else offset)
 
 
 def _kind(value: object) -> str:

@@ -9,11 +9,11 @@ from functools import lru_cache
 from gateway.model.decision import ColumnMask, PolicyRef, RowFilter
 from gateway.model.policy import FilterItem, MaskItem, PolicyType
 from gateway.policy.combining import candidate_zones, wants_any
-from gateway.policy.compiled import CompiledPolicy
+from gateway.policy.compiled import Applying, CompiledPolicy
 from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.matching import NO_FACETS, SCRIPT_START
-from gateway.policy.service import Applying, OnTag, ResourceQuestion, TagQuestion
+from gateway.policy.service import OnTag, ResourceQuestion, TagQuestion
 from gateway.policy.sqltext import bind, facets_of
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import NEARNESS

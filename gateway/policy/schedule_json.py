@@ -1,61 +1,97 @@
-"""A validity schedule as JSON text, which is how conditions hold one."""
+"""Validity schedules in Ranger's JSON: those of policies and tags, and those that conditions hold as text."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
 from gateway.model.tags import Recurrence, ValiditySchedule
-from gateway.policy.schedules import WRITTEN, parse_time
+from gateway.policy.diagnostics import Diagnostics, Path
+from gateway.policy.json_shapes import Reader
+from gateway.policy.schedules import WRITTEN, faults_of_schedule, is_sound, parse_time
 
 MAX_TEXT = 16_384
 """Characters; a schedule with every field has about 400."""
+_MEANS = "; what it limits allows nothing, and denies, masks and filters at any time"
 
 
 def schedule_of(text: str) -> ValiditySchedule:
-    """Read one schedule in Ranger's shape; raise ValueError when it is not one."""
+    """Read one schedule; raise ValueError when it is not one, or makes no sense."""
     if len(text) > MAX_TEXT:
         raise ValueError("a schedule is too long")
     try:
         data = json.loads(text)
     except RecursionError:
         raise ValueError("a schedule is nested too deeply") from None
-    found = _mapping(data)
-    recurrences = found.get("recurrences")
-    recurrences = [] if recurrences is None else recurrences
-    if not isinstance(recurrences, list):
-        raise ValueError("`recurrences` is a list")
-    return ValiditySchedule(
-        start=parse_time(_text(found, "startTime")) if _text(found, "startTime") else None,
-        end=parse_time(_text(found, "endTime")) if _text(found, "endTime") else None,
-        zone=_text(found, "timeZone") or "GMT",
-        recurrences=tuple(_recurrence(_mapping(entry)) for entry in recurrences),
+    if not isinstance(data, dict):
+        raise ValueError("a schedule is a mapping")
+    findings = Diagnostics()
+    schedule, faults = _schedule(data, Reader(findings), ())
+    for fault in (*faults, *findings.texts(), *faults_of_schedule(schedule)):
+        raise ValueError(fault)
+    return schedule
+
+
+def read_schedules(
+    data: Mapping[str, Any], key: str, reader: Reader, path: Path
+) -> tuple[ValiditySchedule, ...]:
+    """Return the schedules of the list under a key; one that makes no sense is marked so, with a warning."""
+    found = []
+    for entry, where in reader.entries(data, key, path):
+        schedule, faults = _schedule(entry, reader, where)
+        faults = faults or faults_of_schedule(schedule)
+        sound = not schedule.invalid and is_sound(schedule)
+        for fault in faults:
+            reader.warn(where, f"validity schedule: {fault}{'' if sound else _MEANS}")
+        found.append(schedule if sound else replace(schedule, invalid=True))
+    return tuple(found)
+
+
+def faults_in_schedule(data: Mapping[str, Any]) -> list[str]:
+    """Return all that is wrong with a schedule by the rules of Ranger's validator."""
+    findings = Diagnostics()
+    schedule, faults = _schedule(data, Reader(findings), ())
+    return [*(faults or faults_of_schedule(schedule)), *findings.texts(), *findings.warnings]
+
+
+def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[ValiditySchedule, list[str]]:
+    """Return a schedule, and why its times cannot be read, when they cannot."""
+    faults: list[str] = []
+
+    def wall(key: str) -> datetime | None:
+        text = reader.text(entry, key, path).strip()
+        if not text:
+            return None
+        try:
+            return parse_time(text)
+        except ValueError:
+            faults.append(f"`{key}` is no time such as `2026/01/31 18:00:00`: `{text}`")
+            return None
+
+    recurrences = tuple(
+        _recurrence(found, reader, where) for found, where in reader.entries(entry, "recurrences", path)
     )
+    schedule = ValiditySchedule(
+        start=wall("startTime"),
+        end=wall("endTime"),
+        zone=reader.text(entry, "timeZone", path).strip() or "GMT",
+        recurrences=recurrences,
+    )
+    return replace(schedule, invalid=bool(faults)), faults
 
 
-def _recurrence(entry: dict[str, object]) -> Recurrence:
-    schedule, interval = _mapping(entry.get("schedule")), _mapping(entry.get("interval"))
-    days, hours, minutes = (_number(interval, name) for name in ("days", "hours", "minutes"))
+def _recurrence(data: Mapping[str, Any], reader: Reader, path: Path) -> Recurrence:
+    fields = reader.scalars(data, "schedule", path)
+    interval = reader.field(data, "interval", path)
+    where = (*path, "interval")
+    days, hours, minutes = (reader.number(interval, key, where) for key in ("days", "hours", "minutes"))
+    if not (days >= 0 and 0 <= hours <= 23 and 0 <= minutes <= 59):
+        # Ranger refuses it where policies are made; its engine adds up whatever it is given.
+        reader.warn(where, "an interval has days, up to 23 hours and up to 59 minutes; their sum counts")
     return Recurrence(
-        **{ours: _text(schedule, name) for ours, name in WRITTEN.items()},
-        interval_minutes=(days * 24 + hours) * 60 + minutes,
+        **{ours: fields.get(theirs, "").strip() for ours, theirs in WRITTEN.items()},
+        interval_minutes=days * 24 * 60 + hours * 60 + minutes,
     )
-
-
-def _mapping(value: object) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise ValueError("a schedule is a mapping")  # one error for every wrong shape
-    return value
-
-
-def _text(data: dict[str, object], name: str) -> str:
-    value = data.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"`{name}` is text")
-    return (value or "").strip()
-
-
-def _number(data: dict[str, object], name: str) -> int:
-    value = data.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"`{name}` is a whole number")
-    return value

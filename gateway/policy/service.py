@@ -11,13 +11,13 @@ from gateway.model.context import TIME, AccessContext
 from gateway.model.policy import PolicyType
 from gateway.model.resource import AnyOf, ElementScope, Resource
 from gateway.policy import paths
-from gateway.policy.compiled import AccessBits, CompiledPolicy
+from gateway.policy.compiled import AccessBits, Applying
 from gateway.policy.facts import Facts
 from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, hierarchies_of
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
 from gateway.policy.policy_index import PolicyIndex
-from gateway.policy.sharing import SharedResources
+from gateway.policy.sharing import SharedResources, SharingQuestion
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import Made, Taggings, TagHit
 from gateway.policy.zones import Zones
@@ -137,11 +137,8 @@ URL = "url"
 _TIME = frozenset({TIME})
 _TAGS = frozenset({"tags"})
 
-Applying = tuple[CompiledPolicy, bool, bool]
-"""A policy whose resources match; whether only something below the resource does; whether in doubt."""
 
-
-class ResourceQuestion(Asker):
+class ResourceQuestion(SharingQuestion):
     """A resource in the terms of the service that speaks for it, who asks, and under which circumstances."""
 
     __slots__ = (

@@ -126,28 +126,6 @@ def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, str
     )
 
 
-def levels_of(data: Mapping[str, Any], key: str = "") -> dict[str, ResourceDef]:
-    """Return name → level for what a definition says of access policies, or of those that `key` is for.
-
-    `key` is `dataMaskDef` or `rowFilterDef`. What is wrong is passed over: of a definition that is checked
-    elsewhere. The order is that of the definition's own resources.
-    """
-    reader = Reader(Diagnostics())
-    found = _Definition(reader, strict=False)
-    base = {
-        level.name: level
-        for level in (found.resource(entry, where) for entry, where in reader.entries(data, "resources", ()))
-        if level.name
-    }
-    if not key:
-        return base
-    over = {
-        level.name: level
-        for level in found.overlay(reader.field(data, key, ()), tuple(base.values()), (key,))
-    }
-    return {name: over[name] for name in base if name in over}
-
-
 class _Definition:
     """Reads the parts of one definition."""
 
@@ -212,11 +190,12 @@ class _Definition:
             where = (*path, i)
             if resource.parent and resource.parent not in levels:
                 near = hint(resource.parent, levels)
-                self._reader.fault(where, f"`{resource.name}` has no parent `{resource.parent}`{near}")
+                told = f"`{resource.name}` has no parent `{resource.parent}`{near}"
+                self._reader.fault((*where, "parent"), told)
             elif resource.name in levels and hierarchy_to(resource.name, resources) is None:
-                self._reader.fault(where, f"`{resource.name}` is its own ancestor")
+                self._reader.fault((*where, "parent"), f"`{resource.name}` is its own ancestor")
             if resource.name in levels[:i]:
-                self._reader.fault(where, f"resource `{resource.name}` is defined a second time")
+                self._reader.fault((*where, "name"), f"resource `{resource.name}` is defined a second time")
 
     def overlay(
         self, data: Mapping[str, Any], base: tuple[ResourceDef, ...], path: Path
@@ -242,14 +221,15 @@ class _Definition:
             given = entry.get("isValidLeaf")
             silent = given is None or self._reader.flag(entry, "isValidLeaf", where, default=False)
             if not silent and name not in parents:
-                self._reader.fault(where, f"`{name}` has no level below it, so `isValidLeaf` cannot be false")
+                told = f"`{name}` has no level below it, so `isValidLeaf` cannot be false"
+                self._reader.fault((*where, "isValidLeaf"), told)
 
     def accesses(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[AccessTypeDef, ...]:
         found: dict[str, AccessTypeDef] = {}
         for entry, where in self._reader.entries(data, key, path):
             name = self._reader.required(entry, "name", where).lower()
             if name in found:
-                self._complain(where, f"access type `{name}` is defined a second time")
+                self._complain((*where, "name"), f"access type `{name}` is defined a second time")
                 continue
             implied = self._reader.texts(entry, "impliedGrants", where)
             found[name] = AccessTypeDef(
@@ -266,7 +246,8 @@ class _Definition:
         for i, access in enumerate(accesses):
             for implied in sorted(access.implied - set(names)):
                 near = hint(implied, names)
-                self._complain((*path, i), f"`{access.name}` implies unknown `{implied}`{near}")
+                told = f"`{access.name}` implies unknown `{implied}`{near}"
+                self._complain((*path, i, "impliedGrants"), told)
         return tuple(replace(access, implied=access.implied & frozenset(names)) for access in accesses)
 
     def names(self, data: Mapping[str, Any], known: list[str], path: Path) -> frozenset[str]:

@@ -7,30 +7,55 @@ those of all others. What cannot be told neither grants nor lifts anything.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from gateway.model.context import TIME
-from gateway.model.policy import FilterItem, MaskItem, PolicyItem, PolicyType, ServiceDef
-from gateway.model.sharing import DataShare, Project, SharedResource, Sharing
+from gateway.model.context import TIME, AccessContext
+from gateway.model.policy import (
+    DataShare,
+    FilterItem,
+    MaskItem,
+    PolicyItem,
+    PolicyType,
+    Project,
+    ServiceDef,
+    SharedResource,
+    Sharing,
+)
 from gateway.model.tags import ValiditySchedule
-from gateway.policy.compiled import AccessBits, CompiledPolicy, all_hold
+from gateway.policy.compiled import AccessBits, Applying, CompiledPolicy, all_hold
 from gateway.policy.conditions import Test, compile_condition
 from gateway.policy.hierarchy import HERE, Hierarchies, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
-from gateway.policy.matching import LevelMatcher
+from gateway.policy.matching import Asker, LevelMatcher
 from gateway.policy.schedules import Applies, compile_schedules
 from gateway.policy.service_defs import IMPLICIT
+from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
-
-if TYPE_CHECKING:
-    from gateway.policy.service import ResourceQuestion
 
 PRIORITY = -1
 """Below all policies: what is shared is asked about when no policy says anything."""
 _NOTHING = Index()
 _TIME = frozenset({TIME})
+
+
+class SharingQuestion(Asker):
+    """What is asked of the sharing of a service: a resource, by somebody, as `service.py` puts it."""
+
+    __slots__ = ()
+    subject: Subject
+    values: tuple[str, ...]
+    access: str
+    context: AccessContext
+
+    @abstractmethod
+    def zones(self) -> tuple[str, ...]:
+        """Return the zones that the resource is in."""
+
+    @abstractmethod
+    def applying(self, index: Index, subject: Subject | None) -> list[Applying]:
+        """Return what of an index applies to the resource, in Ranger's order."""
 
 
 class _Holder:
@@ -53,7 +78,7 @@ class _Holder:
                 ]
                 self.policies.append((made, entries))
 
-    def speaking(self, question: ResourceQuestion) -> list[CompiledPolicy]:
+    def speaking(self, question: SharingQuestion) -> list[CompiledPolicy]:
         """Return the policies that are about this very dataset or project."""
         value = (str(self.id),)
         return [
@@ -62,7 +87,7 @@ class _Holder:
             if any(entry.match(value, question) in HERE for entry in entries)
         ]
 
-    def granted(self, question: ResourceQuestion) -> tuple[list[tuple[CompiledPolicy, int]], int]:
+    def granted(self, question: SharingQuestion) -> tuple[list[tuple[CompiledPolicy, int]], int]:
         """Return what each policy grants, and what all of them may grant as far as can be told."""
         denied = possible = 0
         found = []
@@ -175,7 +200,7 @@ class SharedResources:
         )
 
     def grants(
-        self, question: ResourceQuestion, zone: str, *, any_access: bool
+        self, question: SharingQuestion, zone: str, *, any_access: bool
     ) -> list[tuple[CompiledPolicy, int]]:
         """Return the policies of datasets and projects, in order, with what they grant of the resource."""
         datasets: dict[_Holder, int] = {}
@@ -195,7 +220,7 @@ class SharedResources:
         ]
 
     def containers(
-        self, question: ResourceQuestion, bits: int, *, any_access: bool
+        self, question: SharingQuestion, bits: int, *, any_access: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the datasets and projects that hold the resource, whoever may use them."""
         datasets, projects = set[str](), set[str]()
@@ -208,7 +233,7 @@ class SharedResources:
         return tuple(sorted(datasets)), tuple(sorted(projects))
 
     def speaking(
-        self, question: ResourceQuestion, bits: int, *, any_access: bool
+        self, question: SharingQuestion, bits: int, *, any_access: bool
     ) -> list[tuple[str, CompiledPolicy, int]]:
         """Return the policies of what holds the resource: whose it is, and what it grants the subject."""
         found: dict[CompiledPolicy, tuple[str, CompiledPolicy, int]] = {}
@@ -224,7 +249,7 @@ class SharedResources:
                     found.setdefault(policy, (where, policy, allow & bits & one.resource.bits))
         return list(found.values())
 
-    def audited(self, question: ResourceQuestion, zone: str, *, any_access: bool) -> bool:
+    def audited(self, question: SharingQuestion, zone: str, *, any_access: bool) -> bool:
         """Say whether a dataset that holds the resource, or a project, wants a record of accesses."""
         bits = self._bits.all if any_access else self._bits.wanted(question.access)
         return any(
@@ -238,7 +263,7 @@ class SharedResources:
         )
 
     def obligation(
-        self, question: ResourceQuestion, type_: PolicyType, bits: int, *, any_access: bool
+        self, question: SharingQuestion, type_: PolicyType, bits: int, *, any_access: bool
     ) -> tuple[CompiledPolicy, PolicyItem, bool] | None:
         """Return the mask or filter of what is shared with the subject, and whether it is beyond doubt.
 
@@ -265,7 +290,7 @@ class SharedResources:
         return None if rows is None else (policy, *rows)
 
     def _granting(
-        self, question: ResourceQuestion, dataset: _Holder
+        self, question: SharingQuestion, dataset: _Holder
     ) -> tuple[CompiledPolicy | None, int, int]:
         """Return the first policy that may grant a dataset, what is granted for sure, and what may be."""
         first: CompiledPolicy | None = None
@@ -286,7 +311,7 @@ class SharedResources:
 
     def _held(
         self,
-        question: ResourceQuestion,
+        question: SharingQuestion,
         zones: Iterable[str],
         type_: PolicyType,
         bits: int,
@@ -322,7 +347,7 @@ def _tests(model: DataShare | SharedResource) -> tuple[Test, ...]:
     return tuple([compile_condition(condition, IMPLICIT) for condition in model.conditions])
 
 
-def _in_force(question: ResourceQuestion, *applies: Applies | None) -> bool | None:
+def _in_force(question: SharingQuestion, *applies: Applies | None) -> bool | None:
     """Say whether all periods hold at the time of the access; None when that cannot be told."""
     periods = [one for one in applies if one is not None]
     if periods:
@@ -336,7 +361,7 @@ def _order(one: _Held) -> tuple[object, ...]:
     return (*one.dataset.order, share.name, share.id, *one.resource.sort_key)
 
 
-def _mask(found: Sequence[tuple[_Held, bool]], question: ResourceQuestion) -> tuple[MaskItem, bool] | None:
+def _mask(found: Sequence[tuple[_Held, bool]], question: SharingQuestion) -> tuple[MaskItem, bool] | None:
     """Return the first mask of a column; None when it is shared without one, for sure."""
     first: tuple[MaskItem, bool] | None = None
     value = question.values[-1] if question.values else ""

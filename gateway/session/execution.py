@@ -24,11 +24,11 @@ from gateway.session.operation import (
     ERROR,
     EXECUTE_STATEMENT,
     FINISHED,
+    Session,
     ThriftOperation,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
 from gateway.session.redact import redact
-from gateway.session.session import Session
 from gateway.session.states import Event, State
 from gateway.session.view_rules import quoted
 from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded

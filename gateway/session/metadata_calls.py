@@ -8,9 +8,8 @@ from gateway.errors import InvalidRequest
 from gateway.session import metadata
 from gateway.session.dependencies import Dependencies
 from gateway.session.metadata import Metadata, Patterns
-from gateway.session.operation import LocalRows
+from gateway.session.operation import LocalRows, Session
 from gateway.session.results import Results
-from gateway.session.session import Session
 
 METADATA_CALLS = {
     "GetTypeInfo": 1,

@@ -1,11 +1,12 @@
-"""One statement or metadata call of a session, from its verdict to its one closing event."""
+"""A session of a Thrift client, and each of its statements and metadata calls, from the verdict to the one
+closing event."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.errors import InvalidRequest, SluiceError
 from gateway.model.meaning_settings import may_change_meaning
@@ -13,21 +14,21 @@ from gateway.model.principal import Principal
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
+    Client,
     CreateTempView,
     DropFunction,
     DropTempView,
     ResetSettings,
+    SessionContext,
     SessionEffect,
     UseNamespace,
 )
 from gateway.session.identifiers import Handle
 from gateway.session.locks import NO_LOCKS
-from gateway.session.ports import BackendOperation
+from gateway.session.ports import BackendOperation, BackendSession
+from gateway.session.session import Basis, NameResolution
 from gateway.session.slots import Slot
 from gateway.session.states import Event, Life, State
-
-if TYPE_CHECKING:
-    from gateway.session.session import Basis, Session
 
 PENDING, RUNNING, FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT = 7, 1, 2, 3, 4, 5, 8
 """TOperationState."""
@@ -269,6 +270,43 @@ class ThriftOperation:
         return (
             cleared is not None and cleared.plain and not (self.has_obligations or self.session.views_guarded)
         )
+
+
+class Session(NameResolution):
+    """A session of a Thrift client. Only the service changes it.
+
+    `lock` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
+    """
+
+    def __init__(
+        self,
+        *,
+        handle: Handle,
+        principal: Principal,
+        client: Client,
+        protocol_version: int,
+        backend: BackendSession,
+        opened: float,
+        context: SessionContext,
+    ) -> None:
+        super().__init__(principal, client, context)
+        self.handle = handle
+        self.protocol_version = protocol_version
+        self.backend = backend
+        self.operations: dict[bytes, ThriftOperation] = {}
+        self.pending: ThriftOperation | None = None
+        self.slot: Slot | None = None
+        """What whoever has the lock may give Spark a statement by."""
+        self.stopping: dict[bytes, float] = {}
+        """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
+        look up their names."""
+        self.used_at = opened
+        self.closed = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a statement is being judged or may still be running."""
+        return self.lock.locked() or any(operation.running for operation in self.operations.values())
 
 
 def changes_names(effects: Sequence[SessionEffect]) -> bool:

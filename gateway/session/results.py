@@ -14,9 +14,8 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.open_results import OpenResults
-from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, ThriftOperation
+from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Session, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
-from gateway.session.session import Session
 from gateway.session.states import Event
 
 ROWS, LOG = 0, 1

@@ -23,11 +23,10 @@ from gateway.session.execution import Execution, require_open
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
-from gateway.session.operation import Batch, ThriftOperation
+from gateway.session.operation import Batch, Session, ThriftOperation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
 from gateway.session.registry import Registry
 from gateway.session.results import Results
-from gateway.session.session import Session
 from gateway.session.states import Event
 from gateway.session.view_rules import quoted
 

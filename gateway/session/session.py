@@ -1,4 +1,4 @@
-"""Sessions: whose they are, what names mean in them, and what is open in them. State only, no I/O."""
+"""What names mean in a session, whose it is, and what it has made of them. State only, no I/O."""
 
 from __future__ import annotations
 
@@ -29,10 +29,6 @@ from gateway.model.statement import (
     UseNamespace,
     Verdict,
 )
-from gateway.session.identifiers import Handle
-from gateway.session.operation import ThriftOperation
-from gateway.session.ports import BackendSession
-from gateway.session.slots import Slot
 
 _WORD = re.compile(r"\w+")
 
@@ -429,43 +425,6 @@ class NameResolution:
             temp_views=self.context.temp_views - {folded},
             varying_views=self.context.varying_views - {folded},
         )
-
-
-class Session(NameResolution):
-    """A session of a Thrift client. Only the service changes it.
-
-    `lock` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
-    """
-
-    def __init__(
-        self,
-        *,
-        handle: Handle,
-        principal: Principal,
-        client: Client,
-        protocol_version: int,
-        backend: BackendSession,
-        opened: float,
-        context: SessionContext,
-    ) -> None:
-        super().__init__(principal, client, context)
-        self.handle = handle
-        self.protocol_version = protocol_version
-        self.backend = backend
-        self.operations: dict[bytes, ThriftOperation] = {}
-        self.pending: ThriftOperation | None = None
-        self.slot: Slot | None = None
-        """What whoever has the lock may give Spark a statement by."""
-        self.stopping: dict[bytes, float] = {}
-        """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
-        look up their names."""
-        self.used_at = opened
-        self.closed = False
-
-    @property
-    def busy(self) -> bool:
-        """Whether a statement is being judged or may still be running."""
-        return self.lock.locked() or any(operation.running for operation in self.operations.values())
 
 
 def _reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:

@@ -19,13 +19,7 @@ from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
-from gateway.session.operation import (
-    ENDINGS,
-    LOG_SCHEMA,
-    LocalRows,
-    ThriftOperation,
-)
-from gateway.session.session import Session
+from gateway.session.operation import ENDINGS, LOG_SCHEMA, LocalRows, Session, ThriftOperation
 from gateway.session.slots import Slots
 from gateway.session.states import Event
 

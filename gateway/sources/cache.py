@@ -16,8 +16,9 @@ from typing import Any
 
 import orjson
 
+from gateway.errors import Faults
+from gateway.policy.json_documents import parse_object
 from gateway.policy.json_writing import pieces
-from gateway.sources.big_json import NotJson, parse
 from gateway.sources.ranger_client import DownloadKind
 
 _SUFFIX = {
@@ -139,9 +140,9 @@ def read_file(path: Path) -> dict[str, Any] | None:
     if mode & stat.S_IWOTH:
         raise CacheTrouble(f"{path}: everybody may write it, and with it policies")
     try:
-        return parse(content)
-    except NotJson as error:
-        raise CacheTrouble(f"{path}:{error.line}: {error.message}") from None
+        return parse_object(content, str(path))
+    except Faults as error:
+        raise CacheTrouble("; ".join(error.faults)) from None
 
 
 def replace_file(path: Path, content: Iterable[bytes]) -> None:

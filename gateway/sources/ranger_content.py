@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from gateway.errors import Faults
 from gateway.model.policy import Role, Service, ServiceDef, UserStore
+from gateway.policy.json_documents import parse_object
 from gateway.policy.json_writing import pieces
 from gateway.policy.ranger import Converted, Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
-from gateway.sources.big_json import NotJson, parse
 from gateway.sources.ranger_client import DownloadKind
 
 NOTHING = -1
@@ -85,10 +85,7 @@ def read_answer(kind: DownloadKind, content: bytes, own: Copy, service: str) -> 
     digest = hashlib.sha256(content).digest()
     if digest == own.digest:
         return None
-    try:
-        download = parse(content)
-    except NotJson as error:
-        raise Faults([f"{where(service, kind)}:{error.line}: {error.message}"]) from None
+    download = parse_object(content, where(service, kind))
     check_name(kind, download, service)
     _share(own.content, download)
     if kind is DownloadKind.SHARING and version_of(kind, download, service) < 0:

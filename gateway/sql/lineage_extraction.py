@@ -17,6 +17,7 @@ from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Unclear
 from gateway.sql.lineage_changes import changed
 from gateway.sql.lineage_edges import Target, predicates, projections
+from gateway.sql.lineage_pipes import PipedLineageWalk
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_text import Text
@@ -129,7 +130,7 @@ class Extraction:
             return self.sources.scan(relation.parts, of.names)
 
         written = [tuple(part.lower() for part in column.parts) for column in of.reading.columns]
-        return SqlLineageWalk(text, written, scan, self.sources.column, self.budget)
+        return PipedLineageWalk(text, written, scan, self.sources.column, self.budget)
 
     def _view(self, name: TableName, of: LineageText) -> LineageRelation:
         """Return what the text of a view gives."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -30,9 +29,7 @@ from gateway.sql.lineage_scope import (
 )
 from gateway.sql.lineage_sets import Branches, add_operation
 from gateway.sql.lineage_text import comma_items, parse, split_at, tokens_of
-
-if TYPE_CHECKING:
-    from gateway.sql.lineage_walk import SqlLineageWalk
+from gateway.sql.lineage_walk import SqlLineageWalk
 
 _HEAD = "SELECT * FROM piped"
 _JOINS = frozenset(
@@ -44,25 +41,25 @@ _ORDERS = frozenset(
 )
 
 
-def piped(
-    walk: SqlLineageWalk, operators: Sequence[str], outer: Environment | None, ctes: Ctes
-) -> LineageRelation:
-    """Return what a piped query gives; the first of its operators is the query that it begins with."""
-    first = parse(operators[0])
-    scope = walk.with_(first.args.get("with_"), outer, ctes)
-    if isinstance(first, exp.Select) and _is_plain(first):
-        # FROM t: its columns keep their qualifiers, those that USING hides too.
-        frame = Frame()
-        walk.from_clause(first, frame, outer, scope)
-        walk.star_references.add(())
-        relation = frame.relation()
-    else:
-        first.set("with_", None)
-        relation = walk.query(first, outer, scope)
-    for operator in operators[1:]:
-        walk.budget.step()
-        relation = _Operator(walk, operator, relation, outer, scope).applied()
-    return relation
+class PipedLineageWalk(SqlLineageWalk):
+    """A walk that knows piped queries too."""
+
+    def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
+        first = parse(operators[0])
+        scope = self.with_(first.args.get("with_"), outer, ctes)
+        if isinstance(first, exp.Select) and _is_plain(first):
+            # FROM t: its columns keep their qualifiers, those that USING hides too.
+            frame = Frame()
+            self.from_clause(first, frame, outer, scope)
+            self.star_references.add(())
+            relation = frame.relation()
+        else:
+            first.set("with_", None)
+            relation = self.query(first, outer, scope)
+        for operator in operators[1:]:
+            self.budget.step()
+            relation = _Operator(self, operator, relation, outer, scope).applied()
+        return relation
 
 
 def _is_plain(select: exp.Select) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, PIVOT_PARTS, folded, names_of, only, parts_of
-from gateway.sql.lineage_expressions import Ctes, SqlFragment
+from gateway.sql.lineage_expressions import Ctes, SqlFragment, SqlLineageExpressions
 from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
@@ -25,12 +24,13 @@ from gateway.sql.lineage_scope import (
     merged,
 )
 
-if TYPE_CHECKING:
-    from gateway.sql.lineage_walk import SqlLineageWalk
-
 
 def pivoted(
-    walk: SqlLineageWalk, node: exp.Expr, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+    walk: SqlLineageExpressions,
+    node: exp.Expr,
+    relation: LineageRelation,
+    outer: Environment | None,
+    ctes: Ctes,
 ) -> LineageRelation:
     """Return a relation with a PIVOT or UNPIVOT on it."""
     if not isinstance(node, exp.Pivot):
@@ -47,7 +47,11 @@ def pivoted(
 
 
 def _pivot(
-    walk: SqlLineageWalk, node: exp.Pivot, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+    walk: SqlLineageExpressions,
+    node: exp.Pivot,
+    relation: LineageRelation,
+    outer: Environment | None,
+    ctes: Ctes,
 ) -> LineageRelation:
     """Group by what is not named, and compute each aggregate for each value of the pivot's columns."""
     frame = Frame(relation)
@@ -109,7 +113,11 @@ def _shown(node: exp.Expr) -> str:
 
 
 def _unpivot(
-    walk: SqlLineageWalk, node: exp.Pivot, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+    walk: SqlLineageExpressions,
+    node: exp.Pivot,
+    relation: LineageRelation,
+    outer: Environment | None,
+    ctes: Ctes,
 ) -> LineageRelation:
     """Keep what is not named; the columns that are named become rows."""
     if relation.opens:

@@ -105,9 +105,6 @@ class Text:
                 at = last
         return "".join([*found, self.source[at:end]])
 
-    def name_of(self, identifier: str) -> Relation | None:
-        return self.relations.get(identifier.lower())
-
     def user_words(self, written: str) -> str:
         """Put the user's names back into a text that was made of this one."""
         if self._prefix + "_" not in written:

@@ -7,6 +7,7 @@ there a value carries all columns that it is made of, and rows the conditions th
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -403,10 +404,9 @@ class SqlLineageWalk(SqlLineageExpressions):
                 return ctes[parts[0]]
         raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
 
+    @abstractmethod
     def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
-        from gateway.sql.lineage_pipes import piped
-
-        return piped(self, operators, outer, ctes)
+        """Return what a piped query gives; the first of its operators is the query that it begins with."""
 
     def _function(self, node: exp.Expr, place: Environment, ctes: Ctes) -> LineageRelation:
         """Return what a table function gives: its columns are made of all its arguments."""

@@ -3,7 +3,6 @@
 No `from __future__ import annotations` here: `Struct` reads the annotations while the class is built.
 """
 
-import enum
 from typing import Annotated
 
 from gateway.wire.tcli import (
@@ -123,12 +122,6 @@ class TExecuteStatementReq(SessionRequest):
 
 class TExecuteStatementResp(OperationReply):
     pass
-
-
-class TJobExecutionStatus(enum.IntEnum):
-    IN_PROGRESS = 0
-    COMPLETE = 1
-    NOT_AVAILABLE = 2
 
 
 class TProgressUpdateResp(Struct):

@@ -31,18 +31,6 @@ class TOperationState(enum.IntEnum):
     TIMEDOUT = 8
 
 
-class TOperationType(enum.IntEnum):
-    EXECUTE_STATEMENT = 0
-    GET_TYPE_INFO = 1
-    GET_CATALOGS = 2
-    GET_SCHEMAS = 3
-    GET_TABLES = 4
-    GET_TABLE_TYPES = 5
-    GET_COLUMNS = 6
-    GET_FUNCTIONS = 7
-    UNKNOWN = 8
-
-
 class TFetchOrientation(enum.IntEnum):
     NEXT = 0
     PRIOR = 1

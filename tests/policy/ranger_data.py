@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gateway.policy.ranger import write_definition
+from gateway.admin.ranger.definitions import completed
+from gateway.policy.documents import parse_document
 from gateway.policy.service_defs import load_service_defs
 
 SHIPPED = Path(__file__).parents[2] / "rules" / "service_defs"
@@ -20,22 +21,18 @@ def shipped() -> Any:
 
 
 @cache
-def _hive() -> dict[str, Any]:
-    return write_definition(shipped()["hive"])
-
-
-@cache
-def _tag() -> dict[str, Any]:
-    return write_definition(shipped()["tag"])
+def _written(name: str) -> dict[str, Any]:
+    path = SHIPPED / f"{name}.yaml"
+    return completed(parse_document(path.read_text(encoding="utf-8"), path.name).data)
 
 
 def hive(**changes: Any) -> dict[str, Any]:
     """Return the hive definition as Ranger's JSON."""
-    return {**copy.deepcopy(_hive()), **changes}
+    return {**copy.deepcopy(_written("hive")), **changes}
 
 
 def tag(**changes: Any) -> dict[str, Any]:
-    return {**copy.deepcopy(_tag()), **changes}
+    return {**copy.deepcopy(_written("tag")), **changes}
 
 
 def at(**levels: Any) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def test_what_belongs_to_nothing_is_told() -> None:
         ({"x": {"hello": 1}}, "x.json:1: this holds neither policies"),
         ({"x": []}, "x.json:1: this holds neither policies"),
         ({"x": "text"}, "x.json:1: this holds neither policies"),
-        ({"x": b'{"serviceName": "dev", "policies": ['}, "x.json:1: the file ends in the middle"),
+        ({"x": b'{"serviceName": "dev", "policies": ['}, "x.json:1: not JSON: it ends in the middle"),
         ({"a": download(), "b": download()}, "b.json:1: there are policies of service `dev` already"),
         ({"a": download(policy()), "b": export(of("dev", "hive", policy()))}, "of service `dev` already"),
         ({"x": export(policy())}, "x.json:1: `service` must be a text"),

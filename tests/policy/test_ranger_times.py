@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.diagnostics import Diagnostics
-from gateway.policy.json_shapes import Reader
-from gateway.policy.ranger.times import read_instant, read_schedules
+from gateway.policy.json_shapes import Reader, instant
+from gateway.policy.schedule_json import read_schedules
 from gateway.policy.schedules import compile_schedules, parse_time
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -35,19 +35,19 @@ NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
     ],
 )
 def test_instants(written: object) -> None:
-    assert read_instant(written) == NOON
+    assert instant(written) == NOON
 
 
 @pytest.mark.parametrize(
     "written", [None, True, "", "yesterday", "2026-02-30 12:00:00", 10**30, "2026-01-31", [], 2**62]
 )
 def test_what_is_no_instant(written: object) -> None:
-    assert read_instant(written) is None
+    assert instant(written) is None
 
 
 @given(st.integers(0, 7_258_118_400_000))
 def test_milliseconds_come_back(milliseconds: int) -> None:
-    moment = read_instant(milliseconds)
+    moment = instant(milliseconds)
     assert moment is not None
     assert (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) == milliseconds
 

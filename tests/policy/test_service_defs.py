@@ -181,8 +181,8 @@ def test_faults_of_json_have_lines_too() -> None:
     text = '{"name": "x",\n "resources": [\n  {"name": "a",\n   "parent": "b"}]}'
     with pytest.raises(Faults) as caught:
         parse_service_def(text, "x.json")
-    assert caught.value.faults == ("x.json:3: `a` has no parent `b`",)
-    with pytest.raises(Faults, match=r"x\.json:2: the file ends in the middle"):
+    assert caught.value.faults == ("x.json:4: `a` has no parent `b`",)
+    with pytest.raises(Faults, match=r"x\.json:2: not JSON: it ends in the middle"):
         parse_service_def('{"name":\n"x"', "x.json")
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import structlog
 
 from gateway.admin.ranger.kinds import Body, ObjectKind, Version, What
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, ITEM_LISTS
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -25,8 +26,6 @@ from gateway.policy.ranger import load
 
 _log = structlog.get_logger(__name__)
 
-_ITEM_LISTS = ("policyItems", "denyPolicyItems", "allowExceptions", "denyExceptions")
-_ALL_ITEM_LISTS = (*_ITEM_LISTS, "dataMaskPolicyItems", "rowFilterPolicyItems")
 _MAX_COMBINATIONS = 4096
 """Resources that one policy may name before a delegated administrator may not write it."""
 _MAX_ENGINES = 64
@@ -209,7 +208,7 @@ def accesses_of(policy: Mapping[str, Any]) -> frozenset[str]:
     """Return the access types that the policy's items speak of."""
     return frozenset(
         str(access.get("type")).lower()
-        for items in _ALL_ITEM_LISTS
+        for items in ALL_ITEM_LISTS
         for item in policy.get(items) or ()
         for access in item.get("accesses") or ()
     )
@@ -248,7 +247,7 @@ def _delegating(policy: Mapping[str, Any]) -> Body | None:
     if policy.get("policyType") or policy.get("isEnabled") is False:
         return None
     items = {
-        name: [item for item in policy.get(name) or () if item.get("delegateAdmin")] for name in _ITEM_LISTS
+        name: [item for item in policy.get(name) or () if item.get("delegateAdmin")] for name in ITEM_LISTS
     }
     if not any(items.values()):
         return None

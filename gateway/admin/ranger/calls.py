@@ -17,7 +17,9 @@ from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import ReadTransaction
 from gateway.admin.ranger.validation import Failure, message, messages, unreadable
 from gateway.admin.requests import BodyTooLarge, body_of
+from gateway.errors import Faults
 from gateway.model.principal import Principal
+from gateway.policy.json_documents import parse_json
 
 PUBLIC = "/public/v2/api"
 """Where Ranger's own client finds everything, below `/service`."""
@@ -148,9 +150,10 @@ def parse(raw: bytes, most_values: int | None = None) -> Any:
     if most_values is not None and raw.count(b"{") + raw.count(b"[") > most_values:
         raise bad_request(f"the body holds more than {most_values} values")
     try:
-        found = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise bad_request(f"the body is not JSON: {error}") from None
+        found = parse_json(raw, "body", unique_keys=False).data
+    except Faults as error:
+        _, line, what = error.faults[0].split(":", 2)
+        raise bad_request(f"the body is{what}, in line {line}") from None
     _require_holdable(found, most_values)
     return found
 

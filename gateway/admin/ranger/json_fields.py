@@ -7,23 +7,16 @@ at once. Objects stay plain dicts with every default filled in; dates are epoch 
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.policy.json_shapes import boolean, literal, whole
+from gateway.policy.json_shapes import boolean, instant, literal, whole
 
 Object = dict[str, Any]
 """A JSON object in Ranger's spelling."""
 
-_DATES = (
-    "%Y%m%d-%H:%M:%S.%f-%z",
-    "%Y-%m-%d %H:%M:%S.%f",
-    "%Y-%m-%dT%H:%M:%S.%fZ",
-    "%Y-%m-%dT%H:%M:%SZ",
-)
 _WHOLE = re.compile(r"-?[0-9]{1,19}\Z")
 _ABSENT = object()
 
@@ -65,18 +58,13 @@ def _flag(value: object, path: str, faults: list[str]) -> bool | None:
 
 
 def _date(value: object, path: str, faults: list[str]) -> int | None:
-    if isinstance(value, str) and value and not _WHOLE.match(value):
-        for form in _DATES:
-            try:
-                found = dt.datetime.strptime(value, form)  # noqa: DTZ007 - the zone is set below
-            except ValueError:
-                continue
-            if found.tzinfo is None:
-                found = found.replace(tzinfo=dt.UTC)
-            return round(found.timestamp() * 1000)
+    if not isinstance(value, str) or not value or _WHOLE.match(value):
+        return _whole(value, path, faults)
+    found = instant(value)
+    if found is None:
         _wrong("a date in epoch milliseconds", value, path, faults)
         return None
-    return _whole(value, path, faults)
+    return round(found.timestamp() * 1000)
 
 
 def _anything(value: object, path: str, faults: list[str]) -> Any:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 from gateway.admin.ranger.definitions import ACCESS, ServiceType
-from gateway.model.policy import ResourceDef
-from gateway.policy.globs import LOST_STAR, glob
-from gateway.policy.hierarchy import HERE, MatchType
-from gateway.policy.matching import fold
+from gateway.model.policy import ResourceDef, ResourceValues
+from gateway.policy.globs import LOST_STAR
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry
+from gateway.policy.matching import NOBODY, LevelMatcher, comparison, fold
 
 SCOPES: Mapping[str, frozenset[MatchType]] = {
     "self": HERE,
@@ -25,44 +24,20 @@ SCOPES: Mapping[str, frozenset[MatchType]] = {
 """Ranger's search scopes; without one everything that touches the resource counts."""
 
 
-@lru_cache(maxsize=8192)
-def _pattern(text: str, ignore_case: bool, path: bool, recursive: bool, separator: str) -> re.Pattern[str]:
-    if path and text.endswith(separator):
-        text += "*"
-    compiled = glob([(fold(text) if ignore_case else text, True)])
-    below = f"(?s:{re.escape(separator)}.*)?" if path and recursive else ""
-    return re.compile(compiled + below)
+def matcher(level: ResourceDef, one: Mapping[str, Any] | None) -> LevelMatcher:
+    """Return what says whether a policy's values at one level match: nobody asks, so tokens are texts."""
+    given = one or {}
+    values = ResourceValues(
+        values=tuple(str(value) for value in given.get("values") or () if value),
+        excludes=bool(given.get("isExcludes")),
+        recursive=bool(given.get("isRecursive")),
+    )
+    return LevelMatcher(replace(level, replaces_tokens=False, replaces_expressions=False), values)
 
 
-def is_all(level: ResourceDef, one: Mapping[str, Any]) -> bool:
-    """Say whether the values of a policy at a level are every value."""
-    values = [v for v in one.get("values") or [] if v and v.strip()]
-    return not values or (level.wildcard and any(not v.strip("*") for v in values))
-
-
-def values_match(level: ResourceDef, one: Mapping[str, Any], value: str) -> bool:
+def values_match(level: ResourceDef, one: Mapping[str, Any] | None, value: str) -> bool:
     """Say whether a policy's values at one level match a requested value there."""
-    excludes = bool(one.get("isExcludes"))
-    if is_all(level, one):
-        return not excludes
-    if value in ("", "*"):
-        return False
-    asked = fold(value) if level.ignore_case else value
-    recursive = bool(one.get("isRecursive")) and level.is_path
-    found = False
-    for listed in one.get("values") or []:
-        text = (fold(listed) if level.ignore_case else listed) if listed else ""
-        if not text.strip():
-            continue
-        if not level.wildcard and not recursive:
-            found = text == asked
-        else:
-            plain = text.rstrip(level.separator) if recursive and not level.wildcard else text
-            pattern = _pattern(plain, level.ignore_case, level.is_path, recursive, level.separator)
-            found = pattern.fullmatch(asked) is not None
-        if found:
-            break
-    return found != excludes
+    return bool(matcher(level, one).matches(comparison(level)(value), NOBODY))
 
 
 def match(
@@ -72,39 +47,16 @@ def match(
     way = _way(set(resources), set(request), definition, type_)
     if way is None:
         return MatchType.NONE
-    levels = definition.levels(type_)
-    specific = -1
-    for i, name in enumerate(way):
-        if name in resources and not is_all(levels[name], resources[name] or {}):
-            specific = i
-    found = MatchType.NONE if request else MatchType.SELF
-    for name in way:
-        one, value = resources.get(name), request.get(name)
-        if one is None:
-            return MatchType.ANCESTOR if value is not None else _narrowed(found, resources, request, specific)
-        if value is None:
-            if not is_all(levels[name], one):
-                break
-        elif not values_match(levels[name], one, value):
-            return MatchType.NONE
-        found = MatchType.SELF
-    return _narrowed(found, resources, request, specific)
-
-
-def _narrowed(
-    found: MatchType, resources: Mapping[str, Any], request: Mapping[str, str], specific: int
-) -> MatchType:
-    if found is MatchType.SELF and len(request) < len(resources):
-        return MatchType.SELF_AND_ALL_DESCENDANTS if len(request) > specific else MatchType.DESCENDANT
-    return found
+    levels, held = definition.levels(type_), way[: len(resources)]
+    entry = ResourceEntry(None, held, tuple(matcher(levels[name], resources[name]) for name in held))
+    asked = [comparison(levels[name])(request[name]) for name in way[: len(request)]]
+    return entry.match(asked, NOBODY)
 
 
 def _way(policy: set[str], request: set[str], definition: ServiceType, type_: int) -> tuple[str, ...] | None:
     """Return the hierarchy by which the two are compared; neither may have a gap in it."""
-    ways = sorted(definition.hierarchies(type_), key=len)
-    for way in ways:
-        fits = policy | request <= set(way)
-        if fits and all(keys == set(way[: len(keys)]) for keys in (policy, request)):
+    for way in definition.hierarchies(type_):
+        if all(keys == set(way[: len(keys)]) for keys in (policy, request)):
             return way
     return None
 

@@ -12,15 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admin.ranger.json_fields import Object
+from gateway.admin.ranger.shapes import ITEM_LISTS, KINDS
 
-ALLOW, DENY, ALLOW_EXCEPTIONS, DENY_EXCEPTIONS = (
-    "policyItems",
-    "denyPolicyItems",
-    "allowExceptions",
-    "denyExceptions",
-)
-LISTS = (ALLOW, DENY, ALLOW_EXCEPTIONS, DENY_EXCEPTIONS)
-_KINDS = ("users", "groups", "roles")
+ALLOW, DENY, ALLOW_EXCEPTIONS, DENY_EXCEPTIONS = ITEM_LISTS
 _OPPOSITE = {
     ALLOW: (DENY, DENY_EXCEPTIONS, ALLOW_EXCEPTIONS),
     DENY: (ALLOW, ALLOW_EXCEPTIONS, DENY_EXCEPTIONS),
@@ -61,13 +55,13 @@ def _accesses(item: Mapping[str, Any]) -> list[str]:
 
 
 def _principals(item: Mapping[str, Any]) -> list[_Principal]:
-    return [(kind, name) for kind in _KINDS for name in item.get(kind) or []]
+    return [(kind, name) for kind in KINDS for name in item.get(kind) or []]
 
 
 def has_conditions(policy: Mapping[str, Any]) -> bool:
     """Say whether something of the policy holds under conditions only."""
     return bool(policy.get("conditions")) or any(
-        item.get("conditions") for name in LISTS for item in policy.get(name) or []
+        item.get("conditions") for name in ITEM_LISTS for item in policy.get(name) or []
     )
 
 
@@ -76,13 +70,13 @@ def merge(stored: Mapping[str, Any], applied: Mapping[str, Any]) -> Object:
     if applied.get("isDenyAllElse") and not stored.get("isDenyAllElse"):
         raise NotMergeable("a policy that denies all else cannot be merged into one that does not")
     if has_conditions(stored) or has_conditions(applied):
-        return {**stored, **{name: _appended(stored, applied, name) for name in LISTS}}
+        return {**stored, **{name: _appended(stored, applied, name) for name in ITEM_LISTS}}
     table = _split(stored)
-    for name in LISTS:
+    for name in ITEM_LISTS:
         for item in applied.get(name) or []:
             for principal in _principals(item):
                 _apply(table, name, principal, item)
-    return {**stored, **{name: _joined(table[name]) for name in LISTS}}
+    return {**stored, **{name: _joined(table[name]) for name in ITEM_LISTS}}
 
 
 def _appended(stored: Mapping[str, Any], applied: Mapping[str, Any], name: str) -> list[Any]:
@@ -105,8 +99,8 @@ _Table = dict[str, dict[_Principal, _Entry]]
 
 def _split(policy: Mapping[str, Any]) -> _Table:
     """Return list → principal → what it has there."""
-    table: _Table = {name: {} for name in LISTS}
-    for name in LISTS:
+    table: _Table = {name: {} for name in ITEM_LISTS}
+    for name in ITEM_LISTS:
         for item in policy.get(name) or []:
             for principal in _principals(item):
                 table[name].setdefault(principal, _Entry()).add(item)
@@ -199,7 +193,7 @@ def granted_resources(request: Mapping[str, Any], recursive: Iterable[str]) -> O
 
 def _granted(request: Mapping[str, Any]) -> Object:
     return {
-        **{kind: list(dict.fromkeys(request.get(kind) or [])) for kind in _KINDS},
+        **{kind: list(dict.fromkeys(request.get(kind) or [])) for kind in KINDS},
         "accesses": [
             {"type": str(access).lower(), "isAllowed": True}
             for access in dict.fromkeys(request.get("accessTypes") or [])
@@ -241,12 +235,12 @@ def _divided(
     touched = accesses is None or bool(item.get("delegateAdmin")) or accesses & set(_accesses(item))
     if not losing or not touched:
         return [dict(item)]
-    others = {kind: [n for n in item.get(kind) or [] if (kind, n) not in gone] for kind in _KINDS}
+    others = {kind: [n for n in item.get(kind) or [] if (kind, n) not in gone] for kind in KINDS}
     found: list[Object] = []
     if any(others.values()):
         found.append({**item, **others})
     left = [a for a in item.get("accesses") or [] if str(a.get("type")).lower() not in (accesses or ())]
     if accesses is not None and left:
-        theirs = {kind: [n for k, n in losing if k == kind] for kind in _KINDS}
+        theirs = {kind: [n for k, n in losing if k == kind] for kind in KINDS}
         found.append({**item, **theirs, "accesses": left, "delegateAdmin": False})
     return found

@@ -18,7 +18,13 @@ from gateway.admin.ranger.calls import (
     one_object,
 )
 from gateway.admin.ranger.kinds import Body, ObjectKind
-from gateway.admin.ranger.policy_changes import apply_policy, delete_policy, offer_policy, update_policy
+from gateway.admin.ranger.policy_changes import (
+    apply_policy,
+    delete_policy,
+    offer_policy,
+    offered_how,
+    update_policy,
+)
 from gateway.admin.ranger.policy_search import (
     known_beside,
     matching,
@@ -94,18 +100,8 @@ async def _get(call: ApiCall) -> web.Response:
 async def _create(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
     async with call.store.writing(call.user) as writing:
-        return answer(
-            await offer_policy(
-                writing,
-                call.access,
-                call.principal,
-                body,
-                update=call.flag("updateIfExists"),
-                merge=call.flag("mergeIfExists"),
-                delete=call.flag("deleteIfExists"),
-                by_name=call.parameter("policyMatchingAlgorithm").lower() == "matchbyname",
-            )
-        )
+        offered = await offer_policy(writing, call.access, call.principal, body, **offered_how(call))
+        return answer(offered)
 
 
 async def _apply(call: ApiCall) -> web.Response:

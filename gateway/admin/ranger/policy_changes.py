@@ -13,7 +13,7 @@ from typing import Any
 
 from gateway.admin.ranger import merging
 from gateway.admin.ranger.access import Access
-from gateway.admin.ranger.calls import bad_request, checked, forbidden, refuse
+from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden, refuse
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
@@ -96,6 +96,16 @@ async def offer_policy(
         return await _overwrite(writing, access, principal, existing, body)
     await delete_policy(writing, access, principal, existing)
     return await create_policy(writing, access, principal, body)
+
+
+def offered_how(call: ApiCall) -> dict[str, bool]:
+    """Return what the parameters of a call say of policies that are there already, for `offer_policy`."""
+    return {
+        "update": call.flag("updateIfExists"),
+        "merge": call.flag("mergeIfExists"),
+        "delete": call.flag("deleteIfExists"),
+        "by_name": call.parameter("policyMatchingAlgorithm").lower() == "matchbyname",
+    }
 
 
 async def apply_policy(

@@ -12,8 +12,8 @@ from typing import Any
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.policy_changes import note
 from gateway.admin.ranger.role_changes import without_members
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
-from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 
 _ZONE_LISTS: Mapping[str, Sequence[str]] = {
     "users": ("adminUsers", "auditUsers"),

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.admin.ranger.json_fields import Object
-
-KINDS = ("users", "groups", "roles")
+from gateway.admin.ranger.shapes import KINDS
 
 
 def with_members(

@@ -26,32 +26,16 @@ from gateway.admin.ranger.calls import (
 )
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ObjectKind, What
+from gateway.admin.ranger.listing import listed, paged
 from gateway.admin.ranger.role_changes import (
-    KINDS,
     roles_of,
     with_members,
     without_admin,
     without_members,
 )
-from gateway.admin.ranger.searching import MAX_PAGE, find
-from gateway.admin.ranger.shapes import GRANT_REVOKE_ROLE, MEMBERS_CHANGE, ROLE
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, GRANT_REVOKE_ROLE, KINDS, MEMBERS_CHANGE, ROLE
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
-from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 from gateway.admin.ranger.validation_role import role_failures
-
-Change = Callable[[Body], Body]
-
-
-async def _list(call: ApiCall) -> web.Response:
-    async with call.store.reading() as reading:
-        roles = await _readable(call, reading)
-    return answer(find("role", roles, call.parameters(), size=MAX_PAGE).items)
-
-
-async def _page(call: ApiCall) -> web.Response:
-    async with call.store.reading() as reading:
-        roles = await _readable(call, reading)
-    return answer(find("role", roles, call.parameters()).wrapped("roles"))
 
 
 async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
@@ -288,9 +272,9 @@ def _routes(base: str) -> tuple[Route, ...]:
 
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/roles", _list),
+    Route("GET", f"{PUBLIC}/roles", listed("role", _readable)),
     *_routes(f"{PUBLIC}/roles"),
-    Route("GET", "/roles/roles", _page),
-    Route("GET", "/roles/lookup/roles", _page),
+    Route("GET", "/roles/roles", paged("role", _readable, "roles")),
+    Route("GET", "/roles/lookup/roles", paged("role", _readable, "roles")),
     *_routes("/roles/roles"),
 )

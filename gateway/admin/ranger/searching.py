@@ -12,7 +12,7 @@ from typing import Any
 from gateway.admin.ranger.definitions import ACCESS, ServiceType
 from gateway.admin.ranger.json_fields import Object, ShownEmpty
 from gateway.admin.ranger.matching import SCOPES, match, values_match
-from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS
 
 PAGE_SIZE = 250
 RESOURCE = "resource:"
@@ -330,7 +330,7 @@ def _touches(policy: _Body, resource: Mapping[str, str], scope: str, known: Sear
             and name in levels
             and (
                 value in ((maps[name] or {}).get("values") or [])
-                or values_match(levels[name], maps[name] or {}, value)
+                or values_match(levels[name], maps[name], value)
             )
             for name, value in resource.items()
         )

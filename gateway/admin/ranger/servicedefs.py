@@ -23,32 +23,20 @@ from gateway.admin.ranger.definition_use import left_behind
 from gateway.admin.ranger.definitions import completed
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import GATEWAY, Body, ChangedObject, ObjectKind, What
+from gateway.admin.ranger.listing import listed, paged
 from gateway.admin.ranger.policy_changes import TAG_TYPE
-from gateway.admin.ranger.searching import Page, find
+from gateway.admin.ranger.searching import PAGE_SIZE
 from gateway.admin.ranger.services import remove_service
 from gateway.admin.ranger.shapes import SERVICE_DEF
 from gateway.admin.ranger.tag_definition import with_components
-from gateway.admin.ranger.transactions import WriteTransaction
-from gateway.admin.ranger.validation import Failure
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_service import service_def_failures
-from gateway.errors import Faults
-from gateway.policy.ranger import load
 
-UNUSABLE = 9012
 _STAMPS = frozenset({"id", "guid", "isEnabled", "version"})
 
 
-async def _list(call: ApiCall) -> web.Response:
-    return answer((await _search(call)).items)
-
-
-async def _page(call: ApiCall) -> web.Response:
-    return answer((await _search(call)).wrapped("serviceDefs"))
-
-
-async def _search(call: ApiCall) -> Page:
-    async with call.store.reading() as reading:
-        return find("service-def", await reading.all(ObjectKind.SERVICE_DEF), call.parameters())
+async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
+    return await reading.all(ObjectKind.SERVICE_DEF)
 
 
 async def _get(call: ApiCall) -> web.Response:
@@ -58,17 +46,16 @@ async def _get(call: ApiCall) -> web.Response:
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create service definitions")
-    body = checked(SERVICE_DEF, await call.body())
+    body = await call.checked(SERVICE_DEF)
     async with call.store.writing(call.user) as writing:
         refuse(service_def_failures(body, others=await writing.all(ObjectKind.SERVICE_DEF)))
-        refuse(_unusable(body))
         made = await writing.create(ObjectKind.SERVICE_DEF, show(completed(body)))
         return answer(await refresh_tags(writing, made))
 
 
 async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change service definitions")
-    body = checked(SERVICE_DEF, await call.body())
+    body = await call.checked(SERVICE_DEF)
     async with call.store.writing(call.user) as writing:
         stored = await named(call, writing, ObjectKind.SERVICE_DEF)
         if body.get("id") not in (None, stored["id"]):
@@ -76,21 +63,11 @@ async def _update(call: ApiCall) -> web.Response:
         body["id"] = stored["id"]
         others = [one for one in await writing.all(ObjectKind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))
-        refuse(_unusable(body))
         shown = show(completed(body))
         refuse(await left_behind(writing, shown))
         made = await writing.update(ObjectKind.SERVICE_DEF, stored, shown)
         await _note(writing, made)
         return answer(await refresh_tags(writing, made))
-
-
-def _unusable(body: Body) -> list[Failure]:
-    """Return why the policy engine could not load policies of this definition."""
-    try:
-        load({"serviceName": body["name"], "serviceDef": show(completed(body)), "policies": []})
-    except Faults as faults:
-        return [Failure(UNUSABLE, fault) for fault in faults.faults]
-    return []
 
 
 async def _delete(call: ApiCall) -> web.Response:
@@ -147,10 +124,10 @@ async def _note(writing: WriteTransaction, definition: Body) -> None:
 
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/servicedef", _list),
+    Route("GET", f"{PUBLIC}/servicedef", listed("service-def", _readable, size=PAGE_SIZE)),
     Route("POST", f"{PUBLIC}/servicedef", _create),
     *one_object(f"{PUBLIC}/servicedef", _get, _update, _delete),
-    Route("GET", "/plugins/definitions", _page),
+    Route("GET", "/plugins/definitions", paged("service-def", _readable, "serviceDefs")),
     Route("POST", "/plugins/definitions", _create),
     Route("GET", "/plugins/definitions/name/{name}", _get),
     *one_object("/plugins/definitions", _get, _update, _delete, ["{id}"]),

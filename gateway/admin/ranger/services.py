@@ -23,8 +23,9 @@ from gateway.admin.ranger.default_policies import default_policies
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import NEVER, Body, ChangedObject, ObjectKind, What
+from gateway.admin.ranger.listing import listed, paged, searched
 from gateway.admin.ranger.policy_changes import TAG_TYPE, create_policy, remove
-from gateway.admin.ranger.searching import Page, find
+from gateway.admin.ranger.searching import PAGE_SIZE
 from gateway.admin.ranger.shapes import POLICY, SERVICE
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_service import service_failures
@@ -36,24 +37,15 @@ _COUNTED = ("policyVersion", "policyUpdateTime", "tagVersion", "tagUpdateTime")
 """Told with a service and kept elsewhere."""
 
 
-async def _list(call: ApiCall) -> web.Response:
-    return answer((await _search(call)).items)
-
-
-async def _page(call: ApiCall) -> web.Response:
-    return answer((await _search(call)).wrapped("services"))
-
-
 async def _headers(call: ApiCall) -> web.Response:
     kept = ("id", "name", "displayName", "type", "isEnabled", "tagService")
-    return answer([{key: one.get(key) for key in kept} for one in (await _search(call)).items])
+    found = await searched(call, "service", _readable)
+    return answer([{key: one.get(key) for key in kept} for one in found.items])
 
 
-async def _search(call: ApiCall) -> Page:
-    async with call.store.reading() as reading:
-        services = await reading.all(ObjectKind.SERVICE)
-        versions = await reading.versions()
-    return find("service", [told(call, service, versions) for service in services], call.parameters())
+async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
+    versions = await reading.versions()
+    return [told(call, service, versions) for service in await reading.all(ObjectKind.SERVICE)]
 
 
 async def _get(call: ApiCall) -> web.Response:
@@ -64,7 +56,7 @@ async def _get(call: ApiCall) -> web.Response:
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create services")
-    body = checked(SERVICE, await call.body())
+    body = await call.checked(SERVICE)
     async with call.store.writing(call.user) as writing:
         made = await create_service(writing, body)
         if call.flag("defaultPolicies"):
@@ -102,7 +94,7 @@ async def _tag_service(writing: WriteTransaction, name: str) -> str | None:
 async def _update(call: ApiCall) -> web.Response:
     # Not for a service's own administrators: its configuration names super users and more administrators.
     call.require_administrator("change services")
-    body = checked(SERVICE, await call.body())
+    body = await call.checked(SERVICE)
     async with call.store.writing(call.user) as writing:
         stored = await named(call, writing, ObjectKind.SERVICE)
         if body.get("id") not in (None, stored["id"]):
@@ -191,11 +183,11 @@ def told(call: ApiCall, service: Body, versions: Mapping[tuple[str, What], Any])
 
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/service", _list),
+    Route("GET", f"{PUBLIC}/service", listed("service", _readable, size=PAGE_SIZE)),
     Route("POST", f"{PUBLIC}/service", _create),
     Route("GET", f"{PUBLIC}/service-headers", _headers),
     *one_object(f"{PUBLIC}/service", _get, _update, _delete),
-    Route("GET", "/plugins/services", _page),
+    Route("GET", "/plugins/services", paged("service", _readable, "services")),
     Route("POST", "/plugins/services", _create),
     Route("GET", "/plugins/services/name/{name}", _get),
     *one_object("/plugins/services", _get, _update, _delete, ["{id}"]),

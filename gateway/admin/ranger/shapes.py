@@ -26,6 +26,11 @@ from gateway.admin.ranger.json_fields import (
 
 __all__ = ["Object", "read", "show"]
 
+KINDS = ("users", "groups", "roles")
+"""Who items and roles are about, list by list."""
+ITEM_LISTS = ("policyItems", "denyPolicyItems", "allowExceptions", "denyExceptions")
+ALL_ITEM_LISTS = (*ITEM_LISTS, "dataMaskPolicyItems", "rowFilterPolicyItems")
+
 BASE: dict[str, JsonField] = {
     "id": WHOLE,
     "guid": TEXT,

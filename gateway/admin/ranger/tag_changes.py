@@ -15,8 +15,7 @@ from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import Object, show
 from gateway.admin.ranger.signature import resource_signature
 from gateway.admin.ranger.validation import MISSING, Failure
-from gateway.admin.ranger.validation_policy import resource_failures
-from gateway.admin.ranger.validation_texts import schedule_failures
+from gateway.admin.ranger.validation_policy import resource_failures, schedule_failures
 
 OPERATIONS = ("set", "add_or_update", "delete", "replace")
 UNKNOWN_OPERATION, UNKNOWN_TAG, BAD_TAG = 9040, 9041, 9042

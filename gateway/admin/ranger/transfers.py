@@ -33,7 +33,7 @@ from gateway.admin.ranger.importing import (
     roles_of,
 )
 from gateway.admin.ranger.kinds import Body, ObjectKind
-from gateway.admin.ranger.policy_changes import delete_policy, offer_policy
+from gateway.admin.ranger.policy_changes import delete_policy, offer_policy, offered_how
 from gateway.admin.ranger.policy_search import search_policies
 from gateway.admin.ranger.roles import create_role, replace_role
 from gateway.admin.ranger.searching import MAX_PAGE, find
@@ -129,16 +129,7 @@ async def _put(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
         try:
-            await offer_policy(
-                writing,
-                call.access,
-                call.principal,
-                policy,
-                update=call.flag("updateIfExists"),
-                merge=call.flag("mergeIfExists"),
-                delete=call.flag("deleteIfExists"),
-                by_name=call.parameter("policyMatchingAlgorithm").lower() == "matchbyname",
-            )
+            await offer_policy(writing, call.access, call.principal, policy, **offered_how(call))
         except Invalid as error:
             failures += located(error.failures, i, policy.get("name"))
         if i % 50 == 0:

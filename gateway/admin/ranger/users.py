@@ -219,7 +219,7 @@ def _key(member: Mapping[str, Any]) -> str:
 
 async def _create_member(call: ApiCall) -> web.Response:
     call.require_administrator("put users into groups")
-    body = checked(GROUP_USER, await call.body())
+    body = await call.checked(GROUP_USER)
     async with call.store.writing(call.user) as writing:
         group, user = await _ends(writing, body)
         known = await writing.named(
@@ -234,7 +234,7 @@ async def _create_member(call: ApiCall) -> web.Response:
 
 async def _update_member(call: ApiCall) -> web.Response:
     call.require_administrator("put users into groups")
-    body = checked(GROUP_USER, await call.body())
+    body = await call.checked(GROUP_USER)
     async with call.store.writing(call.user) as writing:
         stored = await writing.get(ObjectKind.GROUP_USER, body.get("id") or 0)
         if stored is None:

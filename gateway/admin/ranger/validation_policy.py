@@ -7,19 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.admin.ranger import validation_texts as texts
 from gateway.admin.ranger.definitions import ACCESS, MASK, ROW_FILTER, ServiceType
 from gateway.admin.ranger.json_fields import Object
 from gateway.admin.ranger.patterns import NotTaken, matches
+from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, ITEM_LISTS
 from gateway.admin.ranger.validation import MISSING, Failure
+from gateway.policy.diagnostics import Diagnostics, spelled
+from gateway.policy.ranger.policies import RangerPolicyReader
+from gateway.policy.schedule_json import faults_in_schedule
 
 _TYPES = {ACCESS: "access", MASK: "data mask", ROW_FILTER: "row filter"}
-ITEM_LISTS = ("policyItems", "denyPolicyItems", "allowExceptions", "denyExceptions")
-ALL_ITEM_LISTS = (*ITEM_LISTS, "dataMaskPolicyItems", "rowFilterPolicyItems")
 _LISTS_OF = {ACCESS: ITEM_LISTS, MASK: ("dataMaskPolicyItems",), ROW_FILTER: ("rowFilterPolicyItems",)}
 _DENYING = ("denyPolicyItems", "allowExceptions", "denyExceptions")
 
-UNKNOWN_MASK, UNKNOWN_CONDITION, UNENFORCED, UNKNOWN_TYPE = 9001, 9003, 9005, 9006
+UNKNOWN_MASK, BAD_TEXT, UNKNOWN_CONDITION, BAD_SCRIPT, UNENFORCED, UNKNOWN_TYPE = range(9001, 9007)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +73,44 @@ def policy_failures(policy: Mapping[str, Any], around: Surroundings) -> list[Fai
     failures += _resources(policy, around, around.definition)
     failures += _items(policy, around.definition)
     failures += _conditions(policy["conditions"], around.definition, "conditions")
-    failures += texts.schedule_failures(policy["validitySchedules"])
-    if policy["policyPriority"] not in (0, 1):
-        failures.append(Failure(3030, f"priority {policy['policyPriority']} is not 0 or 1", "policyPriority"))
+    failures += schedule_failures(policy["validitySchedules"])
+    failures += _engine_failures(policy, around.definition, failures)
     return list(dict.fromkeys(failures))
+
+
+def _engine_failures(
+    policy: Mapping[str, Any], definition: ServiceType, told: Sequence[Failure]
+) -> Iterator[Failure]:
+    """Yield what the engine's reader says of the policy's texts, and whatever else it would not load it for.
+
+    INVARIANT (what is stored can be loaded): a policy that nothing else is wrong with has been read here.
+    """
+    findings = Diagnostics()
+    reader = RangerPolicyReader(definition.definition, str(policy["service"]), strict=True)
+    reader.read({**policy, "id": 0, "name": ""}, findings, (), policy["zoneName"])
+    rest = []
+    for path, message in findings.faults:
+        reason = message.removeprefix("policy 0: ")
+        match [step for step in path if isinstance(step, str)]:
+            case ["policyPriority"]:
+                yield Failure(3030, reason, "policyPriority")
+            case [*_, ("filterExpr" | "valueExpr") as text]:
+                yield Failure(BAD_TEXT, reason, spelled(path[:2]), text)
+            case [*_, "conditions"]:
+                yield Failure(BAD_SCRIPT, reason, spelled(path[:-2]) or "conditions", "conditions")
+            case ["resources" | "additionalResources", level] if level in definition.levels():
+                yield Failure(BAD_SCRIPT, reason, "resources", level)
+            case _:
+                rest.append(Failure(UNENFORCED, reason, spelled(path)))
+    if not told:
+        yield from rest
+
+
+def schedule_failures(schedules: Sequence[Mapping[str, Any] | None]) -> Iterator[Failure]:
+    """Yield what is wrong with validity schedules."""
+    for i, given in enumerate(schedules):
+        for fault in faults_in_schedule(given or {}):
+            yield Failure(3029, fault, "validitySchedules", str(i))
 
 
 def _identity(policy: Mapping[str, Any], around: Surroundings) -> Iterator[Failure]:
@@ -159,7 +194,6 @@ def resource_failures(
         twice = [value for value, count in Counter(v for v in values if v).items() if count > 1]
         if twice:
             yield Failure(3056, f"resource `{name}` lists `{twice[0]}` twice", "resources", name)
-        yield from texts.value_failures(name, filter(None, values))
         if level is None or one is None:
             continue
         if one["isExcludes"] and not level.excludes_supported:
@@ -198,7 +232,7 @@ def _items(policy: Mapping[str, Any], definition: ServiceType) -> Iterator[Failu
     for name in given:
         if name not in _LISTS_OF[type_]:
             yield Failure(UNENFORCED, f"a {_TYPES[type_]} policy does not use `{name}`", name)
-        elif name in _DENYING and not definition.denies:
+        elif name in _DENYING and not definition.definition.deny_enabled:
             yield Failure(UNENFORCED, f"policies of `{definition.name}` do not use `{name}`", name)
         for i, item in enumerate(policy[name]):
             yield from _item(item, f"{name}[{i}]", type_, definition)
@@ -239,9 +273,7 @@ def _item(item: Mapping[str, Any], where: str, type_: int, definition: ServiceTy
     if "rowFilterInfo" in item and type_ == ROW_FILTER:
         text = (item["rowFilterInfo"] or {}).get("filterExpr")
         if text is None:
-            yield Failure(texts.BAD_TEXT, "a filter item needs `filterExpr`", where, "filterExpr", MISSING)
-        elif text.strip():
-            yield from texts.sql_failures(text, "filter", where, "filterExpr")
+            yield Failure(BAD_TEXT, "a filter item needs `filterExpr`", where, "filterExpr", MISSING)
 
 
 def _mask(info: Mapping[str, Any] | None, where: str, definition: ServiceType) -> Iterator[Failure]:
@@ -251,9 +283,6 @@ def _mask(info: Mapping[str, Any] | None, where: str, definition: ServiceType) -
     elif name not in definition.masks:
         reason = f"`{name}` is no mask type; known: {', '.join(sorted(definition.masks))}"
         yield Failure(UNKNOWN_MASK, reason, where, "dataMaskType")
-    value = (info or {}).get("valueExpr")
-    if value and name and name.rpartition(":")[2] == "CUSTOM":
-        yield from texts.sql_failures(value, "mask", where, "valueExpr")
 
 
 def _conditions(
@@ -267,5 +296,3 @@ def _conditions(
             known = ", ".join(definition.conditions) or "none"
             reason = f"`{name}` is no condition of `{definition.name}`; known: {known}"
             yield Failure(UNKNOWN_CONDITION, reason, where, "conditions")
-        else:
-            yield from texts.condition_failures(condition, definition.conditions[name], where)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gateway.admin.ranger.shapes import KINDS
 from gateway.admin.ranger.validation import MISSING, Failure
 
-_KINDS = ("users", "groups", "roles")
 CYCLE, UNKNOWN_MEMBER = 9020, 9021
 
 
@@ -40,7 +40,7 @@ def _failures(
         yield Failure(4003, "a role needs a name", "name", type=MISSING)
     elif name in others:
         yield Failure(4005, f"there is a role `{name}`", "name")
-    for kind in _KINDS:
+    for kind in KINDS:
         names = [member.get("name") for member in role[kind]]
         if any(not member or not member.strip() for member in names):
             yield Failure(4002, f"`{kind}` hold a member without name", kind, "name", MISSING)

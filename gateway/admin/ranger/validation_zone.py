@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gateway.admin.ranger.definitions import ServiceType
-from gateway.admin.ranger.matching import is_all, overlap
+from gateway.admin.ranger.matching import matcher, overlap
 from gateway.admin.ranger.validation import MISSING, Failure
 
 _ADMINS = ("adminUsers", "adminUserGroups", "adminRoles")
@@ -98,7 +98,7 @@ def _resources(service: str, maps: list[Mapping[str, Any]], definition: ServiceT
         for name, values in resource.items():
             if not values or any(not value or not value.strip() for value in values):
                 yield Failure(3039, f"resource `{name}` needs values", "resources", service, MISSING)
-        if all(is_all(levels[name], {"values": values}) for name, values in resource.items()):
+        if all(matcher(levels[name], {"values": values}).any for name, values in resource.items()):
             yield Failure(3043, f"a zone cannot hold all of `{service}`", "resources", service)
     texts = Counter(str(sorted((k, sorted(filter(None, v))) for k, v in r.items())) for r in maps)
     if any(count > 1 for count in texts.values()):

@@ -28,8 +28,9 @@ from gateway.admin.ranger.calls import (
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
+from gateway.admin.ranger.listing import listed, paged, searched
 from gateway.admin.ranger.policy_changes import remove
-from gateway.admin.ranger.searching import MAX_PAGE, find, page, resource_of
+from gateway.admin.ranger.searching import page, resource_of
 from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
@@ -37,22 +38,8 @@ from gateway.admin.ranger.validation_zone import zone_failures
 from gateway.admin.ranger.zone_shapes import changed, from_v2, resources_v2, to_v2, zones_of
 
 
-async def _list(call: ApiCall) -> web.Response:
-    async with call.store.reading() as reading:
-        zones = await _readable(call, reading)
-    return answer(find("zone", zones, call.parameters(), size=MAX_PAGE).items)
-
-
-async def _page(call: ApiCall) -> web.Response:
-    async with call.store.reading() as reading:
-        zones = await _readable(call, reading)
-    return answer(find("zone", zones, call.parameters()).wrapped("securityZones"))
-
-
 async def _page_v2(call: ApiCall) -> web.Response:
-    async with call.store.reading() as reading:
-        zones = await _readable(call, reading)
-    found = find("zone", zones, call.parameters()).wrapped("list")
+    found = (await searched(call, "zone", _readable)).wrapped("list")
     return answer({**found, "list": [to_v2(zone) for zone in found["list"]]})
 
 
@@ -82,14 +69,14 @@ async def _resources_v2(call: ApiCall) -> web.Response:
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create zones")
-    body = checked(ZONE, await call.body())
+    body = await call.checked(ZONE)
     async with call.store.writing(call.user) as writing:
         return answer(await _make(writing, body))
 
 
 async def _create_v2(call: ApiCall) -> web.Response:
     call.require_administrator("create zones")
-    body, failures = from_v2(checked(ZONE_V2, await call.body()))
+    body, failures = from_v2(await call.checked(ZONE_V2))
     refuse(failures)
     async with call.store.writing(call.user) as writing:
         return answer(to_v2(await _make(writing, checked(ZONE, body))))
@@ -105,7 +92,7 @@ async def _make(writing: WriteTransaction, body: Body) -> Body:
 
 async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
-    body = checked(ZONE, await call.body())
+    body = await call.checked(ZONE)
     async with call.store.writing(call.user) as writing:
         stored = await _audited(call, writing)
         return answer(await _replace(writing, stored, body))
@@ -113,7 +100,7 @@ async def _update(call: ApiCall) -> web.Response:
 
 async def _update_v2(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
-    body, failures = from_v2(checked(ZONE_V2, await call.body()))
+    body, failures = from_v2(await call.checked(ZONE_V2))
     refuse(failures)
     async with call.store.writing(call.user) as writing:
         stored = await _audited(call, writing)
@@ -122,7 +109,7 @@ async def _update_v2(call: ApiCall) -> web.Response:
 
 async def _change_v2(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
-    change = checked(ZONE_CHANGE, await call.body())
+    change = await call.checked(ZONE_CHANGE)
     async with call.store.writing(call.user) as writing:
         stored = await _audited(call, writing)
         body, failures = changed(checked(ZONE, stored), change)
@@ -269,7 +256,7 @@ async def _audited(call: ApiCall, reading: ReadTransaction) -> Body:
 _BY_PLACE = ("name/{name}", "{id}")
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/zones", _list),
+    Route("GET", f"{PUBLIC}/zones", listed("zone", _readable)),
     Route("POST", f"{PUBLIC}/zones", _create),
     Route("GET", f"{PUBLIC}/zones/zone-headers/for-service/{{id}}", _headers_for_service),
     Route("GET", f"{PUBLIC}/zone-headers", _headers),
@@ -293,7 +280,7 @@ ROUTES = (
             ("GET", "/resources/{service}", _resources_v2),
         )
     ),
-    Route("GET", "/zones/zones", _page),
+    Route("GET", "/zones/zones", paged("zone", _readable, "securityZones")),
     Route("POST", "/zones/zones", _create),
     *one_object("/zones/zones", _get, _update, _delete, _BY_PLACE),
 )

@@ -40,7 +40,6 @@ UNUSED_GRANT, SHADOWED, WIDE, UNUSED_EXEMPTION = (
     "unused-exemption",
 )
 BY_USE, FAR, UNGOVERNED = "group-by-use", "far-from-peers", "no-policy"
-KINDS = (UNUSED_GRANT, SHADOWED, WIDE, UNUSED_EXEMPTION, BY_USE, FAR, UNGOVERNED)
 READS = frozenset({"select", "use", "show"})
 """Access types of an item that grants reading and nothing else."""
 MOST_CASES = 5

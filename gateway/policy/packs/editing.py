@@ -72,11 +72,6 @@ def edited(
     return _appended(text, file, "cases", new) if new else text
 
 
-def has_policy(document: Document, edit: Mapping[str, Any]) -> bool:
-    """Say whether a pack has the policy that an edit speaks of."""
-    return isinstance(document.data, dict) and _index(document.data, edit) is not None
-
-
 def _edited(text: str, file: str, edit: Mapping[str, Any]) -> str:
     document = parse_document(text, file)
     data = _mapping(document)

@@ -1,8 +1,8 @@
-"""Ranger's own JSON, in and out: everything that other rooms need of the `ranger_*` modules beside this one.
+"""Ranger's own JSON: everything that other rooms need of the modules beside this one.
 
 `load` and `load_files` make policies of downloads, exports and cache files; a `Converter` does so for one
 service again and again, after `apply_deltas` and `apply_tag_deltas`; `evaluate` answers Ranger's requests in
-Ranger's terms; `write` turns a service into what a plugin of Ranger's downloads.
+Ranger's terms.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.model.policy import PolicySet, Role, Service, ServiceDef, UserStore
+from gateway.model.policy import PolicySet, Role, ServiceDef, UserStore
 from gateway.policy.diagnostics import Diagnostics, Located
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.deltas import apply_deltas, apply_tag_deltas
@@ -18,14 +18,6 @@ from gateway.policy.ranger.files import RangerFiles, load_files
 from gateway.policy.ranger.people import read_roles, read_user_store
 from gateway.policy.ranger.requests import evaluate
 from gateway.policy.ranger.services import Converted, Converter
-from gateway.policy.ranger.sharing_writing import write_sharing
-from gateway.policy.ranger.writing import (
-    write_definition,
-    write_policy,
-    write_roles,
-    write_service,
-    write_tags,
-)
 
 __all__ = [
     "Converted",
@@ -38,11 +30,6 @@ __all__ = [
     "load_files",
     "roles_of",
     "users_of",
-    "write",
-    "write_definition",
-    "write_policy",
-    "write_roles",
-    "write_tags",
 ]
 
 
@@ -70,15 +57,6 @@ def load(
         users=converted.users or UserStore(),
         warnings=converted.warnings,
     )
-
-
-def write(service: Service) -> dict[str, Any]:
-    """Return the service as a ServicePolicies; its tagged resources stand under `serviceTags`, what is shared
-    of it under `gdsInfo`.
-    """
-    sharing = service.sharing
-    shared = {} if sharing is None else {"gdsInfo": write_sharing(sharing, service.name)}
-    return write_service(service) | shared
 
 
 def roles_of(data: object, *, file: str = "", document: Located | None = None) -> tuple[Role, ...]:

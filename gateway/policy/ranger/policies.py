@@ -25,7 +25,7 @@ from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
-from gateway.policy.ranger.times import read_schedules
+from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import hive_masking
@@ -448,9 +448,10 @@ class _PolicyReading:
         elif mask_type and mask_type not in MASK_TYPES and not self._of.mask_types[mask_type]:
             told = f"it is not understood what mask type `{mask_type}` shows: the column will show NULL"
             self._reader.warn(path, told)
-        if mask_type == "CUSTOM" and not expression:
+        custom = mask_type.rpartition(":")[2] == "CUSTOM"
+        if custom and not expression:
             self._reader.warn(path, "a custom mask without an expression shows NULL")
-        if expression and mask_type == "CUSTOM":
+        if custom and expression:
             self._sql(expression, "mask", (*path, "valueExpr"))
 
     def _filters(self, raw: Mapping[str, Any]) -> tuple[FilterItem, ...]:

@@ -20,10 +20,9 @@ from gateway.policy.combining import SUPER_USER
 from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
 from gateway.policy.hierarchy import hierarchy_to
-from gateway.policy.json_shapes import Reader, literal
+from gateway.policy.json_shapes import Reader, instant, literal
 from gateway.policy.macros import compile_template
 from gateway.policy.ranger.tags import read_tag
-from gateway.policy.ranger.times import read_instant
 from gateway.policy.script import Untranslatable
 from gateway.policy.sqltext import bind
 
@@ -39,6 +38,7 @@ _IGNORED_UNLESS_DENIED = ("IGNOREIFNOTDENIEDACCESSTYPES", "IGNOREIFNOTDENIED")
 _MOST_VALUES = 256
 _NAMES = {"col": "{col}", "colType": "{colType}", "type": "{type}"}
 """Tokens of custom masks, which stay: the column is not known here."""
+
 
 _priorities: weakref.WeakKeyDictionary[PolicySet, dict[int, int]] = weakref.WeakKeyDictionary()
 
@@ -247,7 +247,7 @@ class _Request:
         written = data.get("accessTime")
         if written is None or written == "":
             return None
-        time = read_instant(written)
+        time = instant(written)
         if time is None:
             self._reader.fault(("accessTime",), "`accessTime` is no date that Ranger writes")
         return time

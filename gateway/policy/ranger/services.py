@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.errors import Faults
-from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
+from gateway.model.policy import Policy, Role, Service, ServiceDef, Sharing, TaggedResource, UserStore, Zone
 from gateway.model.resource import ANY_ACCESS
-from gateway.model.sharing import Sharing
 from gateway.policy.diagnostics import Diagnostics, Located, Path, hint
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader

@@ -10,20 +10,25 @@ from gateway.model.policy import (
     AccessTypeDef,
     Condition,
     ConditionDef,
+    DataShare,
+    Membership,
     Policy,
     PolicyType,
+    Project,
     ResourceDef,
     ResourceSet,
     ServiceDef,
+    SharedDataset,
+    SharedResource,
+    Sharing,
 )
-from gateway.model.sharing import DataShare, Membership, Project, SharedDataset, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import RangerPolicyReader, read_values
-from gateway.policy.ranger.times import read_schedules
+from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
 from gateway.policy.subjects import PUBLIC
 

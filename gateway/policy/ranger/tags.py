@@ -12,7 +12,7 @@ from gateway.policy.diagnostics import Path, hint
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader, whole
 from gateway.policy.ranger.policies import read_values
-from gateway.policy.ranger.times import read_schedules
+from gateway.policy.schedule_json import read_schedules
 
 
 def tag_definition(own: ServiceDef, component: ServiceDef) -> ServiceDef:

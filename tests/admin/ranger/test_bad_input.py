@@ -49,7 +49,7 @@ async def with_policy(served: Served) -> None:
         (b'{"name": "\\u0000"}', "NUL"),
         (b'{"name": "\\ud800"}', "not JSON"),
         (b'{"a":' * 100 + b"1" + b"}" * 100, "nested deeper"),
-        (b'{"a":' * 100_000, "not JSON"),
+        (b'{"a":' * 100_000, "nested deeper"),
         ({**POLICY, "policyItems": {"users": "ann"}}, "`policyItems`"),
         ({**POLICY, "resources": ["database"]}, "`resources`"),
         ({**POLICY, "policyType": "access"}, "`policyType`"),

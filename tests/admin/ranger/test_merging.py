@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gateway.admin.ranger.merging import (
-    LISTS,
     NotMergeable,
     grant,
     granted_resources,
@@ -16,16 +15,17 @@ from gateway.admin.ranger.merging import (
     replaced,
     revoke,
 )
+from gateway.admin.ranger.shapes import ITEM_LISTS
 from tests.admin.ranger.objects import item, policy
 
 Lists = dict[str, Any]
-ALLOW, DENY, ALLOW_EXCEPT, DENY_EXCEPT = LISTS
+ALLOW, DENY, ALLOW_EXCEPT, DENY_EXCEPT = ITEM_LISTS
 
 
 def said(body: Any) -> dict[str, set[str]]:
     """List → `principal: accesses` with `+` for delegated administration; what is empty is left out."""
     found: dict[str, set[str]] = {}
-    for name in LISTS:
+    for name in ITEM_LISTS:
         for one in body.get(name) or []:
             accesses = " ".join(sorted(a["type"] for a in one["accesses"]))
             mark = "+" if one.get("delegateAdmin") else ""
@@ -118,8 +118,8 @@ def test_merging_changes_nothing_else() -> None:
     merged = merge(
         stored, policy(name="other", description="theirs", policyItems=[item("drop", users="bob")])
     )
-    kept = {key: value for key, value in merged.items() if key not in LISTS}
-    assert kept == {key: value for key, value in stored.items() if key not in LISTS}
+    kept = {key: value for key, value in merged.items() if key not in ITEM_LISTS}
+    assert kept == {key: value for key, value in stored.items() if key not in ITEM_LISTS}
 
 
 def test_items_under_conditions_are_added_as_they_are_and_once() -> None:
