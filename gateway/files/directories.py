@@ -1,0 +1,140 @@
+"""Local directories one after the other: names alone, no links, and no more of them than is asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from gateway.files.formats import MARKS, table_format
+from gateway.files.links import LeadsOut, open_below
+
+_DEEPEST = 32
+"""Directories above one that is looked at, those of partitions counted as well."""
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory, by the names below the root that lead to it."""
+
+    path: Path
+    files: tuple[str, ...] = ()
+    """Names of its files that are not empty."""
+    table_format: str | None = None
+    """The format of the table that it is; nothing that lies in it is looked at then."""
+    is_read: bool = True
+    """Whether it could be looked at."""
+
+
+def directories(
+    root: str,
+    after: Path,
+    *,
+    most_files: int,
+    counts: Callable[[str], bool],
+    goes_into: Callable[[Path], bool],
+) -> Generator[Directory]:
+    """Yield the root and the directories below it that come after one, in the order of their paths.
+
+    `counts` says which names are files that count, `goes_into` which directories are looked at. Of one
+    directory at most `most_files` entries are. Raises LeadsOut where the root cannot be looked at.
+    """
+    try:
+        at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        raise LeadsOut("its root is no directory that the gateway can look at") from None
+    try:
+        yield from _below(at, (), after, most_files, counts, goes_into)
+    finally:
+        os.close(at)
+
+
+def _below(
+    at: int,
+    path: Path,
+    after: Path,
+    most_files: int,
+    counts: Callable[[str], bool],
+    goes_into: Callable[[Path], bool],
+) -> Generator[Directory]:
+    try:
+        files, inner = _entries(at, most_files, counts)
+    except OSError:
+        yield Directory(path, is_read=False)
+        return
+    found = table_format([name for name in _MARKED if name in inner and _has_mark(at, name)])
+    if path > after or not after:
+        yield Directory(path, tuple(files), found)
+    if found is not None or len(path) >= _DEEPEST:
+        return
+    for name in sorted(inner):
+        below = (*path, name)
+        # Before the place where the last round stopped, only what leads to it is looked at again.
+        if is_hidden(name) or not goes_into(below) or not (below > after or after[: len(below)] == below):
+            continue
+        try:
+            opened = open_below(name, at)
+        except LeadsOut:
+            yield Directory(below, is_read=False)
+            continue
+        try:
+            yield from _below(opened, below, after, most_files, counts, goes_into)
+        finally:
+            os.close(opened)
+
+
+def _entries(at: int, most: int, counts: Callable[[str], bool]) -> tuple[list[str], set[str]]:
+    """Return files that count and are not empty, and directories. Raises OSError."""
+    files: list[str] = []
+    inner: set[str] = set()
+    with os.scandir(at) as entries:
+        for entry, _ in zip(entries, range(most), strict=False):
+            if entry.is_dir(follow_symlinks=False):
+                inner.add(entry.name)
+            elif (
+                entry.is_file(follow_symlinks=False)
+                and not is_hidden(entry.name)
+                and counts(entry.name)
+                and entry.stat(follow_symlinks=False).st_size
+            ):
+                files.append(entry.name)
+    return files, inner
+
+
+_MARKED = tuple(dict.fromkeys(mark.partition("/")[0] for mark in MARKS))
+
+
+def _has_mark(at: int, name: str) -> bool:
+    """Say whether a directory of that name has the file in it that makes the one around it a table."""
+    patterns = [mark.partition("/")[2] for mark in MARKS if mark.startswith(f"{name}/")]
+    try:
+        opened = open_below(name, at)
+    except LeadsOut:
+        return False
+    try:
+        with os.scandir(opened) as entries:
+            return any(fnmatchcase(entry.name, pattern) for entry in entries for pattern in patterns)
+    except OSError:
+        return False
+    finally:
+        os.close(opened)
+
+
+def is_hidden(name: str) -> bool:
+    """Say whether Spark hides a file or directory by its name."""
+    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
+
+
+def matching(pattern: str) -> Callable[[str], bool]:
+    """Return what says whether a name matches a glob as Hadoop has them; every one does an empty one."""
+    if not pattern:
+        return lambda _: True
+    written = {"*": ".*", "?": ".", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]", "^": "^", "-": "-"}
+    try:
+        made = re.compile("".join(written.get(sign, re.escape(sign)) for sign in pattern))
+    except re.error:
+        return lambda _: True  # what Hadoop makes of it is told when a table is made
+    return lambda name: made.fullmatch(name) is not None
