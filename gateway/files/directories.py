@@ -42,14 +42,24 @@ def directories(
     `counts` says which names are files that count, `goes_into` which directories are looked at. Of one
     directory at most `most_files` entries are. Raises LeadsOut where the root cannot be looked at.
     """
-    try:
-        at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        raise LeadsOut("its root is no directory that the gateway can look at") from None
+    at = open_root(root)
     try:
         yield from _below(at, (), after, most_files, counts, goes_into)
     finally:
         os.close(at)
+
+
+def open_root(root: str) -> int:
+    """Open the directory of a source, which may be reached by links. Raises LeadsOut, with what is wrong."""
+    try:
+        # Not to be read shows here, and not only when its entries are asked for.
+        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise LeadsOut("its root is not there") from None
+    except NotADirectoryError:
+        raise LeadsOut("its root is no directory") from None
+    except OSError:
+        raise LeadsOut("its root cannot be read by the gateway") from None
 
 
 def _below(

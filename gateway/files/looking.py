@@ -197,6 +197,23 @@ class Looking:
             raise Refused("Spark cannot list its files") from refused
         return [(str(row[0]), int(row[1])) for row in rows]
 
+    async def count(self, source: FileSource) -> int:
+        """Return how many files lie below the root of a source. Raises Nothing and Refused."""
+        try:
+            rows = await self._look(
+                "binaryFile",
+                source.root,
+                "SELECT count(*), min(path) FROM {view}",
+                Format("binaryFile", {**named(source.pattern), DEEP: "true"}),
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                raise Nothing from None
+            raise Refused("Spark cannot list its files") from refused
+        if rows[0][1] is not None and place(str(rows[0][1])) == place(source.root):
+            raise Refused("its root is a file, and no directory")
+        return int(rows[0][0])
+
     async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
         """Return what `Kinds` tells. Raises Nothing and Refused."""
         name = "substring_index(path, '/', -1)"

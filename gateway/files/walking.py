@@ -7,12 +7,13 @@ reads no file either; what their format is, and whether they can be a table, is 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate
 
-from gateway.files.directories import Path, directories, matching
+from gateway.files.directories import Path, directories, matching, open_root
 from gateway.files.formats import DELTA
 from gateway.files.links import LeadsOut
 from gateway.files.looking import Looking, Nothing, Refused
@@ -57,6 +58,21 @@ class Walking:
                 return await self._look_by_spark(source, after, known)
         except Nothing:
             raise Refused("its root is not there") from None
+        except TimeoutError:
+            raise Refused(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
+
+    async def reach(self, source: FileSource) -> int:
+        """Return how many files lie below the root of a source, which is a directory that Spark can list, and
+        the gateway as well where it has to. Raises Refused, with what is wrong."""
+        try:
+            if source.root.startswith("file:"):
+                os.close(await asyncio.to_thread(open_root, source.root.removeprefix("file:")))
+            async with asyncio.timeout(self._timeout_s):
+                return await self._looking.count(source)
+        except LeadsOut as why:
+            raise Refused(str(why)) from None
+        except Nothing:
+            raise Refused("its root is not there, as Spark sees it") from None
         except TimeoutError:
             raise Refused(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
