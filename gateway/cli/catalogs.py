@@ -28,6 +28,7 @@ from gateway.model.files import FileSource
 from gateway.model.spark_minors import Minor, supported_minor
 from gateway.reader.java_runtime import spark_version
 from gateway.session.ports import BackendError
+from gateway.session.redact import redact
 from gateway.settings import Settings, load_settings
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.models import LogSettings
@@ -304,8 +305,9 @@ async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
     try:
         files = await Walking((await access.spark()).query, BackendError).reach(source)
     except Refused as why:
-        cause = f": {why.__cause__}" if why.__cause__ is not None else ""
-        return {"name": source.name, "ok": False, "said": f"{source.root}: {why}{cause}"}
+        cause = why.__cause__
+        said = f": {redact(cause.message, cause.sqlstate)}" if isinstance(cause, BackendError) else ""
+        return {"name": source.name, "ok": False, "said": f"{source.root}: {why}{said}"}
     except SluiceError as error:
         return {"name": source.name, "ok": False, "said": _message(error)}
     return {"name": source.name, "ok": True, "said": f"{source.root} is a directory, with {files} files"}

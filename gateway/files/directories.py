@@ -7,12 +7,17 @@ import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from gateway.files.formats import MARKS, table_format
 from gateway.files.links import LeadsOut, open_below
 
 _DEEPEST = 32
 """Directories above one that is looked at, those of partitions counted as well."""
+_MOST_ENTRIES = 1_000_000
+"""Of one directory that are looked at."""
+_MOST_NAMES = 10_000
+"""Files in the root that are seen one by one."""
 Path = tuple[str, ...]
 
 
@@ -21,8 +26,10 @@ class Directory:
     """A directory, by the names below the root that lead to it."""
 
     path: Path
-    files: tuple[str, ...] = ()
-    """Names of its files that are not empty."""
+    files: int = 0
+    """How many files are in it that are not empty."""
+    names: tuple[str, ...] = ()
+    """Of the root, their names."""
     table_format: str | None = None
     """The format of the table that it is; nothing that lies in it is looked at then."""
     is_read: bool = True
@@ -33,18 +40,17 @@ def directories(
     root: str,
     after: Path,
     *,
-    most_files: int,
     counts: Callable[[str], bool],
     goes_into: Callable[[Path], bool],
 ) -> Generator[Directory]:
     """Yield the root and the directories below it that come after one, in the order of their paths.
 
-    `counts` says which names are files that count, `goes_into` which directories are looked at. Of one
-    directory at most `most_files` entries are. Raises LeadsOut where the root cannot be looked at.
+    `counts` says which names are files that count, `goes_into` which directories are looked at. Raises
+    LeadsOut where the root cannot be looked at.
     """
     at = open_root(root)
     try:
-        yield from _below(at, (), after, most_files, counts, goes_into)
+        yield from _below(at, (), after, counts, goes_into)
     finally:
         os.close(at)
 
@@ -66,18 +72,17 @@ def _below(
     at: int,
     path: Path,
     after: Path,
-    most_files: int,
     counts: Callable[[str], bool],
     goes_into: Callable[[Path], bool],
 ) -> Generator[Directory]:
     try:
-        files, inner = _entries(at, most_files, counts)
+        files, names, inner = _entries(at, counts)
     except OSError:
         yield Directory(path, is_read=False)
         return
     found = table_format([name for name in _MARKED if name in inner and _has_mark(at, name)])
     if path > after or not after:
-        yield Directory(path, tuple(files), found)
+        yield Directory(path, files, () if path else tuple(names), found)
     if found is not None or len(path) >= _DEEPEST:
         return
     for name in sorted(inner):
@@ -91,17 +96,17 @@ def _below(
             yield Directory(below, is_read=False)
             continue
         try:
-            yield from _below(opened, below, after, most_files, counts, goes_into)
+            yield from _below(opened, below, after, counts, goes_into)
         finally:
             os.close(opened)
 
 
-def _entries(at: int, most: int, counts: Callable[[str], bool]) -> tuple[list[str], set[str]]:
-    """Return files that count and are not empty, and directories. Raises OSError."""
-    files: list[str] = []
+def _entries(at: int, counts: Callable[[str], bool]) -> tuple[int, list[str], set[str]]:
+    """Return how many files count and are not empty, names of some, and directories. Raises OSError."""
+    files, names = 0, list[str]()
     inner: set[str] = set()
     with os.scandir(at) as entries:
-        for entry, _ in zip(entries, range(most), strict=False):
+        for entry in islice(entries, _MOST_ENTRIES):
             if entry.is_dir(follow_symlinks=False):
                 inner.add(entry.name)
             elif (
@@ -110,8 +115,10 @@ def _entries(at: int, most: int, counts: Callable[[str], bool]) -> tuple[list[st
                 and counts(entry.name)
                 and entry.stat(follow_symlinks=False).st_size
             ):
-                files.append(entry.name)
-    return files, inner
+                files += 1
+                if len(names) < _MOST_NAMES:
+                    names.append(entry.name)
+    return files, names, inner
 
 
 _MARKED = tuple(dict.fromkeys(mark.partition("/")[0] for mark in MARKS))

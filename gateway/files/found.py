@@ -53,11 +53,13 @@ async def keep(connection: Any, source: FileSource, after: str, round_: Seen) ->
     async with connection.transaction():
         await _step(connection, source.name, round_.reached, trouble, anew=not after)
         await connection.execute(
-            "INSERT INTO sluice.found_directory (source, path, files, table_format, seen_at)"
+            "INSERT INTO sluice.found_directory AS kept (source, path, files, table_format, seen_at)"
             " SELECT $1, path, files, table_format, clock_timestamp()"
             " FROM unnest($2::text[], $3::bigint[], $4::text[]) AS new (path, files, table_format)"
-            " ON CONFLICT (source, path) DO UPDATE SET seen_at = excluded.seen_at, files = excluded.files,"
-            " table_format = excluded.table_format",
+            # Of a directory of partitions, some may have been seen by the round before.
+            " ON CONFLICT (source, path) DO UPDATE SET seen_at = excluded.seen_at,"
+            " table_format = excluded.table_format, files = excluded.files + CASE WHEN kept.seen_at >="
+            " (SELECT began_at FROM sluice.source_walk WHERE source = $1) THEN kept.files ELSE 0 END",
             source.name,
             paths,
             [round_.files.get(path, 0) for path in paths],

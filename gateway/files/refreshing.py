@@ -54,7 +54,7 @@ class Refreshing:
                     pass
                 while await self.walk():
                     pass
-                await self._count()
+                await self.count()
             except (BackendUnavailable, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
                 log.warning("datasets_not_looked_at", error=str(error))
             await asyncio.sleep(pause_s)
@@ -98,7 +98,8 @@ class Refreshing:
             log.info("source_walked", source=source.name, directories=len(seen.files), whole=not seen.reached)
             return True
 
-    async def _count(self) -> None:
+    async def count(self) -> None:
+        """Ask PostgreSQL how walks and tables stand, by whichever gateway looked."""
         async with self._connect() as connection:
             self.walks = [one for one in await found.walks(connection) if one.source in self._walked]
             self.findings = {**dict.fromkeys(self._every_s, 0), **await store.findings(connection)}

@@ -98,7 +98,6 @@ def _look_here(source: FileSource, after: str) -> Seen:
     walk = directories(
         source.root.removeprefix("file:"),
         tuple(after.split("/")) if after else (),
-        most_files=source.files,
         counts=matching(source.pattern),
         goes_into=lambda path: _can_lead(source, path),
     )
@@ -106,14 +105,14 @@ def _look_here(source: FileSource, after: str) -> Seen:
         for one in walk:
             if reached and (seen >= source.walk or left <= 0):
                 break
-            seen, left, reached = seen + 1, left - len(one.files), "/".join(one.path)
+            seen, left, reached = seen + 1, left - one.files, "/".join(one.path)
             unread += not one.is_read
             if one.table_format is not None:
                 formats[reached] = one.table_format
             if not one.path:
-                counted += [((name,), 1) for name in one.files]
+                counted += [((name,), 1) for name in one.names]
             elif one.files or one.table_format is not None:
-                counted.append((one.path, len(one.files)))
+                counted.append((one.path, one.files))
         else:
             reached = ""
     return Seen(files=_by_table(source, counted), formats=formats, reached=reached, unread=unread)
