@@ -50,10 +50,9 @@ class Refreshing:
         pause_s = min(LONGEST_PAUSE_S, min(self._every_s.values()) / 4)
         while True:
             try:
-                while await self.look():
-                    pass
-                while await self.walk():
-                    pass
+                # By turns: where there is always something due, neither waits for the other's end.
+                while any([await self.look(), await self.walk()]):
+                    await self.count()
                 await self.count()
             except (BackendUnavailable, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
                 log.warning("datasets_not_looked_at", error=str(error))
