@@ -46,13 +46,20 @@ class CatalogAccess:
             return await self._stack.enter_async_context(direct)
         if not entry.on_spark:
             raise Faults([f"`{entry.name}` is a list of catalogs, which has no databases itself"])
-        if self._spark is None:
-            reader = await self._stack.enter_async_context(await make_reader(self._settings))
-            self._spark = await self._stack.enter_async_context(asking(self._settings, reader))
-        queries, live = self._spark
+        queries, live = await self._asked_spark()
         return await self._stack.enter_async_context(
             SparkSqlCatalog(entry.name, queries.query, live, refusal=BackendError)
         )
+
+    async def spark(self) -> Queries:
+        """Return Spark as the catalog asks it. Raises BackendUnavailable."""
+        return (await self._asked_spark())[0]
+
+    async def _asked_spark(self) -> tuple[Queries, LiveCatalog]:
+        if self._spark is None:
+            reader = await self._stack.enter_async_context(await make_reader(self._settings))
+            self._spark = await self._stack.enter_async_context(asking(self._settings, reader))
+        return self._spark
 
 
 def entry_named(settings: Settings, name: str) -> CatalogEntry | None:

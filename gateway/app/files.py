@@ -25,6 +25,7 @@ from gateway.files.promotion import Connect, Promoter
 from gateway.files.refreshing import Refreshing
 from gateway.files.tables import is_at
 from gateway.files.taken import ChangingCatalog
+from gateway.files.walking import Walking
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
@@ -89,7 +90,7 @@ def make_refreshing(
     if not any(source.refresh_s for source in sources):
         return None
     keeper = Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
-    return Refreshing(sources, keeper, _connecting(dsn))
+    return Refreshing(sources, keeper, Walking(queries.query, BackendError), _connecting(dsn))
 
 
 def make_listening(settings: Settings, catalog: Catalog, dsn: str) -> Listening:

@@ -19,6 +19,7 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
+from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.endpoints import Upstream, open_listeners, require_connect
 from gateway.app.explaining import (
     make_backend,
@@ -211,6 +212,7 @@ class Gateway:
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
+            self.metrics.registry.register(DatasetsCollector(refreshing))
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = dependencies.recorder

@@ -17,7 +17,9 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
+    FunctionEntry,
     NoSuchDatabase,
+    NoSuchFunction,
     NoSuchTable,
     NotSupported,
     TableAlreadyExists,
@@ -311,6 +313,10 @@ class GravitinoCatalog:
     async def functions(self, database: str) -> Sequence[str]:
         await self.database(database)
         return ()
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        await self.database(database)
+        raise NoSuchFunction(f"there is no function `{database}.{name}`")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         told = {**database.properties, **({"location": database.location} if database.location else {})}

@@ -33,7 +33,9 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
+    FunctionEntry,
     NoSuchDatabase,
+    NoSuchFunction,
     NoSuchTable,
     NotSupported,
     TableAlreadyExists,
@@ -149,6 +151,22 @@ class HiveMetastoreCatalog:
     async def functions(self, database: str) -> Sequence[str]:
         await self.database(database)
         return await self._names("get_functions", hive.FunctionsArguments(dbName=database, pattern="*"))
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        await self.database(database)
+        asked = hive.FunctionArguments(dbName=database, funcName=name)
+        result = await self._call("get_function", asked, hive.FunctionResult)
+        found = result.success
+        if found is None:
+            if result.missing is None:
+                raise _failed(result.failed)
+            raise NoSuchFunction(f"there is no function `{database}.{name}`")
+        return FunctionEntry(
+            database=database,
+            name=found.functionName or name,
+            class_name=found.className,
+            owner=found.ownerName,
+        )
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         made = hive.Database(

@@ -74,6 +74,23 @@ class FunctionsArguments(Struct):
     pattern: Annotated[str, 2]
 
 
+class FunctionArguments(Struct):
+    dbName: Annotated[str, 1]
+    funcName: Annotated[str, 2]
+
+
+class HiveFunction(Struct):
+    functionName: Annotated[str | None, 1] = None
+    className: Annotated[str | None, 3] = None
+    ownerName: Annotated[str | None, 4] = None
+
+
+class FunctionResult(Struct):
+    success: Annotated[HiveFunction | None, 0] = None
+    failed: Annotated[MetastoreFailure | None, 1] = None
+    missing: Annotated[MetastoreFailure | None, 2] = None
+
+
 class TableRequest(Struct):
     dbName: Annotated[str, 1]
     tblName: Annotated[str, 2]

@@ -17,7 +17,9 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
+    FunctionEntry,
     NoSuchDatabase,
+    NoSuchFunction,
     NoSuchTable,
     TableAlreadyExists,
     TableEntry,
@@ -134,6 +136,10 @@ class IcebergRestCatalog:
     async def functions(self, database: str) -> Sequence[str]:
         await self.database(database)
         return ()
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        await self.database(database)
+        raise NoSuchFunction(f"there is no function `{database}.{name}`")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         own = {"comment": database.comment, "owner": database.owner, "location": database.location}

@@ -115,6 +115,7 @@ class KnownTables:
                 tables={n: f.table for n, f in shown.items() if f.table is not None},
                 missing=frozenset(n for n, f in shown.items() if f.table is None),
                 sources=self._sources,
+                file_databases=self._databases,
                 listed=self._listed,
             )
             if old:

@@ -11,7 +11,9 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
+    FunctionEntry,
     NoSuchDatabase,
+    NoSuchFunction,
     NoSuchTable,
     TableAlreadyExists,
     TableEntry,
@@ -59,6 +61,10 @@ class MemoryCatalog:
     async def functions(self, database: str) -> Sequence[str]:
         await self.database(database)
         return ()
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        await self.database(database)
+        raise NoSuchFunction(f"there is no function `{database}.{name}`")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         if database.name.lower() not in self._databases:

@@ -37,6 +37,13 @@ class NoSuchTable(SluiceError):
     sqlstate = "42P01"
 
 
+class NoSuchFunction(SluiceError):
+    """There is no function of that name."""
+
+    code = "ROUTINE_NOT_FOUND"
+    sqlstate = "42883"
+
+
 class DatabaseAlreadyExists(SluiceError):
     """There is a database of that name."""
 
@@ -104,6 +111,19 @@ class TableEntry:
     """Rows, where the catalog knows without counting."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionEntry:
+    """A function of a catalog, as far as its system tells."""
+
+    database: str
+    name: str
+    class_name: str | None = None
+    """The class that it is run by."""
+    owner: str | None = None
+    text: str | None = None
+    """What its system says of it."""
+
+
 class ReadableCatalog(Protocol):
     """What every catalog answers. Raises CatalogUnavailable besides what is said."""
 
@@ -137,6 +157,10 @@ class ReadableCatalog(Protocol):
 
     async def functions(self, database: str) -> Sequence[str]:
         """Return the names of its functions, sorted. Raises NoSuchDatabase."""
+        ...
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        """Return a function. Raises NoSuchFunction, NoSuchDatabase."""
         ...
 
 

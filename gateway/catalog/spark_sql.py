@@ -21,7 +21,9 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
+    FunctionEntry,
     NoSuchDatabase,
+    NoSuchFunction,
     NoSuchTable,
     NotSupported,
     TableAlreadyExists,
@@ -144,6 +146,25 @@ class SparkSqlCatalog:
         named = (split_name(str(row[0])) for row in rows)
         inside = [self._name.lower(), database.lower()]
         return sorted({parts[-1] for parts in named if [part.lower() for part in parts[:-1]] == inside})
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        if name.lower() not in {one.lower() for one in await self.functions(database)}:
+            raise NoSuchFunction(f"there is no function `{database}.{name}`")
+        try:
+            rows = await self._run(
+                f"DESCRIBE FUNCTION EXTENDED {self._table(database, name)}", NoSuchFunction
+            )
+        except (NotSupported, CatalogRefused):
+            rows = ()  # of functions of other catalogs than its own Spark tells the names alone
+        told = [str(row[0]) for row in rows]
+        words = dict(line.split(": ", 1) for line in told if ": " in line)
+        return FunctionEntry(
+            database=database,
+            name=name,
+            class_name=words.get("Class"),
+            owner=words.get("Owner"),
+            text="\n".join(told) or None,
+        )
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         words = [

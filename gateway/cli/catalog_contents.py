@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.app.opening_catalogs import HIDDEN
 from gateway.catalog.providers import is_secret
-from gateway.catalog.readable import NoSuchDatabase, NoSuchTable, ReadableCatalog
+from gateway.catalog.readable import NoSuchDatabase, NoSuchFunction, NoSuchTable, ReadableCatalog
 
 
 async def shown(catalog: ReadableCatalog, name: str, below: Sequence[str]) -> list[dict[str, Any]]:
@@ -24,8 +24,9 @@ async def shown(catalog: ReadableCatalog, name: str, below: Sequence[str]) -> li
         try:
             told.append(await _table(catalog, name, above, below[-1]))
         except NoSuchTable:
+            told += await _function(catalog, name, above, below[-1])
             if not told:
-                raise NoSuchTable(f"`{name}` has no table or database `{whole}`") from None
+                raise NoSuchTable(f"`{name}` has no table, function or database `{whole}`") from None
     return told
 
 
@@ -42,6 +43,25 @@ async def _database(catalog: ReadableCatalog, name: str, database: str) -> dict[
         "views": list(await catalog.views(database)),
         "functions": list(await catalog.functions(database)),
     }
+
+
+async def _function(
+    catalog: ReadableCatalog, name: str, database: str, function: str
+) -> list[dict[str, Any]]:
+    try:
+        found = await catalog.function(database, function)
+    except (NoSuchDatabase, NoSuchFunction):
+        return []
+    return [
+        {
+            "catalog": name,
+            "database": database,
+            "function": found.name,
+            "class": found.class_name,
+            "owner": found.owner,
+            "text": found.text,
+        }
+    ]
 
 
 async def _table(catalog: ReadableCatalog, name: str, database: str, table: str) -> dict[str, Any]:

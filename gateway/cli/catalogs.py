@@ -22,8 +22,13 @@ from gateway.cli import exit_codes
 from gateway.cli.catalog_contents import shown
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
+from gateway.files.looking import Refused
+from gateway.files.walking import Walking
+from gateway.model.files import FileSource
 from gateway.model.spark_minors import Minor, supported_minor
 from gateway.reader.java_runtime import spark_version
+from gateway.session.ports import BackendError
+from gateway.session.redact import redact
 from gateway.settings import Settings, load_settings
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.models import LogSettings
@@ -270,9 +275,13 @@ def _spark_conf(settings: Settings, arguments: argparse.Namespace, terminal: Ter
 
 
 async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    entries = _named(settings, arguments.names)
+    asked = {name.lower() for name in arguments.names}
+    sources = [source for source in settings.file_sources() if not asked or source.name in asked]
+    of_catalogs = [name for name in arguments.names if name.lower() not in {one.name for one in sources}]
+    entries = _named(settings, of_catalogs) if of_catalogs or not asked else ()
     async with CatalogAccess(settings) as access:
         results = [await _tested(settings, access, entry) for entry in entries]
+        results += [await _reached(access, source) for source in sources]
     if arguments.json:
         terminal.json(results)
     else:
@@ -290,6 +299,18 @@ async def _tested(settings: Settings, access: CatalogAccess, entry: CatalogEntry
     except SluiceError as error:
         return {"name": entry.name, "ok": False, "said": _message(error)}
     return {"name": entry.name, "ok": True, "said": f"answers, with {len(databases)} databases"}
+
+
+async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
+    try:
+        files = await Walking((await access.spark()).query, BackendError).reach(source)
+    except Refused as why:
+        cause = why.__cause__
+        said = f": {redact(cause.message, cause.sqlstate)}" if isinstance(cause, BackendError) else ""
+        return {"name": source.name, "ok": False, "said": f"{source.root}: {why}{said}"}
+    except SluiceError as error:
+        return {"name": source.name, "ok": False, "said": _message(error)}
+    return {"name": source.name, "ok": True, "said": f"{source.root} is a directory, with {files} files"}
 
 
 async def _metalake(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gateway.cli.lineage import connect
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
+from gateway.files import found
 from gateway.files.keeping import Keeper, Refreshed
 from gateway.files.store import datasets
 from gateway.frontends.users import read_users
@@ -32,6 +33,9 @@ from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
 from gateway.settings import load_settings
 from gateway.settings.models import LogSettings, Settings
+
+_MOST_FOUND = 100
+"""Directories of a source that are listed of those that are no tables."""
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -51,11 +55,12 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
     connection = await connect(settings)
     try:
         await migrate(connection)
-        found = await datasets(connection)
+        rows = await datasets(connection)
         if arguments.action == "list":
-            _list(found, terminal)
+            _list(rows, terminal)
+            await _list_found(connection, settings, terminal)
             return exit_codes.OK
-        one = next((row for row in found if f"{row['source']}/{row['path']}" == arguments.what), None)
+        one = next((row for row in rows if f"{row['source']}/{row['path']}" == arguments.what), None)
         if one is None:
             raise Faults([f"there is no dataset `{arguments.what}`; `sluice datasets list` shows them"])
         if arguments.action == "show":
@@ -70,14 +75,31 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
     return exit_codes.OK
 
 
-def _list(found: Any, terminal: Terminal) -> None:
-    for row in found:
+def _list(rows: Any, terminal: Terminal) -> None:
+    for row in rows:
         terminal.line(terminal.style(f"{row['source']}/{row['path']}", BOLD))
         made = f"{row['promoted_at']:%Y-%m-%d %H:%M:%S} by {row['promoted_by']}"
         table = f"{SESSION_CATALOG}.{row['database']}.{row['table_name']}"
         terminal.line(terminal.style(f"  {table}  {row['format']}  {row['files']} files  {made}", DIM))
         if row["finding"]:
             terminal.line(f"  since {row['looked_at']:%Y-%m-%d %H:%M:%S}: {row['finding']}")
+
+
+async def _list_found(connection: Any, settings: Settings, terminal: Terminal) -> None:
+    """List what walks of the sources have found that is no table."""
+    walks = {walk.source: walk for walk in await found.walks(connection)}
+    for source in settings.file_sources():
+        walk = walks.get(source.name)
+        if walk is None or not (source.refresh_s and source.walk):
+            continue
+        paths = await found.no_tables(connection, source)
+        for path, files in list(paths.items())[:_MOST_FOUND]:
+            terminal.line(terminal.style(f"{source.name}/{path}", BOLD))
+            terminal.line(terminal.style(f"  found, not promoted  {files} files", DIM))
+        if len(paths) > _MOST_FOUND:
+            terminal.line(f"{source.name}: {len(paths) - _MOST_FOUND} more, found and not promoted")
+        if walk.trouble:
+            terminal.line(f"{source.name}: walked {walk.walked_at:%Y-%m-%d %H:%M:%S}: {walk.trouble}")
 
 
 def _show(row: Mapping[str, Any], terminal: Terminal) -> None:

@@ -21,7 +21,7 @@ def require_no_links(root: str, path: Sequence[str], most: int) -> None:
     try:
         for segment in path:
             _require_spelling(segment, at)
-            below = _open(segment, at)
+            below = open_below(segment, at)
             os.close(at)
             at = below
         _walk(at, [most])
@@ -40,7 +40,8 @@ def _require_spelling(name: str, at: int) -> None:
         raise LeadsOut("there is nothing")
 
 
-def _open(name: str, at: int) -> int:
+def open_below(name: str, at: int) -> int:
+    """Open what an open directory has under a name, unless that is a link. Raises LeadsOut."""
     # O_NONBLOCK: a pipe would wait for its writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -66,7 +67,7 @@ def _walk(at: int, left: list[int]) -> None:
         if is_link:
             raise LeadsOut("there is a link in it, which could lead out of its source")
         if is_directory:
-            below = _open(name, at)
+            below = open_below(name, at)
             try:
                 _walk(below, left)
             finally:

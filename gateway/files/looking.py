@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from gateway.model.files import FileSource
 _NO_SUCH_PATH = ("42K03", "42P01")
 """SQLSTATEs of a path that is not there."""
 _HEAD_LINES = 20
+_ROOT = re.compile("^[^:/]*:(//[^/]*)?")
+"""What stands before the path in a URL, in Java's spelling and Python's."""
 _MOST_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
 _INSTEAD = {
@@ -161,6 +164,55 @@ class Looking:
             for directory, seen in found.items()
             if (format_ := table_format(seen)) is not None
         }
+
+    async def tables(self, source: FileSource, paths: Sequence[str]) -> Mapping[str, str]:
+        """Return which of these directories are tables of formats, and of which. Raises Refused."""
+        found = await self._marked(source, [f"{path}/" for path in paths])
+        depth = len(place(source.root).path)
+        by_place = {place(source.url(tuple(path.split("/")))).path[depth:]: path for path in paths}
+        return {by_place[place(url).path[depth:]]: format_ for url, format_ in found.items()}
+
+    async def directories(self, source: FileSource, after: str, most: int) -> list[tuple[str, int]]:
+        """Return paths of directories with files in them, in their order after one, at most so many, and how
+        many files; those in the root stand by themselves. Raises Nothing and Refused.
+
+        Spark lists all that there is for that, whatever is asked for.
+        """
+        root = _ROOT.sub("", source.root)
+        below = f"substr(regexp_replace(path, '{_ROOT.pattern}', ''), {len(root) + 2})"
+        directory = f"IF(instr({below}, '/') > 0, regexp_replace({below}, '/[^/]*$', ''), {below})"
+        # What is named after the last is of whoever wrote the files.
+        last = f"CAST(unhex('{after.encode().hex()}') AS STRING)"
+        try:
+            rows = await self._look(
+                "binaryFile",
+                source.root,
+                f"SELECT {directory}, count(*) FROM {{view}} WHERE length > 0 AND {directory} > {last}"
+                f" GROUP BY 1 ORDER BY 1 LIMIT {most}",
+                Format("binaryFile", {**named(source.pattern), DEEP: "true"}),
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                raise Nothing from None
+            raise Refused("Spark cannot list its files") from refused
+        return [(str(row[0]), int(row[1])) for row in rows]
+
+    async def count(self, source: FileSource) -> int:
+        """Return how many files lie below the root of a source. Raises Nothing and Refused."""
+        try:
+            rows = await self._look(
+                "binaryFile",
+                source.root,
+                "SELECT count(*), min(path) FROM {view}",
+                Format("binaryFile", {**named(source.pattern), DEEP: "true"}),
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                raise Nothing from None
+            raise Refused("Spark cannot list its files") from refused
+        if rows[0][1] is not None and place(str(rows[0][1])) == place(source.root):
+            raise Refused("its root is a file, and no directory")
+        return int(rows[0][0])
 
     async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
         """Return what `Kinds` tells. Raises Nothing and Refused."""

@@ -177,3 +177,11 @@ async def datasets(connection: Any) -> Sequence[Mapping[str, Any]]:
         f"SELECT {_COLUMNS}, {_TIMES} FROM sluice.dataset ORDER BY source, path"
     )
     return found
+
+
+async def findings(connection: Any) -> Mapping[str, int]:
+    """Return of how many datasets of each source the files are not as their table, at the last look."""
+    rows = await connection.fetch(
+        "SELECT source, count(*) AS found FROM sluice.dataset WHERE finding <> '' GROUP BY source"
+    )
+    return {row["source"]: row["found"] for row in rows}

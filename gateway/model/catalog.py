@@ -132,6 +132,8 @@ class CatalogSnapshot:
     sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
     """First parts of names (lower case) that mean files, with what makes a table's name of a path; it raises
     ValueError, in words, for a path that can have none."""
+    file_databases: frozenset[str] = frozenset()
+    """Databases (lower case) of Spark's session catalog that hold tables made of files, and no others."""
     listed: ListedCatalogs = NONE_LISTED
     """Catalogs that come and go while the gateway runs; those that are refused are not in `catalogs`."""
 

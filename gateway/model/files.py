@@ -43,7 +43,10 @@ class FileSource:
     files: int
     """Files that a table may have when it is made."""
     refresh_s: float = 0.0
-    """Seconds after which a gateway looks at the files of a table again by itself; 0: never."""
+    """Seconds after which a gateway looks at the files of a table again by itself, and for directories that
+    are none; 0: never."""
+    walk: int = 10_000
+    """Directories that it looks at in one round for that; 0: it looks at tables alone."""
     auto_promote: bool = True
     """Whether naming files makes a table of them; if not, a statement or command for that does."""
     schema_learning: bool = False

@@ -38,7 +38,10 @@ class FileSourceSettings(Section):
     and `sluice datasets promote` make it one."""
     refresh_s: Annotated[float, Field(ge=0, le=31_536_000)] = 0.0
     """Seconds after which one of all gateways looks at the files of a table again by itself, one table after
-    the other; 0: never. `sluice datasets list` shows what it found."""
+    the other, and walks the source for directories that are no tables yet; 0: never. `sluice datasets list`
+    shows what it found."""
+    walk: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 10_000
+    """Directories that one round of such a walk looks at; the next one goes on from there. 0: no walk."""
     schema_learning: bool = False
     """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
     columns are seen by whoever may select all of them."""
@@ -64,6 +67,7 @@ class FileSourceSettings(Section):
             files=self.files,
             auto_promote=self.auto_promote,
             refresh_s=self.refresh_s,
+            walk=self.walk,
             schema_learning=self.schema_learning,
             closed=self.closed,
             administrators=frozenset(self.administrators),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
 from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
@@ -34,6 +35,7 @@ class Denied:
 Scan = tuple[Relation, TableName]
 
 RESERVED = "Sluice keeps files of Spark's there that no policy opens"
+OF_FILES = "its database is for tables that are made of files, under the names of their paths"
 
 
 @dataclass(slots=True)
@@ -76,7 +78,11 @@ class Evaluation:
     def require(self, required: Iterable[Privilege]) -> None:
         for privilege in required:
             if privilege.resource.kind == "url" and self._is_reserved(privilege.resource):
-                self._keep_off(privilege.resource, privilege.access)
+                self._keep_off(privilege.resource, privilege.access, RESERVED)
+                continue
+            # INVARIANT (one name): a name in it means the files of its path, whoever may create tables.
+            if privilege.access == "create" and self._is_of_files(privilege.resource):
+                self._keep_off(privilege.resource, privilege.access, OF_FILES)
                 continue
             resource = self._owned(privilege.resource, privilege.access)
             if resource is None or (privilege.visible_is_enough and self._visible(resource)):
@@ -336,11 +342,21 @@ class Evaluation:
         """Whether a path could lead to where the gateway keeps the checkpoints of streams, or above it."""
         return any(place.reached_by(url.elements[-1][1]) for place in self.reserved)
 
-    def _keep_off(self, url: Resource, access: str) -> None:
-        """Deny a path of the gateway's own, whatever policies say of it."""
-        request = AccessRequest(principal=self.principal, resource=url, access=access, context=self.context)
-        self.decisions.append(Decision(request=request, allowed=False, reason=RESERVED))
-        self.missing.append(f"{access} on url {url}, which nobody has: {RESERVED}")
+    def _is_of_files(self, resource: Resource) -> bool:
+        """Whether a table lies in a database that is for tables made of files."""
+        return (
+            resource.kind == "table"
+            and (resource.level("catalog") or "").lower() == SESSION_CATALOG
+            and (resource.level("database") or "").lower() in self.catalog.file_databases
+        )
+
+    def _keep_off(self, resource: Resource, access: str, why: str) -> None:
+        """Deny what is the gateway's own, whatever policies say of it."""
+        request = AccessRequest(
+            principal=self.principal, resource=resource, access=access, context=self.context
+        )
+        self.decisions.append(Decision(request=request, allowed=False, reason=why))
+        self.missing.append(f"{access} on {resource.kind} {resource}, which nobody has: {why}")
 
     def _decide(self, resource: Resource, access: str) -> Decision:
         decision = self.engine.decide(

@@ -13,6 +13,7 @@ from gateway.catalog.readable import (
     DatabaseEntry,
     DatabaseNotEmpty,
     NoSuchDatabase,
+    NoSuchFunction,
     NoSuchTable,
     NotSupported,
     TableAlreadyExists,
@@ -66,6 +67,7 @@ async def no_such_database(catalog: WritableCatalog, database: str) -> None:
     for question in (catalog.database, catalog.tables, catalog.views, catalog.functions):
         await raises(NoSuchDatabase, question(database))
     await raises(NoSuchTable, catalog.table(database, "orders"))
+    await raises(NoSuchDatabase, catalog.function(database, "f"))
     await raises(NoSuchDatabase, catalog.create_table(table(database, "orders", Ability())))
     await raises(NoSuchDatabase, catalog.drop_database(database))
     await raises(NoSuchDatabase, catalog.alter_database(database, {"a": "1"}))
@@ -115,6 +117,7 @@ async def tables(catalog: WritableCatalog, database: str, ability: Ability) -> N
     assert {one.name: one for one in found.columns} == {one.name: one for one in ability.columns}
     assert found.partitioning == ability.partitioning
     assert list(await catalog.functions(database)) == []
+    await raises(NoSuchFunction, catalog.function(database, "orders"))
     if ability.properties:
         assert found.comment == "all"
         assert told.items() <= found.properties.items()

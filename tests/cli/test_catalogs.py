@@ -145,7 +145,7 @@ def test_what_is_in_a_catalog_is_shown_and_databases_are_made(
         assert code == 0
         assert "at timestamp, when" in out
         code, out = asked(config, capsys, "show", "lake.sales.nothing")
-        assert (code, "`lake` has no table or database `sales.nothing`" in out) == (ERROR, True)
+        assert (code, "`lake` has no table, function or database `sales.nothing`" in out) == (ERROR, True)
         assert asked(config, capsys, "create-database", "lake.new") == (0, "lake.new is there\n")
         code, out = asked(config, capsys, "create-database", "lake.new")
         assert (code, "already" in out) == (ERROR, True)

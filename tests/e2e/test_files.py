@@ -69,6 +69,16 @@ policies:
   - name: what somebody has looked at
     on: {catalog: spark_catalog, database: testclosed, table: [opened_thrift, opened_connect], column: "*"}
     allow: [{groups: [readers], access: [select]}]
+  - name: tables that somebody would like to name otherwise
+    on:
+      - {catalog: spark_catalog, database: testnamed}
+      - {catalog: spark_catalog, database: testnamed, table: "*", column: "*"}
+    allow:
+      - {users: [alice], access: [use, select, show, promote, alter, create, drop, insert]}
+      - {users: [carl], access: [use, select, show]}
+  - name: the files of those
+    on: {url: "file:ABOVE/testnamed/*"}
+    allow: [{users: [alice], access: [read]}]
   - name: views of one who promotes
     on: {catalog: spark_catalog, database: testviews, table: "*", column: "*"}
     allow:
@@ -167,6 +177,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         "testlake": {"root": f"file:{root}"},
         "testlearned": {"root": learned, "schema_learning": True},
         "testowned": {"root": f"file:{open_directory}/testowned"},
+        "testnamed": {"root": f"file:{open_directory}/testnamed"},
         "testasked": {"root": f"file:{open_directory}/testasked", "auto_promote": False},
     }
     sources = {name: {**source, "closed": False} for name, source in sources.items()}
@@ -185,6 +196,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testasked CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testowned CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testclosed CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testnamed CASCADE")
         running = RunningGateway(file).start()
         stack.callback(running.stop)
         yield running
@@ -546,6 +558,107 @@ def test_a_closed_source_opens_by_names_and_not_by_patterns(
         assert alice(forget) == []
         assert carl(text) == [(1, "a")], "whoever names it first now"
         assert "DENIED" in refused(files, endpoint, "alice", text)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_names_of_a_source_mean_its_files_and_nothing_else(
+    files: RunningGateway, open_directory: Path, endpoint: str
+) -> None:
+    plain, taken, free = (f"{name}_{endpoint}" for name in ("plain", "taken", "free"))
+    for name in (plain, taken):
+        write(open_directory / "testnamed" / name / "a.csv", "id,name\n1,a\n")
+    database = "spark_catalog.testnamed"
+    made = f"SELECT * FROM testnamed.{plain}"
+    changes = [
+        f"ALTER TABLE {database}.{plain} RENAME TO {{}}",
+        f"ALTER TABLE testnamed.{plain} RENAME TO testnamed.{{}}",
+        f"CREATE TABLE {database}.{{}} (id INT) USING parquet",
+        "CREATE TABLE testnamed.{} USING parquet AS SELECT 1 AS id",
+        f"CREATE TABLE {database}.{{}} LIKE {database}.{plain}",
+        f"CREATE VIEW {database}.{{}} AS SELECT 1 AS id",
+        f"CREATE OR REPLACE VIEW testnamed.{{}} AS SELECT * FROM {database}.{plain}",
+    ]
+    with session(files, endpoint, "alice") as alice, session(files, endpoint, "carl") as carl:
+        assert alice(made) == [(1, "a")]
+        assert alice(f"USE {database}") == []
+        for change in changes:
+            for name in (taken, free):
+                # Whoever may promote has made a table of files that a statement names, and no other.
+                with pytest.raises(Exception, match=r"made of files|create"):
+                    alice(change.format(name))
+                with pytest.raises(Exception, match="DENIED"):
+                    carl(change.format(name))
+        assert alice(f"SELECT * FROM testnamed.{taken}") == [(1, "a")]
+        # A name that was forgotten is free for its files alone.
+        assert alice(f"ALTER TABLE testnamed.{plain} FORGET METADATA") == []
+        with pytest.raises(Exception, match="made of files"):
+            alice(f"ALTER TABLE {database}.{taken} RENAME TO {plain}")
+        assert alice(made) == [(1, "a")]
+        assert (
+            alice(f"SHOW TABLES IN {database}")
+            == [("testnamed", name, False) for name in sorted((plain, taken))]
+            or endpoint == "connect"
+        )
+        for user in ("alice", "carl"):
+            assert "DENIED" in refused(
+                files, endpoint, user, "DROP DATABASE spark_catalog.testclosed CASCADE"
+            )
+
+
+def test_dataframes_write_no_tables_beside_those_of_files(
+    files: RunningGateway, open_directory: Path
+) -> None:
+    from tests.e2e.one_pack import PASSWORD
+
+    write(open_directory / "testnamed" / "framed" / "a.csv", "id,name\n1,a\n")
+    with files.session("alice", PASSWORD) as frames:
+        rows = frames.range(1)
+        written: Any
+        for written in (
+            lambda: rows.write.saveAsTable("spark_catalog.testnamed.framed"),
+            lambda: rows.write.mode("overwrite").saveAsTable("testnamed.framed"),
+            lambda: rows.writeTo("spark_catalog.testnamed.framed").using("parquet").create(),
+            lambda: frames.catalog.createTable("spark_catalog.testnamed.framed", schema=rows.schema),
+        ):
+            with pytest.raises(Exception, match="made of files"):
+                written()
+        assert [tuple(row) for row in frames.table("testnamed.framed").collect()] == [(1, "a")]
+
+
+def test_gateways_that_promote_and_forget_at_once_agree(
+    files: RunningGateway, other: RunningGateway, spark: Spark, root: Path
+) -> None:
+    write(root / "stormed" / "a.csv", "id,name\n1,a\n")
+    text, forget = "SELECT * FROM testlake.stormed", ALTER.format("stormed", "FORGET")
+
+    def several(gateway: RunningGateway, endpoint: str, asked: str) -> list[Any]:
+        answers = list[Any]()
+        with session(gateway, endpoint, "alice") as alice:
+            for _ in range(3):
+                try:
+                    answers.append(alice(asked))
+                except Exception as error:  # noqa: BLE001 - whatever a client raises is looked at below
+                    answers.append(str(error))
+        return answers
+
+    parts = [(gateway, endpoint) for gateway in (files, other) for endpoint in ENDPOINTS]
+    with ThreadPoolExecutor(8) as pool:
+        reading = [pool.submit(several, *part, text) for part in parts]
+        forgetting = [pool.submit(several, *part, forget) for part in parts]
+        read = [answer for one in reading for answer in one.result()]
+        forgot = [answer for one in forgetting for answer in one.result()]
+    # What was forgotten in between counts as such; nothing else is told.
+    assert [(1, "a")] in read
+    assert [] in forgot
+    gone = ("TABLE_OR_VIEW_NOT_FOUND", "was changed while Spark took it up; run it again")
+    assert not [one for one in read if one != [(1, "a")] and not any(why in one for why in gone)]
+    assert not [one for one in forgot if one != [] and "no table that was made of files" not in one]
+    for gateway in (files, other):
+        assert ask(gateway, "thrift", "alice", text) == [(1, "a")]
+    assert run_datasets(files, "list").stdout.count("testlake/stormed\n") == 1
+    assert ask(other, "connect", "alice", forget) == []
+    assert ("testlake", "stormed", False) not in spark.query("SHOW TABLES IN testlake")
+    assert "testlake/stormed\n" not in run_datasets(other, "list").stdout
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

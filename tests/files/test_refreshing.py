@@ -10,11 +10,16 @@ from typing import Any
 
 import asyncpg
 import pytest
+from prometheus_client import CollectorRegistry
 
+from gateway.app.datasets_metrics import DatasetsCollector
+from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
+from gateway.files.found import no_tables
 from gateway.files.keeping import Keeper
 from gateway.files.refreshing import Refreshing
-from gateway.files.store import datasets
+from gateway.files.store import datasets, only_one_looks
+from gateway.files.walking import Walking
 from gateway.model.catalog import TableName
 from gateway.session.ports import BackendError
 from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, not_escaped, promoter
@@ -34,7 +39,7 @@ def refreshing(spark: PlayedSpark, dsn: str, source: Any = EVERY) -> Refreshing:
             await connection.close()
 
     keeper = Keeper([source], spark.query, refusal=BackendError, catalog=spark)
-    return Refreshing([source], keeper, connect)
+    return Refreshing([source], keeper, Walking(spark.query, BackendError), connect)
 
 
 @pytest.fixture
@@ -141,3 +146,49 @@ async def test_it_goes_on_after_spark_was_away(database: str, connection: Any) -
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_sources_are_walked_by_one_of_all_gateways(
+    database: str, connection: Any, tmp_path: Any
+) -> None:
+    await migrate(connection)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.csv").write_text("a,b\n")
+    source = replace(EVERY, root=f"file:{tmp_path}")
+    mine = refreshing(PlayedSpark(), database, source)
+    async with only_one_looks(connection) as first:
+        assert first
+        assert not await mine.walk(), "another is at it"
+    assert await mine.walk()
+    assert not await mine.walk(), "it is not due"
+    assert not await refreshing(PlayedSpark(), database, source).walk()
+    assert await no_tables(connection, source) == {"raw": 1}
+    assert not await refreshing(PlayedSpark(), database, replace(source, walk=0)).walk()
+
+
+async def test_what_walks_found_is_counted_and_what_failed_is_told(
+    database: str, connection: Any, tmp_path: Any
+) -> None:
+    await promoted(database, EVENTS)
+    (tmp_path / "raw").mkdir()
+    for name in ("events", "new"):
+        (tmp_path / "raw" / name).mkdir()
+        (tmp_path / "raw" / name / "a.csv").write_text("a,b\n")
+    source = replace(EVERY, root=f"file:{tmp_path}")
+    mine = refreshing(PlayedSpark(), database, source)
+
+    async def counted() -> tuple[float | None, ...]:
+        assert await mine.walk()
+        await mine.count()
+        registry = CollectorRegistry()
+        registry.register(DatasetsCollector(mine))
+        names = ("sluice_source_found", "sluice_source_walk_trouble", "sluice_datasets_changed")
+        return tuple(registry.get_sample_value(name, {"source": "lake"}) for name in names)
+
+    assert await counted() == (1, 0, 0)
+    await connection.execute("UPDATE sluice.source_walk SET walked_at = walked_at - interval '61 s'")
+    await pass_time(connection, 100, EVENTS.table)
+    assert await mine.look(), "its source has another root than the table was made at"
+    tmp_path.rename(tmp_path.with_name("moved"))
+    assert await counted() == (1, 1, 1)
+    assert [walk.trouble for walk in mine.walks] == ["its root is not there"]
