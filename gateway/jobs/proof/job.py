@@ -163,11 +163,12 @@ def proof(options: ProofOptions) -> Job:
 _CHOOSE = """
 WITH asked AS (
     SELECT DISTINCT ON (user_name, statement_sha256) statement_id, user_name, groups, roles, client_address,
-           statement, statement_sha256, body,
+           CASE WHEN body ? 'plan' THEN body->'texts'->>0 ELSE statement END AS text, statement_sha256, body,
            statement_sha256 = sha256(convert_to(statement, 'UTF8')) AS whole,
            ARRAY(SELECT DISTINCT s->>'table' FROM jsonb_array_elements(body->'scans') s ORDER BY 1) AS tables
     FROM sluice.audit_event
-    WHERE kind = 'decided' AND verdict = 'cleared' AND time >= $1 AND time < $2 AND NOT body ? 'plan'
+    WHERE kind = 'decided' AND verdict = 'cleared' AND time >= $1 AND time < $2
+      AND (NOT body ? 'plan' OR body->'lineage' ? 'command' AND NOT body->'lineage' ? 'plan')
       AND jsonb_typeof(body->'scans') = 'array' AND body->'scans' <> '[]'
     ORDER BY user_name, statement_sha256, time DESC
 ), ranked AS (
@@ -178,6 +179,7 @@ WITH asked AS (
 )
 SELECT * FROM ranked WHERE rank <= $4 ORDER BY rank, sha256(statement_sha256 || $3) LIMIT $5
 """
+"""Of plans, those that are nothing but an SQL text: `spark.sql("…")` through Spark Connect."""
 
 
 class _Proof:
@@ -230,9 +232,9 @@ class _Proof:
         return found
 
     async def _chosen(self, gate: Gate, row: Any) -> _Chosen | str:
-        if row["statement"] is None or not row["whole"]:
+        if text is None or not row["whole"]:
             return WHOLE
-        text, session = row["statement"], _session(orjson.loads(row["body"]))
+        text, session = row["text"], _session(orjson.loads(row["body"]))
         if session is None:
             return UNREADABLE
         known = gate.principals.get(row["user_name"])
