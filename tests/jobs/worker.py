@@ -41,7 +41,8 @@ from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.model.catalog import Table
-from gateway.pipeline import Rules, rights
+from gateway.pipeline import Rules, seeing
+from gateway.pipeline.rights import Rights, SeenTable
 from gateway.policy import masks, obligations
 from gateway.policy.packs import load_packs
 from gateway.policy.propagation import load_propagation
@@ -337,7 +338,7 @@ def breaking(what: str) -> Iterator[None]:
         "no mask": (Viewing, "masks", lambda self: {}),
         "no filter": (Viewing, "rows", lambda self, remembered: None),
         "no hash": (masks, "_hash", lambda c, type_, b: c),
-        "no definer": (rights, "_lacks", lambda view, table, wanted: False),
+        "no definer": (seeing, "seen_by", _seen_by_readers),
     }
     obligations._plain_mask.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
@@ -345,6 +346,13 @@ def breaking(what: str) -> Iterator[None]:
             patch.setattr(*places[what])
         yield
     obligations._plain_mask.cache_clear()
+
+
+def _seen_by_readers(
+    table: Table, views: Any, rights: Rights, hidden: frozenset[str], used: tuple[str, ...] | None
+) -> SeenTable:
+    """Lend what a view reads without the masks and filters of its definer."""
+    return SeenTable(hidden=hidden, eyes=tuple((one, views[one]) for one in rights.readers), used=used)
 
 
 def classify_of(chosen: dict[str, Any]) -> Job:

@@ -5,6 +5,7 @@ Nothing of judging is used: not the parser, the guards or the texts of masks tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,11 @@ from gateway.model.policy import FilterItem, MaskItem, PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import DEFAULT_SERVICE, engine_for
-from gateway.policy.sqltext import bind
+from gateway.policy.sqltext import bind, string_literal
 from gateway.policy.transformers import FIXED, STANDARD, hive_masking
+
+_ASKS_WHO = re.compile(r"\b(?:current_user|session_user|user)\s*\(\s*\)", re.IGNORECASE)
+_WHO = re.compile(r"\b(?:current_user|session_user)\b", re.IGNORECASE)
 
 
 class NotTold(Exception):
@@ -117,7 +121,8 @@ def _masked(
     if found.item.mask_type != "CUSTOM":
         return found.item.mask_type, ""
     names = {"col": _quoted(column.name), "colType": column.type, "type": column.type}
-    return "CUSTOM", bind(found.item.value_expression or "", found.facts, names) or "NULL"
+    bound = bind(found.item.value_expression or "", found.facts, names)
+    return "CUSTOM", "NULL" if bound is None else _by_name(bound, principal)
 
 
 def _rows(policies: PolicySet, request: AccessRequest) -> str | None:
@@ -130,7 +135,16 @@ def _rows(policies: PolicySet, request: AccessRequest) -> str | None:
     if not text.strip():
         return None
     bound = bind(text, found.facts, {})
-    return "false" if bound is None else bound
+    return "false" if bound is None else _by_name(bound, request.principal)
+
+
+def _by_name(text: str, principal: Principal) -> str:
+    """Return a text of a policy that names whom it holds for, where it asks for the user: this Spark runs as
+    somebody else. Raises NotTold."""
+    literal = string_literal(principal.user)
+    if _WHO.search(_ASKS_WHO.sub("", text)) or (literal is None and _ASKS_WHO.search(text)):
+        raise NotTold("a policy that it reads asks for the user in words that cannot be told")
+    return _ASKS_WHO.sub(lambda _: str(literal), text)
 
 
 def _own_transformer(policies: PolicySet, catalog: str, mask_type: str) -> bool:

@@ -18,7 +18,7 @@ from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.proof.copies import NotTold, recipe
 from gateway.jobs.proof.sandbox import CATALOG, Failed, Rows, Sandbox, TooLarge
-from gateway.jobs.proof.views import NAMES, Copying, bottom_up, named
+from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
@@ -232,9 +232,9 @@ class _Proof:
         return found
 
     async def _chosen(self, gate: Gate, row: Any) -> _Chosen | str:
+        text, session = row["text"], _session(orjson.loads(row["body"]))
         if text is None or not row["whole"]:
             return WHOLE
-        text, session = row["text"], _session(orjson.loads(row["body"]))
         if session is None:
             return UNREADABLE
         known = gate.principals.get(row["user_name"])
@@ -320,9 +320,6 @@ class _Proof:
         if not bodies:
             scans = (scan.table.folded() for scan in cleared.scans)
             return {}, tuple(dict.fromkeys(name for name in scans if name in tables))
-        # What of a table is used decides whose masks hold.
-        if any(scan.columns is None for scan in cleared.scans):
-            raise NotTold(NAMES)
         below = {}
         for name, body in bodies.items():
             if body is None or body.collation:
@@ -383,6 +380,7 @@ class _Proof:
             principals=gate.principals,
             context=one.context,
             below=one.below,
+            untold=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
         )
         try:
             async with asyncio.timeout(self._options.statement_s):
