@@ -25,6 +25,7 @@ from gateway.jobs.events import (
     arrow_schema,
     land,
     links_in_database,
+    midnight,
     stored_by,
     sums_in_spark,
     sums_of,
@@ -105,9 +106,9 @@ class _Archive:
         return Outcome(
             rows_in=rows_in,
             rows_out=rows_out,
-            range_from=_midnight(min(whole)) if whole else None,
-            range_to=_midnight(max(whole)) + timedelta(days=1) if whole else None,
-            watermark=_midnight(max(whole)) + timedelta(days=1) if whole else None,
+            range_from=midnight(min(whole)) if whole else None,
+            range_to=midnight(max(whole)) + timedelta(days=1) if whole else None,
+            watermark=midnight(max(whole)) + timedelta(days=1) if whole else None,
         )
 
     async def _days(self) -> list[_Day]:
@@ -283,7 +284,7 @@ async def _erasures(connection: Any, known: int, day: date) -> list[tuple[str, d
         "SELECT user_name, max(until) AS until FROM sluice.audit_erasure"
         " WHERE id > $1 AND until > $2 GROUP BY user_name",
         known,
-        _midnight(day),
+        midnight(day),
     )
     return [(row["user_name"], row["until"]) for row in rows]
 
@@ -336,7 +337,3 @@ def _same_event() -> Any:
         & (functions.col("kept.time") == functions.col("came.time"))
         & functions.col("kept.chain_position").eqNullSafe(functions.col("came.chain_position"))
     )
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from typing import Any
 
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.seals import NotASeal, Seal, read_seal, seals
-from gateway.jobs.events import MODULUS, SPARK_SCHEMA, Sums, links_in_database, sums_in_spark
+from gateway.jobs.events import MODULUS, SPARK_SCHEMA, Sums, links_in_database, midnight, sums_in_spark
 from gateway.jobs.job import Work
 from gateway.jobs.tables import LakeTable
 
@@ -102,8 +102,8 @@ async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, se
             return f"the last seal has not all of `{chain['gateway']}`"
     waiting = await connection.fetchval(
         "SELECT EXISTS (SELECT FROM sluice.lineage_queue WHERE decided_at >= $1 AND decided_at < $2)",
-        _midnight(day),
-        _midnight(day) + timedelta(days=1),
+        midnight(day),
+        midnight(day) + timedelta(days=1),
     )
     return "lineage of its statements is still to be made" if waiting else ""
 
@@ -156,7 +156,3 @@ def dropped_sums(row: Mapping[str, Any]) -> Sums:
 
 def _partition(day: date) -> str:
     return f"sluice.audit_event_{day:%Y%m%d}"
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -197,7 +197,8 @@ class _Closure:
             name="feeds",
         )
         made.pairs = self._write(spark, SOURCE_TABLE, frames.named_sources(reach, near, columns))
-        in_tables = columns.where((f.col("kind") == "table") & (f.size("parts") == 3))
+        whole = f.forall("parts", lambda part: part.isNotNull())
+        in_tables = columns.where((f.col("kind") == "table") & (f.size("parts") == 3) & whole)
         context = AccessContext(time=work.now)
         tagged = keep("tagged", in_tables.mapInArrow(frames.tagging(rules.policies, context), frames.TAGGED))
         flowing = keep("values", frames.hops(frames.values(edges, rules.propagation), near))

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ SPARK_SCHEMA = ", ".join(
     )
     for name in STORED
 )
+
+
+def midnight(day: date) -> datetime:
+    """Return the beginning of a day of the record."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +97,12 @@ def digests_of(batch: Any) -> list[bytes]:
     lines.append([lines_of_body(body) for body in bodies])
     lines += [_lines(batch, name) for name in _BEHIND_BODY]
     found = [digest_of_lines("".join(of_event)) for of_event in zip(*lines, strict=True)]
-    for at, erased in enumerate(_values(batch, "erased")):
-        if erased is not None:
-            found[at] = event_digest({name: _value(batch, name, at) for name in (*COLUMNS, "erased")})
+    erased = batch.column(batch.schema.get_field_index("erased"))
+    if erased.null_count < len(erased):
+        columns = {name: _values(batch, name) for name in (*COLUMNS, "erased")}
+        for at, digests in enumerate(columns["erased"]):
+            if digests is not None:
+                found[at] = event_digest({name: values[at] for name, values in columns.items()})
     return found
 
 
@@ -126,10 +134,6 @@ def _values(batch: Any, name: str) -> list[Any]:
         ]
     found: list[Any] = column.to_pylist()
     return found
-
-
-def _value(batch: Any, name: str, at: int) -> Any:
-    return _values(batch.slice(at, 1), name)[0]
 
 
 _LANES = ", ".join(
@@ -166,6 +170,7 @@ async def land(
     arguments: Sequence[Any],
     directory: Path,
     *,
+    file: str = "events.parquet",
     names: Sequence[str] = STORED,
     schema: Any = None,
     each: Callable[[Any], None] = lambda batch: None,
@@ -179,7 +184,7 @@ async def land(
 
     schema = arrow_schema(names) if schema is None else schema
     total, spoken = 0, time.monotonic()
-    with parquet.ParquetWriter(directory / "events.parquet", schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(directory / file, schema, compression="zstd") as writer:
         chunk = bytearray()
 
         async def write() -> None:

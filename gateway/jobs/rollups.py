@@ -19,7 +19,7 @@ import asyncpg
 
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
-from gateway.jobs.events import SPARK_SCHEMA, land, stored_by
+from gateway.jobs.events import SPARK_SCHEMA, land, midnight, stored_by
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.rollup_texts import write_fingerprints
 from gateway.jobs.tables import STAGING, LakeTable
@@ -101,7 +101,7 @@ class _Rollups:
             )
             found = {row["hour"].astimezone(UTC) for row in rows}
             for row in await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0"):
-                found |= {_midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
+                found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
             return sorted(found)
         rows = await connection.fetch(
             "SELECT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event WHERE stored_at >= $1"
@@ -160,7 +160,7 @@ class _Rollups:
 
     async def _land(self, day: date, hours: Sequence[datetime], landing: Path) -> int:
         """Copy the hours' events, and what else ends their statements, from a snapshot of the database."""
-        begin, end = _midnight(day), _midnight(day) + timedelta(days=1)
+        begin, end = midnight(day), midnight(day) + timedelta(days=1)
         of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
         (landing / "events").mkdir()
         (landing / "ends").mkdir()
@@ -226,7 +226,7 @@ class _Rollups:
         connection = self._work.connection
         for name, summary in frames.SUMMARIES.items():
             where = "hour >= $1 AND hour < $1 + interval '1 day'" if summary.by_hour else "day = $1"
-            what = _midnight(day) if summary.by_hour else day
+            what = midnight(day) if summary.by_hour else day
             await connection.execute(f"DELETE FROM sluice.{name} WHERE {where}", what)
             hours = [f"hour={day.isoformat()}T{hour:02}" for hour in range(24)]
             kept = self._tables[summary.table].read(
@@ -270,7 +270,3 @@ def _count(spark: Any, place: Path) -> int:
         return 0
     found: int = spark.read.parquet(str(place)).count()
     return found
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import groupby
+from functools import partial
+from itertools import groupby, pairwise
 from typing import Any
 
 import asyncpg
@@ -21,8 +23,8 @@ from gateway.audit.verify import expected
 from gateway.audit.walking import Chain, Finding, Kind, Verified
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
-from gateway.jobs.archive import TABLE
-from gateway.jobs.events import SPARK_SCHEMA, STORED, land
+from gateway.jobs.archive import TABLE, partitions
+from gateway.jobs.events import SPARK_SCHEMA, STORED, land, midnight
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import LOCKS
 from gateway.jobs.spark import cause_of
@@ -31,10 +33,13 @@ from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walke
 
 VERSION = 1
 TOLD_LINES = 20
+AT_ONCE = 4
+"""Connections that read PostgreSQL's events, each a day at a time."""
 _ROWS = (
-    "SELECT {columns} FROM sluice.audit_event e WHERE $1::text[] IS NULL OR EXISTS ("
+    "SELECT {columns} FROM sluice.audit_event e WHERE ($1::text[] IS NULL OR EXISTS ("
     "SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r (gateway, first, last)"
-    " WHERE r.gateway = e.gateway AND e.chain_position BETWEEN r.first AND r.last)"
+    " WHERE r.gateway = e.gateway AND e.chain_position BETWEEN r.first AND r.last))"
+    " AND ($4::timestamptz IS NULL OR time >= $4) AND ($5::timestamptz IS NULL OR time < $5)"
 )
 
 
@@ -128,32 +133,70 @@ class _Verifying:
     async def _look(self) -> tuple[list[Chain], list[_Archived], int]:
         """Read in one snapshot what is known of chains, and land the events that PostgreSQL has."""
         options, work = self._options, self._work
-        connection = await asyncpg.connect(work.dsn, timeout=10, server_settings={"timezone": "UTC"})
-        try:
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                chains = await expected(
-                    connection,
-                    self._found,
-                    since=options.since,
-                    until=options.until,
-                    exported=options.exported,
-                    key=options.key,
-                    reached=options.reached,
-                )
-                days = await self._days(connection, chains)
-                ranges = _ranges(chains)
-                places = [[one[at] for one in ranges] if self._bounded else None for at in range(3)]
-                rows = await land(
-                    connection,
-                    _ROWS.format(columns=", ".join(STORED)),
-                    places,
-                    self._landing,
-                    told=lambda count: work.progress(f"{count:,} events read from PostgreSQL so far"),
-                )
-        finally:
-            connection.terminate()
+        async with self._snapshot() as connection:
+            chains = await expected(
+                connection,
+                self._found,
+                since=options.since,
+                until=options.until,
+                exported=options.exported,
+                key=options.key,
+                reached=options.reached,
+            )
+            days = await self._days(connection, chains)
+            rows = await self._land(connection, chains)
         work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")
         return chains, days, rows
+
+    @asynccontextmanager
+    async def _snapshot(self, exported: str | None = None) -> AsyncIterator[Any]:
+        """Open a connection that sees one snapshot of the database: one that another exported, or its own."""
+        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                if exported is not None:
+                    await connection.execute(f"SET TRANSACTION SNAPSHOT '{exported}'")
+                yield connection
+        finally:
+            connection.terminate()
+
+    async def _land(self, connection: Any, chains: Sequence[Chain]) -> int:
+        """Land the events that PostgreSQL has, several days at a time, and return how many there are.
+
+        Days are stretches of time without a gap between them, and not tables: what lies in a table that is
+        none of ours lands with its day.
+        """
+        ranges = _ranges(chains)
+        places = [[one[at] for one in ranges] if self._bounded else None for at in range(3)]
+        bounds = [midnight(day) for day in await partitions(connection)][1:]
+        stretches = list(enumerate(pairwise([None, *bounds, None])))
+        exported = await connection.fetchval("SELECT pg_export_snapshot()")
+        waiting, landed = iter(stretches), [0] * len(stretches)
+
+        async def some() -> None:
+            async with self._snapshot(exported) as reading:
+                for number, stretch in waiting:
+                    landed[number] = await land(
+                        reading,
+                        _ROWS.format(columns=", ".join(STORED)),
+                        (*places, *stretch),
+                        self._landing,
+                        file=f"events-{number}.parquet",
+                        told=partial(tell, number),
+                    )
+
+        def tell(number: int, rows: int) -> None:
+            landed[number] = rows
+            self._work.progress(f"{sum(landed):,} events read from PostgreSQL so far")
+
+        tasks = [asyncio.ensure_future(some()) for _ in range(min(AT_ONCE, len(stretches)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return sum(landed)
 
     @property
     def _bounded(self) -> bool:

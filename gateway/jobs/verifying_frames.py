@@ -18,8 +18,8 @@ import orjson
 
 from gateway.audit.chain import Head
 from gateway.audit.rows import COLUMNS
-from gateway.audit.verify import linked
 from gateway.audit.walking import ChainPart, Changed, Finding, Kind, Linked, Verified, Walk
+from gateway.jobs.events import digests_of
 
 DATABASE, ARCHIVE, COPY = 0, 1, 2
 """Where a row is from: PostgreSQL; a day of the archive that went from there; one that is there, too."""
@@ -68,30 +68,46 @@ def parts(events: Any, sealed: Mapping[str, frozenset[int]], places: int) -> Any
 
 def _linking(places: int) -> Batches:
     def linking(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
         for batch in batches:
-            found: dict[str, list[Any]] = {name: [] for name in _NAMES}
-            for row in batch.to_pylist():
-                event = linked(row)
-                position = event.position or 0
-                if position > 0:
-                    part = (position - 1) // places
-                else:
-                    part = -1 - zlib.crc32(event.event_id.encode()) % UNCHAINED_PARTS
-                values = (
-                    *(row["gateway"] or "", part, max(position, 0), event.link, event.digest),
-                    *(event.event_id, event.time or _NO_TIME),
-                    *(row["source"], row["copied"], row["astray"]),
-                )
-                for name, value in zip(_NAMES, values, strict=True):
-                    found[name].append(value)
-            yield pyarrow.RecordBatch.from_pydict(found, schema=_linked_schema())
+            yield linked(batch, places)
 
     return linking
 
 
-_NAMES = tuple(one.split()[0] for one in _LINKED.split(", "))
+def linked(batch: Any, places: int) -> Any:
+    """Return what chains have of the events of a batch, by columns; what has no value is none of a chain."""
+    import pyarrow
+    from pyarrow import compute
+
+    def column(name: str, otherwise: Any = None) -> Any:
+        values = batch.column(batch.schema.get_field_index(name))
+        return values if otherwise is None else compute.fill_null(values, otherwise)
+
+    positions = compute.max_element_wise(column("chain_position", 0), 0)
+    event_ids = column("event_id", "")
+    found = {
+        "gateway": column("gateway", ""),
+        "part": _part_numbers(positions.to_pylist(), event_ids, places),
+        "chain_position": positions,
+        "link": column("link", b""),
+        "digest": digests_of(batch),
+        "event_id": event_ids,
+        "time": column("time", pyarrow.scalar(_NO_TIME, pyarrow.timestamp("us", "UTC"))),
+        "source": column("source"),
+        "copied": column("copied"),
+        "astray": column("astray"),
+    }
+    return pyarrow.RecordBatch.from_pydict(found, schema=_linked_schema())
+
+
+def _part_numbers(positions: Sequence[int], event_ids: Any, places: int) -> list[int]:
+    """Return the part that each event is walked in; events that are in no chain are spread."""
+    if min(positions, default=1) > 0:
+        return [(position - 1) // places for position in positions]
+    return [
+        (position - 1) // places if position > 0 else -1 - zlib.crc32(event_id.encode()) % UNCHAINED_PARTS
+        for position, event_id in zip(positions, event_ids.to_pylist(), strict=True)
+    ]
 
 
 def _linked_schema() -> Any:

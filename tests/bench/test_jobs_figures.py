@@ -110,13 +110,12 @@ def require_disk(directory: Path, events: int) -> None:
 def grown(record: Record, what: str, costs: dict[int, tuple[Cost, int]]) -> None:
     """Add how the CPU for each row grows from one size to the next. What a run costs without any rows (Spark
     starts) is in both, so that small sizes show less than there is."""
-    sizes = list(costs)
-    for smaller, larger in pairwise(sizes):
-        (few, rows), (many, more) = costs[smaller], costs[larger]
-        ratio = (many.cpu_s / more) / (few.cpu_s / rows)
+    of_rows = {rows: cost for cost, rows in costs.values()}
+    for few, many in pairwise(sorted(of_rows)):
+        ratio = (of_rows[many].cpu_s / many) / (of_rows[few].cpu_s / few)
         record.add(
             "Jobs: growth",
-            f"{what}, CPU for each, {larger:,} to {smaller:,}",
+            f"{what}, CPU for each, {many:,} to {few:,}",
             f"{ratio:.2f} x",
             aim=f"≤ {GROWTH} x",
             met=ratio <= GROWTH,

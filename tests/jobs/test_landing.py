@@ -1,19 +1,27 @@
-"""What lands from PostgreSQL is what it has, value by value, and its digests are those of the chain."""
+"""What lands from PostgreSQL is what it has, value by value, and its digests are those of the chain.
+
+Some 5 s, without Spark.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import orjson
+import pyarrow
 from pyarrow import parquet
 
 from gateway.audit.chain import digest
 from gateway.audit.erasing import erase
 from gateway.audit.rows import COLUMNS
-from gateway.jobs.events import STORED, Sums, digests_of, land, links_in_database, sums_of
+from gateway.audit.verify import linked as linked_row
+from gateway.jobs.events import STORED, Sums, arrow_schema, digests_of, land, links_in_database, sums_of
+from gateway.jobs.verifying_frames import NEEDED, UNCHAINED_PARTS, linked
 from tests.jobs.records import DAY, NOW, day_of_events, fill
 
 STRANGE: tuple[tuple[str, str | None, list[str | None] | None, str | None], ...] = (
@@ -76,3 +84,66 @@ async def test_rows_land_as_they_are(database: str, tmp_path: Path) -> None:
         values["body"] = body if isinstance(body, dict) else {"": body}
         erased = None if kept["erased"] is None else orjson.loads(kept["erased"])
         assert made == digest(values, erased)
+
+
+def garbage(seed: int, count: int) -> list[dict[str, Any]]:
+    """Return rows such as somebody who can write the archive's files may put there."""
+    chance = random.Random(seed)
+    texts = ("", "a", "\u2028\x7f", "😀" * 40, "x" * 5_000)
+    jsons = (
+        *(*BODIES, "", "{", "nul", "NaN", '"x"', '{"a": 1, "a": 2}', '{"body": {"é": [0.1, -0.0, 1e20]}}'),
+        *('{"\\u0000": "\\ud83d", "b.c": null}', '{"n": 123456789012345678901234567890}'),
+    )
+    digests = ("{}", "7", "[]", '{"user_name": "00", "body.x": "", "statement": "\\n"}', "{")
+    makes: dict[str, Callable[[], Any]] = {
+        "time": lambda: DAY + timedelta(microseconds=chance.randrange(-(10**15), 10**15)),
+        "groups": lambda: chance.choice(([], ["b", "a"], ["", "é"], ["x"] * 300)),
+        "statement_sha256": lambda: chance.randbytes(chance.randrange(40)),
+        "rows": lambda: chance.choice((0, 1, -1, 2**63 - 1, -(2**63))),
+        "duration_ms": lambda: chance.choice((0.0, -0.0, 1.0, 1e300, 0.1, float("nan"), float("-inf"))),
+        "readers_agree": lambda: chance.random() < 0.5,
+        "body": lambda: chance.choice(jsons),
+        "erased": lambda: chance.choice(digests),
+    }
+    of = {
+        **dict.fromkeys(("roles", "resources", "policies"), "groups"),
+        **dict.fromkeys(("forwarded_sha256", "original_record", "link"), "statement_sha256"),
+        **dict.fromkeys(("bytes", "chain_position"), "rows"),
+    }
+    rows = []
+    for _ in range(count):
+        empty = chance.choice((0.0, 0.3, 1.0))
+        rows.append(
+            {
+                name: None
+                if chance.random() < (0.9 if name == "erased" and not empty else empty)
+                else makes.get(of.get(name, name), lambda: chance.choice(texts))()
+                for name in NEEDED
+            }
+        )
+    return rows
+
+
+def test_events_are_linked_by_column_as_row_by_row() -> None:
+    for seed in range(40):
+        rows = garbage(seed, 30)
+        batch = pyarrow.RecordBatch.from_pylist(rows, schema=arrow_schema(NEEDED))
+        more = {"source": pyarrow.array([seed % 3] * len(rows), pyarrow.int32())}
+        more |= {name: pyarrow.array([bool(seed % 2)] * len(rows)) for name in ("copied", "astray")}
+        found = linked(pyarrow.RecordBatch.from_arrays([*batch, *more.values()], [*NEEDED, *more]), 7)
+        for row, told in zip(rows, found.to_pylist(), strict=True):
+            event = linked_row(row)
+            position = max(event.position or 0, 0)
+            part = told.pop("part")
+            assert part == (position - 1) // 7 if position else -UNCHAINED_PARTS <= part < 0
+            assert told == {
+                "gateway": row["gateway"] or "",
+                "chain_position": position,
+                "link": event.link,
+                "digest": event.digest,
+                "event_id": row["event_id"] or "",
+                "time": event.time or datetime(1970, 1, 1, tzinfo=UTC),
+                "source": seed % 3,
+                "copied": bool(seed % 2),
+                "astray": bool(seed % 2),
+            }

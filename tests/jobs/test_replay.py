@@ -65,13 +65,13 @@ NEW = (
 
 
 async def recorded(
-    world: World, reader: ReaderPool, statements: Any = STATEMENTS, *, number: int = 1
+    world: World, reader: ReaderPool, statements: Any = STATEMENTS, *, number: int = 1, use: str = "hr"
 ) -> list[AuditEvent]:
     """Return the record of statements, as a gateway makes it under the old policies."""
     seed, lineage = random.Random(number), LineageInput()
     found = []
     for index, (user, text) in enumerate(statements):
-        verdict = await world.judge(text, reader, user=user, rules=Rules())
+        verdict = await world.judge(text, reader, user=user, use=use, rules=Rules())
         moment = DAY + timedelta(minutes=index)
         event = audit_records.decided(
             Stamp(identity(moment, seed), "", ""),

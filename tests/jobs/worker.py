@@ -41,7 +41,8 @@ from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.model.catalog import Table
-from gateway.pipeline import Rules
+from gateway.pipeline import Rules, seeing
+from gateway.pipeline.rights import Rights, SeenTable
 from gateway.policy import masks, obligations
 from gateway.policy.packs import load_packs
 from gateway.policy.propagation import load_propagation
@@ -56,9 +57,13 @@ from tests.policy.ranger_data import shipped
 from tests.readers import patient_reader
 
 HEAP = "700m"
+_remote = ""
+"""In the worker: where its Spark is, if that is not in the process."""
 
 
 def options() -> SparkOptions:
+    if _remote:
+        return SparkOptions(remote=_remote, shuffle_partitions=2, stop=False)
     return SparkOptions(
         master="local[2]",
         driver_memory=HEAP,
@@ -124,9 +129,13 @@ class Worker:
 
 
 @contextmanager
-def working() -> Iterator[Worker]:
+def working(remote: str = "") -> Iterator[Worker]:
+    """Start a worker; `remote`: with a Spark behind Spark Connect."""
     with ProcessPoolExecutor(
-        max_workers=1, mp_context=get_context("spawn"), initializer=_as_clients_leave_it
+        max_workers=1,
+        mp_context=get_context("spawn"),
+        initializer=_begin,
+        initargs=(remote,),
     ) as pool:
         yield Worker(pool)
         # Threads that stand still are not waited for.
@@ -138,8 +147,10 @@ def _end() -> None:
     os._exit(0)
 
 
-def _as_clients_leave_it() -> None:
+def _begin(remote: str) -> None:
     """Set what a shell, or a client of Spark Connect in the same process, leaves in the environment."""
+    global _remote
+    _remote = remote
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     os.environ["SPARK_REMOTE"] = "sc://127.0.0.1:1"
 
@@ -289,7 +300,7 @@ def replay_of(chosen: dict[str, Any]) -> Job:
 
 def proof_of(chosen: dict[str, Any]) -> Job:
     """Make the job over `data`, rows of tables by name; `broken` is a thing that the gateway does wrong."""
-    world, data = World(), chosen.pop("data")
+    world, data = World(chosen.pop("world", None)), chosen.pop("data")
     broken, source_fails = chosen.pop("broken", ""), chosen.pop("unreadable", ())
 
     class Source:
@@ -327,6 +338,7 @@ def breaking(what: str) -> Iterator[None]:
         "no mask": (Viewing, "masks", lambda self: {}),
         "no filter": (Viewing, "rows", lambda self, remembered: None),
         "no hash": (masks, "_hash", lambda c, type_, b: c),
+        "no definer": (seeing, "seen_by", _seen_by_readers),
     }
     obligations._plain_mask.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
@@ -334,6 +346,13 @@ def breaking(what: str) -> Iterator[None]:
             patch.setattr(*places[what])
         yield
     obligations._plain_mask.cache_clear()
+
+
+def _seen_by_readers(
+    table: Table, views: Any, rights: Rights, hidden: frozenset[str], used: tuple[str, ...] | None
+) -> SeenTable:
+    """Lend what a view reads without the masks and filters of its definer."""
+    return SeenTable(hidden=hidden, eyes=tuple((one, views[one]) for one in rights.readers), used=used)
 
 
 def classify_of(chosen: dict[str, Any]) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,10 +16,11 @@ import orjson
 
 from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.proof.copies import NotTold, Recipe, recipe
+from gateway.jobs.proof.copies import NotTold, recipe
 from gateway.jobs.proof.sandbox import CATALOG, Failed, Rows, Sandbox, TooLarge
+from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
-from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName
+from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -41,9 +42,10 @@ VERSION = 1
 DIRECTORY = "_proof"
 """Of the lake; Spark takes nothing for data whose name begins so."""
 WHOLE = "its text was erased, or cut for the record"
+UNREADABLE = "its record cannot be read"
 REFUSED = "policies refuse it now"
 NO_QUERY = "it is no query, or reads no table"
-VIEWS = "it reads a view"
+COLLATED = "it reads a view with a collation of its own"
 ELSEWHERE = "it reads a table of another catalog than spark_catalog"
 VARYING = "its rows go by time, chance or the session"
 LIMITED = "it takes some of its rows, in no order"
@@ -109,13 +111,22 @@ class _Chosen:
     """A statement on its way."""
 
     statement_id: UUID
-    user: str
+    principal: Principal
     text: str
     catalog: str
     namespace: tuple[str, ...]
     cleared: Cleared
-    recipes: dict[TableName, Recipe]
+    tables: tuple[Table, ...]
+    """All that it is judged by; views behind what they read."""
+    scanned: tuple[TableName, ...]
+    """What its own text reads."""
+    below: Mapping[TableName, Sequence[TableName]]
+    """What the texts of views read."""
     context: AccessContext
+
+    @property
+    def names(self) -> list[TableName]:
+        return [table.name for table in self.tables]
 
 
 @dataclass(slots=True)
@@ -152,11 +163,12 @@ def proof(options: ProofOptions) -> Job:
 _CHOOSE = """
 WITH asked AS (
     SELECT DISTINCT ON (user_name, statement_sha256) statement_id, user_name, groups, roles, client_address,
-           statement, statement_sha256, body,
+           CASE WHEN body ? 'plan' THEN body->'texts'->>0 ELSE statement END AS text, statement_sha256, body,
            statement_sha256 = sha256(convert_to(statement, 'UTF8')) AS whole,
            ARRAY(SELECT DISTINCT s->>'table' FROM jsonb_array_elements(body->'scans') s ORDER BY 1) AS tables
     FROM sluice.audit_event
-    WHERE kind = 'decided' AND verdict = 'cleared' AND time >= $1 AND time < $2 AND NOT body ? 'plan'
+    WHERE kind = 'decided' AND verdict = 'cleared' AND time >= $1 AND time < $2
+      AND (NOT body ? 'plan' OR body->'lineage' ? 'command' AND NOT body->'lineage' ? 'plan')
       AND jsonb_typeof(body->'scans') = 'array' AND body->'scans' <> '[]'
     ORDER BY user_name, statement_sha256, time DESC
 ), ranked AS (
@@ -167,6 +179,7 @@ WITH asked AS (
 )
 SELECT * FROM ranked WHERE rank <= $4 ORDER BY rank, sha256(statement_sha256 || $3) LIMIT $5
 """
+"""Of plans, those that are nothing but an SQL text: `spark.sql("…")` through Spark Connect."""
 
 
 class _Proof:
@@ -219,20 +232,17 @@ class _Proof:
         return found
 
     async def _chosen(self, gate: Gate, row: Any) -> _Chosen | str:
-        if row["statement"] is None or not row["whole"]:
+        text, session = row["text"], _session(orjson.loads(row["body"]))
+        if text is None or not row["whole"]:
             return WHOLE
-        text, body = row["statement"], orjson.loads(row["body"])
+        if session is None:
+            return UNREADABLE
         known = gate.principals.get(row["user_name"])
         principal = Principal(
             user=row["user_name"],
             groups=frozenset(row["groups"] or ()),
             roles=frozenset(row["roles"] or ()),
             attributes=known.attributes if known is not None else (),
-        )
-        namespace = tuple(body.get("namespace") or ("default",))
-        # Through Connect, the user's name is written into the text: this Spark runs as somebody else.
-        session = SessionContext(
-            catalog=str(body.get("catalog") or CATALOG), namespace=namespace, endpoint="connect"
         )
         context = AccessContext(
             time=self._work.now,
@@ -246,26 +256,25 @@ class _Proof:
         )
         if not isinstance(verdict, Cleared):
             return REFUSED
-        reason = await self._unfit(gate, verdict, text)
-        if reason:
-            return reason
-        recipes = {}
         try:
+            below, scanned = await self._read(gate, verdict, text, session)
             for table in verdict.tables:
-                if any(scan.table.folded() == table.name.folded() for scan in verdict.scans):
-                    recipes[table.name] = recipe(gate.policies, principal, table, context)
+                if table.name.folded() in scanned:
+                    recipe(gate.policies, (principal,), (principal,), table, context)
+            return _Chosen(
+                statement_id=row["statement_id"],
+                principal=principal,
+                text=text,
+                catalog=session.catalog,
+                namespace=session.namespace,
+                cleared=verdict,
+                tables=tuple(bottom_up(verdict.tables, below)),
+                scanned=scanned,
+                below=below,
+                context=context,
+            )
         except NotTold as error:
             return str(error)
-        return _Chosen(
-            statement_id=row["statement_id"],
-            user=row["user_name"],
-            text=text,
-            catalog=session.catalog,
-            namespace=namespace,
-            cleared=verdict,
-            recipes=recipes,
-            context=context,
-        )
 
     async def _verdict(self, gate: Gate, statement: Statement, context: AccessContext) -> Verdict | None:
         for _ in range(MAX_VIEW_DEPTH + 2):
@@ -290,8 +299,11 @@ class _Proof:
                     self._looked_up[name.folded()] = table
         return None
 
-    async def _unfit(self, gate: Gate, cleared: Cleared, text: str) -> str:
-        """Return why a cleared statement cannot be proved."""
+    async def _read(
+        self, gate: Gate, cleared: Cleared, text: str, session: SessionContext
+    ) -> tuple[dict[TableName, tuple[TableName, ...]], tuple[TableName, ...]]:
+        """Return what the texts of views read, and what the statement's own does. Raises NotTold for what
+        cannot be proved."""
         if (
             not cleared.read_only
             or cleared.effects
@@ -299,21 +311,21 @@ class _Proof:
             or not cleared.scans
             or cleared.temp_views_read
         ):
-            return NO_QUERY
-        if any(table.kind is TableKind.VIEW for table in cleared.tables):
-            return VIEWS
+            raise NotTold(NO_QUERY)
         if any(table.name.catalog.lower() != CATALOG for table in cleared.tables):
-            return ELSEWHERE
-        reading = await gate.reader.read(text)
-        if not isinstance(reading, Reading):
-            return REFUSED
-        names = {call.parts[-1].lower() for call in reading.functions}
-        # Whoever asks for the user is answered by name in one way, and by Spark's own in the other.
-        if names & _CHANCE or reading.expressions & _CLOCKS or reading.identities:
-            return VARYING
-        if reading.nodes & _LIMITS and "Sort" not in reading.nodes:
-            return LIMITED
-        return ""
+            raise NotTold(ELSEWHERE)
+        tables = {table.name.folded(): table for table in cleared.tables}
+        bodies = {name: table.view for name, table in tables.items() if table.kind is TableKind.VIEW}
+        reading = await _fit(gate, text)
+        if not bodies:
+            scans = (scan.table.folded() for scan in cleared.scans)
+            return {}, tuple(dict.fromkeys(name for name in scans if name in tables))
+        below = {}
+        for name, body in bodies.items():
+            if body is None or body.collation:
+                raise NotTold(COLLATED)
+            below[name] = named(await _fit(gate, body.text), body.catalog, levels(body.database), tables)
+        return below, named(reading, session.catalog, session.namespace, tables)
 
     async def _compare(self, gate: Gate, chosen: list[_Chosen]) -> None:
         """Sample tables, start Spark, and run each statement both ways."""
@@ -329,6 +341,10 @@ class _Proof:
             for table, rows in samples:
                 await asyncio.to_thread(sandbox.add, table, rows)
             samples.clear()
+            for one in chosen:
+                for table in one.tables:
+                    if table.kind is TableKind.VIEW:
+                        sandbox.add_view(table)
             for number, one in enumerate(chosen, 1):
                 await self._one(gate, spark, sandbox, one)
                 if number % 20 == 0:
@@ -341,8 +357,8 @@ class _Proof:
         """Read some of each table; a table that cannot be read is not among them."""
         wanted: dict[TableName, Table] = {}
         for one in chosen:
-            for table in one.cleared.tables:
-                if len(wanted) < self._options.tables:
+            for table in one.tables:
+                if table.kind is TableKind.TABLE and len(wanted) < self._options.tables:
                     wanted[table.name.folded()] = table
         found = []
         with self._options.source(self._work) as source:
@@ -354,18 +370,29 @@ class _Proof:
         return found
 
     async def _one(self, gate: Gate, spark: Any, sandbox: Sandbox, one: _Chosen) -> None:
-        names = [table.name for table in one.cleared.tables]
-        if not all(sandbox.knows(name) for name in names):
+        if not all(sandbox.knows(name) for name in one.names):
             self._counts.leave_out(UNSAMPLED, one.statement_id)
             return
+        copying = Copying(
+            sandbox=sandbox,
+            policies=gate.policies,
+            rules=gate.rules,
+            principals=gate.principals,
+            context=one.context,
+            below=one.below,
+            untold=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
+        )
         try:
             async with asyncio.timeout(self._options.statement_s):
-                found = await _unless_stopped(spark, lambda: _both(sandbox, one, names))
+                found = await _unless_stopped(spark, lambda: _both(sandbox, copying, one))
         except TimeoutError:
             self._counts.leave_out(SLOW, one.statement_id)
             return
         except TooLarge:
             self._counts.leave_out(LARGE, one.statement_id)
+            return
+        except NotTold as error:
+            self._counts.leave_out(str(error), one.statement_id)
             return
         if found is None:
             self._counts.leave_out(UNSTABLE, one.statement_id)
@@ -373,11 +400,7 @@ class _Proof:
         governed, copied = found
         if _alike(governed, copied):
             self._counts.proved += 1
-            self._counts.obliged += any(recipe.hides for recipe in one.recipes.values()) or any(
-                len(one.recipes[table.name].columns) < len(table.columns)
-                for table in one.cleared.tables
-                if table.name in one.recipes
-            )
+            self._counts.obliged += copying.hides
             return
         text = await gate.reader.fingerprint(one.text)
         more = less = None
@@ -389,15 +412,17 @@ class _Proof:
             (
                 self._work.run,
                 one.statement_id,
-                one.user,
+                one.principal.user,
                 (text or one.cleared.plan_class)[:LONGEST],
-                sorted(str(name) for name in names),
+                sorted(str(name) for name in one.names),
                 more,
                 less,
                 what,
             )
         )
-        self._work.progress(f"alarm: statement {one.statement_id} of {one.user} shows something else")
+        self._work.progress(
+            f"alarm: statement {one.statement_id} of {one.principal.user} shows something else"
+        )
 
     async def _record(self) -> None:
         """Write what came of it, before a difference fails the run."""
@@ -420,16 +445,47 @@ class _Proof:
             )
 
 
-def _both(sandbox: Sandbox, one: _Chosen, names: list[TableName]) -> tuple[Rows | str, Rows | str] | None:
-    """Run both ways; None where the first is not the same twice."""
-    sandbox.stand(names)
-    governed = _rows(lambda: sandbox.governed(names, one.cleared.forwarded))
-    turned = _rows(lambda: sandbox.governed(names, one.cleared.forwarded, turned=True))
-    if not _alike(governed, turned):
+def _session(body: Mapping[str, Any]) -> SessionContext | None:
+    """Return the session of a statement; None where its record does not say."""
+    catalog, namespace = body.get("catalog") or CATALOG, body.get("namespace") or ["default"]
+    if not isinstance(catalog, str) or not isinstance(namespace, list):
         return None
-    sandbox.stand(names)
-    copied = _rows(lambda: sandbox.copied(one.recipes, one.text, one.catalog, one.namespace))
-    return governed, copied
+    if not all(isinstance(level, str) for level in namespace):
+        return None
+    # Through Connect, the user's name is written into the text: this Spark runs as somebody else.
+    return SessionContext(catalog=catalog, namespace=tuple(namespace), door="connect")
+
+
+async def _fit(gate: Gate, text: str) -> Reading:
+    """Return what the parser says of a text. Raises NotTold where its rows are not the same each time."""
+    reading = await gate.reader.read(text)
+    if not isinstance(reading, Reading):
+        raise NotTold(REFUSED)
+    names = {call.parts[-1].lower() for call in reading.functions}
+    # Whoever asks for the user is answered by name in one way, and by Spark's own in the other.
+    if names & _CHANCE or reading.expressions & _CLOCKS or reading.identities:
+        raise NotTold(VARYING)
+    if reading.nodes & _LIMITS and "Sort" not in reading.nodes:
+        raise NotTold(LIMITED)
+    return reading
+
+
+def _both(sandbox: Sandbox, copying: Copying, one: _Chosen) -> tuple[Rows | str, Rows | str] | None:
+    """Run both ways; None where the first is not the same twice."""
+
+    def governed(*, turned: bool) -> Rows:
+        sandbox.stand(one.names, turned=turned)
+        return sandbox.governed(one.cleared.forwarded)
+
+    def copied() -> Rows:
+        sandbox.stand(one.names)
+        made = copying.of(one.principal, one.scanned)
+        return sandbox.copied(made, one.text, one.catalog, one.namespace)
+
+    first = _rows(lambda: governed(turned=False))
+    if not _alike(first, _rows(lambda: governed(turned=True))):
+        return None
+    return first, _rows(copied)
 
 
 def _rows(run: Callable[[], Rows]) -> Rows | str:

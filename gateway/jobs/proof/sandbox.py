@@ -1,4 +1,5 @@
-"""A Spark of the job's own, in whose catalog tables stand under their real names over files of the job's.
+"""A Spark of the job's own, in whose catalog tables and views stand under their real names over files of the
+job's.
 
 Its catalog is in memory and nobody else's, so that a name can mean the sample now and a copy then. The files
 lie in a directory that only the job's user can enter, and go with the sandbox.
@@ -8,18 +9,21 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gateway.errors import Faults
-from gateway.jobs.proof.copies import Recipe
-from gateway.model.catalog import Table, TableName
+from gateway.jobs.proof.copies import NotTold, Recipe
+from gateway.model.catalog import Table, TableName, levels
 
 CATALOG = "spark_catalog"
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
+UNMADE = "a view that it reads cannot be made over samples"
+FAILS = "the text of a view that it reads fails over the sample"
 _DIGITS = 9
 """Of a float that are compared: sums of floats go by the order of rows."""
 
@@ -48,6 +52,15 @@ class Rows:
         return self.names == other.names and Counter(self.rows) == Counter(other.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A table of some columns, over files."""
+
+    table: Table
+    place: Path
+    columns: tuple[str, ...]
+
+
 class Sandbox:
     """Holds samples and copies; `close` leaves nothing of them."""
 
@@ -60,9 +73,13 @@ class Sandbox:
         self._most = rows
         self._places = 0
         self._databases: set[str] = set()
-        self._standing: dict[TableName, Path] = {}
-        self._samples: dict[TableName, tuple[Table, Path, Path]] = {}
-        self._copies: dict[tuple[TableName, str], Path] = {}
+        self._standing: dict[TableName, Standing | Table] = {}
+        """What a name means; a view that stands as such is a Table."""
+        self._samples: dict[TableName, tuple[Standing, Standing]] = {}
+        self._views: dict[TableName, Table] = {}
+        self._stood: Sequence[TableName] = ()
+        self._copies: dict[tuple[TableName, str, Path], Standing] = {}
+        self._shown: dict[tuple[TableName, tuple[Standing, ...]], Standing] = {}
         self._there = {row[0] for row in spark.sql("SHOW DATABASES").collect()} - {"default"}
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, mode=0o700)
@@ -76,66 +93,75 @@ class Sandbox:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def knows(self, name: TableName) -> bool:
-        """Whether there is a sample of the table."""
-        return name.folded() in self._samples
+        """Whether there is a sample of the table, or it is a view."""
+        return name.folded() in self._samples or name.folded() in self._views
+
+    def table(self, name: TableName) -> Table:
+        """Return a table or view that is known."""
+        folded = name.folded()
+        return self._views[folded] if folded in self._views else self._samples[folded][0].table
 
     def add(self, table: Table, sample: Any) -> None:
         """Keep the rows of a table, a `pyarrow.Table` with its columns. Raises Failed."""
         from pyarrow import parquet
 
-        name = table.name.folded()
         places = (self._place(), self._place())
         turned = sample.take(list(range(sample.num_rows - 1, -1, -1)))
         for place, rows in zip(places, (sample, turned), strict=True):
             step = max(1, -(-rows.num_rows // HALVES))
             for part in range(HALVES):
                 parquet.write_table(rows.slice(part * step, step), place / f"{part}.parquet")
-        self._samples[name] = (table, *places)
+        first, second = (Standing(table, place, _names(table)) for place in places)
+        self._samples[table.name.folded()] = first, second
 
-    def governed(self, names: Sequence[TableName], text: str, *, turned: bool = False) -> Rows:
-        """Run a text over samples; `turned`: with their rows in the other order. Raises Failed, TooLarge."""
-        for name in names:
-            table, *places = self._samples[name.folded()]
-            self._stand(table, places[1 if turned else 0])
+    def add_view(self, view: Table) -> None:
+        """Keep a view."""
+        self._views[view.name.folded()] = view
+
+    def stand(self, names: Sequence[TableName], *, turned: bool = False) -> None:
+        """Have names mean samples, and views what they are over these; whatever a view reads comes before it.
+        `turned`: with rows in the other order. Raises NotTold."""
+        self._stood = names
+        for name in (one.folded() for one in names):
+            if name in self._views:
+                self._stand_view(self._views[name])
+            else:
+                self._stand(self._samples[name][1 if turned else 0])
+
+    def governed(self, text: str) -> Rows:
+        """Run a text over what stands. Raises Failed, TooLarge."""
         return self._run(text)
 
     def copied(
-        self, recipes: Mapping[TableName, Recipe], text: str, catalog: str, namespace: Sequence[str]
+        self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
         """Run a text, as its user sent it, over copies. Raises Failed, TooLarge."""
-        made = {name: self._copy(name.folded(), recipe) for name, recipe in recipes.items()}
-        for name, place in made.items():
-            table = self._samples[name.folded()][0]
-            self._stand(table, place, recipes[name].columns)
-        self._database(namespace[0])
-        self._run(f"USE {_quoted(catalog)}.{_quoted(namespace[0])}")
-        try:
+        for one in copies.values():
+            self._stand(one)
+        with self._within(catalog, namespace):
             return self._run(text)
-        finally:
-            self._spark.sql(f"USE {CATALOG}.default")
 
-    def stand(self, names: Sequence[TableName]) -> None:
-        """Have names mean samples: filters may read other tables than their own."""
-        for name in names:
-            table, place, _ = self._samples[name.folded()]
-            self._stand(table, place)
-
-    def _copy(self, name: TableName, recipe: Recipe) -> Path:
-        """Write the table as its user may see it, of the sample that stands."""
+    def copy(self, table: Table, recipe: Recipe, base: Standing | None = None) -> Standing:
+        """Write a table as it may be seen: of its sample, or of `base`, with the others as they stand. Raises
+        Failed."""
         from pyarrow import array, parquet
 
-        key = (name, recipe.digest)
+        name = table.name.folded()
+        base = base or self._samples[name][0]
+        key = (name, recipe.digest, base.place)
         if key in self._copies:
             return self._copies[key]
-        table, sample, _ = self._samples[name]
-        self._stand(table, sample)
+        self._stand(base)
         customs = dict(recipe.customs)
         shown = ", ".join(
             f"{customs[one]} AS {_quoted(one)}" if one in customs else _quoted(one) for one in recipe.columns
         )
         where = f" WHERE {recipe.rows}" if recipe.rows is not None else ""
         inner = f"SELECT * FROM {_dotted(name)} AS {_quoted(name.table)}{where}"
-        rows = self._arrow(f"SELECT {shown or '1 AS nothing'} FROM ({inner})")
+        try:
+            rows = self._arrow(f"SELECT {shown or '1 AS nothing'} FROM ({inner})")
+        finally:
+            self.stand(self._stood)
         for column, mask in recipe.masks:
             at = rows.schema.get_field_index(column)
             kind = rows.schema.field(at).type
@@ -143,20 +169,101 @@ class Sandbox:
             rows = rows.set_column(at, column, masked)
         place = self._place()
         parquet.write_table(rows, place / "0.parquet")
-        self._copies[key] = place
-        return place
+        self._copies[key] = Standing(table, place, recipe.columns)
+        return self._copies[key]
 
-    def _stand(self, table: Table, place: Path, only: Sequence[str] | None = None) -> None:
-        name = table.name.folded()
-        if self._standing.get(name) == place:
+    def shown(self, view: Table, copies: Mapping[TableName, Standing]) -> Standing:
+        """Write what a view's text gives over copies of what it reads. Raises Failed, TooLarge, NotTold."""
+        from pyarrow import parquet
+
+        key = (view.name.folded(), tuple(copies.values()))
+        if key in self._shown:
+            return self._shown[key]
+        for one in copies.values():
+            self._stand(one)
+        try:
+            rows = self._body(view)
+        finally:
+            self.stand(self._stood)
+        if rows.num_rows > self._most:
+            raise TooLarge
+        place = self._place()
+        parquet.write_table(rows, place / "0.parquet")
+        self._shown[key] = Standing(view, place, _names(view))
+        return self._shown[key]
+
+    def finds(self, view: Table, table: Table, columns: Sequence[str]) -> bool:
+        """Whether a view's text has all its columns where a table has these only."""
+        self._stand(Standing(table, self._place(), tuple(columns)))
+        try:
+            with self._within_view(view) as text:
+                return len(self._spark.sql(text).columns) == len(view.columns)
+        except spark_errors():
+            return False
+        finally:
+            self.stand(self._stood)
+
+    def _body(self, view: Table) -> Any:
+        """Return the rows of a view's text as an Arrow table, under the view's names and types."""
+        from pyspark.sql import functions as f
+
+        try:
+            with self._within_view(view) as text:
+                frame = self._spark.sql(text)
+                found = frame.toDF(*(str(at) for at in range(len(frame.columns))))
+                if len(frame.columns) != len(view.columns):
+                    raise Failed("VIEW_COLUMNS")
+                typed = (f.col(str(at)).cast(one.type).alias(one.name) for at, one in enumerate(view.columns))
+                return found.select(*typed).limit(self._most + 1).toArrow()
+        except spark_errors() as error:
+            raise Failed(condition_of(error)) from None
+
+    def _stand(self, standing: Standing) -> None:
+        name = standing.table.name.folded()
+        if self._standing.get(name) == standing:
             return
         self._drop(name)
         self._database(name.database)
         columns = ", ".join(
-            f"{_quoted(one.name)} {one.type}" for one in table.columns if only is None or one.name in only
+            f"{_quoted(one.name)} {one.type}"
+            for one in standing.table.columns
+            if one.name in standing.columns
         )
-        self._spark.sql(f"CREATE TABLE {_dotted(name)} ({columns}) USING parquet LOCATION '{place}'")
-        self._standing[name] = place
+        location = f"USING parquet LOCATION '{standing.place}'"
+        self._spark.sql(f"CREATE TABLE {_dotted(name)} ({columns}) {location}")
+        self._standing[name] = standing
+
+    def _stand_view(self, view: Table) -> None:
+        name = view.name.folded()
+        if self._standing.get(name) == view:
+            return
+        self._drop(name)
+        self._database(name.database)
+        columns = ", ".join(_quoted(one.name) for one in view.columns)
+        try:
+            with self._within_view(view) as text:
+                self._spark.sql(f"CREATE VIEW {_dotted(name)} ({columns}) AS {text}")
+        except spark_errors():
+            raise NotTold(UNMADE) from None
+        self._standing[name] = view
+
+    @contextmanager
+    def _within_view(self, view: Table) -> Iterator[str]:
+        """Have names mean what they do in a view's text, and return that."""
+        body = view.view
+        if body is None:
+            raise NotTold(UNMADE)
+        with self._within(body.catalog, levels(body.database)):
+            yield body.text
+
+    @contextmanager
+    def _within(self, catalog: str, namespace: Sequence[str]) -> Iterator[None]:
+        self._database(namespace[0])
+        self._spark.sql(f"USE {_quoted(catalog)}.{_quoted(namespace[0])}")
+        try:
+            yield
+        finally:
+            self._spark.sql(f"USE {CATALOG}.default")
 
     def _database(self, name: str) -> None:
         folded = name.lower()
@@ -169,8 +276,10 @@ class Sandbox:
         self._databases.add(folded)
 
     def _drop(self, name: TableName) -> None:
-        if self._standing.pop(name, None) is not None:
-            self._spark.sql(f"DROP TABLE IF EXISTS {_dotted(name)}")
+        there = self._standing.pop(name, None)
+        if there is not None:
+            kind = "VIEW" if isinstance(there, Table) else "TABLE"
+            self._spark.sql(f"DROP {kind} IF EXISTS {_dotted(name)}")
 
     def _place(self) -> Path:
         self._places += 1
@@ -193,6 +302,10 @@ class Sandbox:
             return self._spark.sql(text).toArrow()
         except spark_errors() as error:
             raise Failed(condition_of(error)) from None
+
+
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(one.name for one in table.columns)
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import asyncpg
 
 from gateway.jobs import rollup_frames
-from gateway.jobs.events import land
+from gateway.jobs.events import land, midnight
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.recommending import frames
 from gateway.jobs.recommending.advising import (
@@ -141,8 +141,8 @@ class _Recommend:
         return Outcome(
             rows_in=self._rows_in,
             rows_out=self._rows_out + len(advice),
-            range_from=_midnight(days[0]) if days else None,
-            range_to=_midnight(days[-1]) + timedelta(days=1) if days else None,
+            range_from=midnight(days[0]) if days else None,
+            range_to=midnight(days[-1]) + timedelta(days=1) if days else None,
             finish=finish,
         )
 
@@ -382,7 +382,3 @@ class _Recommend:
             one = adviser.far(row["user_name"], row["groups"] or (), row["odd_tables"], evidence)
             if one is not None:
                 yield one
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
