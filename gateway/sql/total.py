@@ -25,8 +25,8 @@ What is not known here is not total.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
@@ -63,8 +63,7 @@ _SHOWN: Final = AGGREGATING | frozenset(
 group, by the rows that there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TypedColumn:
+class _TypedColumn(NamedTuple):
     """A column of a plan; always total, since it is a value that is there."""
 
     name: str
@@ -224,7 +223,7 @@ class _FailureWalk:
                 self._having(node, below, ctes, outer)
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
-                shown = [replace(one, qualifiers=alias) for one in below.columns if one.bare]
+                shown = [one._replace(qualifiers=alias) for one in below.columns if one.bare]
                 return _TypedColumns(tuple(shown), below.open)
             case "Project":
                 return self._project(node.children, below, ctes, outer)
@@ -259,7 +258,7 @@ class _FailureWalk:
             known = ctes.get(parts[-1])
             if known is None:
                 raise _NotTotal  # it reads itself
-            shown = [replace(one, qualifiers=qualifiers) for one in known.columns if one.bare]
+            shown = [one._replace(qualifiers=qualifiers) for one in known.columns if one.bare]
             return _TypedColumns(tuple(shown), known.open)
         if node.span is None or node.span not in self.scanned:
             return _OPEN
@@ -289,7 +288,7 @@ class _FailureWalk:
         if not merged:
             return both
         folded = {one.name for one in merged}
-        sides = [replace(one, bare=one.bare and one.name not in folded) for one in both.columns]
+        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
         return _TypedColumns((*merged, *sides), both.open)
 
     def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
@@ -299,7 +298,7 @@ class _FailureWalk:
         if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
             raise _NotTotal
         return _TypedColumns(
-            tuple([replace(one, qualifiers=frozenset(), source=None) for one in sides[0].columns])
+            tuple([one._replace(qualifiers=frozenset(), source=None) for one in sides[0].columns])
         )
 
     def _project(
@@ -320,7 +319,7 @@ class _FailureWalk:
                 qualifier = tuple(part.lower() for part in item.parts)
                 shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
                 self._step(len(shown))
-                columns += [replace(one, qualifiers=frozenset(), bare=True) for one in shown]
+                columns += [one._replace(qualifiers=frozenset(), bare=True) for one in shown]
                 # What has a qualifier that is none of a relation's is a column with fields.
                 unnamed |= bool(qualifier) and not shown
                 continue
@@ -431,7 +430,7 @@ class _FailureWalk:
             return found
         grouped = any(one.grouped for one in operands)
         total = found.total and all(one.total for one in operands)
-        return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
+        return found._replace(total=total, grouped=grouped, below=all(one.below for one in operands))
 
     def _reference(self, parts: Sequence[str], scopes: tuple[_TypedColumns, ...]) -> TotalValue:
         for depth, scope in enumerate(scopes):
@@ -500,7 +499,7 @@ class _FailureWalk:
                 for one, column in zip(operands, found.columns, strict=True)
             ):
                 return FAILING
-            return replace(BOOLEAN, grouped=any(one.grouped for one in operands))
+            return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
         found = self.plan(node.plans[0], ctes, scopes)
         if node.node == "Exists":
             return BOOLEAN
@@ -518,7 +517,7 @@ def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
         return _OPEN
     pairs = zip(names, below.columns, strict=True)
     return _TypedColumns(
-        tuple([replace(one, name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
+        tuple([one._replace(name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
     )
 
 
