@@ -139,7 +139,8 @@ class PlanOutcome:
     end: GovernedPlan | Refusal
     handles: frozenset[str] = frozenset()
     lazy: bool = False
-    """Both as Cleared has them."""
+    by_id: bool = True
+    """All three as Cleared has them."""
 
 
 async def govern_plan(
@@ -159,7 +160,7 @@ async def govern_plan(
         return end
     if isinstance(end, Refusal):
         end = replace(end, plan_class=reading.root)
-    return PlanOutcome(rendering.text, end, reading.named, reading.lazy)
+    return PlanOutcome(rendering.text, end, reading.named, reading.lazy, reading.by_id)
 
 
 async def _refusal(refusal: Unsupported, judging: Judging) -> Refusal:
