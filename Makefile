@@ -107,7 +107,8 @@ minors: $(STAMP)
 	  home=$$($(BIN)/sluice spark-jars $$minor --json | $(PY) -c 'import json, sys; print(json.load(sys.stdin)["directory"])'); \
 	  echo "== Spark $$minor: $$home"; \
 	  SPARK_HOME=$$home $(PY) -m pytest -q tests/reader tests/sql/test_functions.py tests/sql/test_minors.py \
-	    tests/sql/test_totality.py tests/plan/test_minors.py tests/e2e/test_minors.py $(ARGS); \
+	    tests/sql/test_totality.py tests/plan/test_minors.py tests/e2e/test_minors.py tests/e2e/test_push_down.py \
+	    tests/e2e/test_total_values.py $(ARGS); \
 	done
 
 spark-diff: $(STAMP)

@@ -2,13 +2,15 @@
 changes by it.
 
 Statements are judged here and given to Spark as they would be forwarded, with and without the copies of
-conditions, with and without barriers. About two minutes of CPU.
+conditions, with and without barriers. About two minutes of CPU. `make minors` runs it on every minor; what
+lists and semi-joins of entitlements and masks cost is in test_entitlements.py and test_masks_in_plans.py, and
+limits and metadata of sources in lake/.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +18,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyhive.exc import OperationalError
 
-from gateway.model.statement import Cleared
+from gateway.model.statement import Cleared, PlanRequest
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
-from tests.e2e.running import Spark, connect
+from gateway.wire.connect import pb
+from tests.e2e.running import Spark, connect, takes_plans
 from tests.effort import tries
 from tests.judge_world import World
+from tests.plan.frames import Frame, message, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -69,6 +73,8 @@ VIEW_COLUMNS = {
     "fact_numbered": {**FACT, "n": "int"},
 }
 FILTERS = {"fact": f"s <> '{HIDDEN_S}' OR s IS NULL", "dim": "name <> 'gone'", "odd": "n <> 3"}
+COUNTED = {"id": "int", "a": "int", "b": "int", "s": "string"}
+COUNTED_FILTER = f"s <> '{HIDDEN_S}'"
 DAYS = 12
 ROWS = 480
 
@@ -85,6 +91,9 @@ def world() -> World:
                 f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
                 f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
                 f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
+                f"spark_catalog.{DATABASE}.counted": COUNTED,
+                f"spark_catalog.{DATABASE}.of_a": {"a": "int", "name": "string"},
+                f"spark_catalog.{DATABASE}.of_b": {"b": "int", "kind": "int"},
                 "derby.app.fact": {"k": "int", "n": "int"},
             },
             "views": {
@@ -113,6 +122,9 @@ policies:
   - name: odd
     on: {{catalog: spark_catalog, database: {DATABASE}, table: odd}}
     filter: [{{groups: [public], where: "{FILTERS["odd"]}"}}]
+  - name: counted
+    on: {{catalog: spark_catalog, database: {DATABASE}, table: counted}}
+    filter: [{{groups: [public], where: "{COUNTED_FILTER}"}}]
   - name: of a database
     on: {{catalog: derby, database: app, table: fact}}
     filter: [{{groups: [public], where: "k <> 3"}}]
@@ -326,6 +338,108 @@ async def test_a_database_is_given_aggregates_and_limits(
     barred = await forwarded(world, reader, text)
     assert not re.search(found, plan_of(derby, barred))
     assert len(rows(derby, opened)) == len(rows(derby, barred))
+
+
+TOP_TWO = "SELECT k, n FROM {fact} ORDER BY n LIMIT 2"
+
+
+async def test_a_database_is_given_an_order_and_a_limit(world: World, reader: ReaderPool, derby: Any) -> None:
+    """For Derby, Spark forgets to write the limit, and believes that it has been kept, also without a gateway.
+    Databases whose dialect has a LIMIT are in lake/test_catalog_servers.py."""
+    found = r"PushedTopN: ORDER BY \[n ASC NULLS FIRST\] LIMIT 2"
+    text = TOP_TWO.format(fact="derby.app.fact")
+    opened, barred = await forwarded(world, reader, text, Rules()), await forwarded(world, reader, text)
+    assert re.search(found, plan_of(derby, opened))
+    assert not re.search(found, plan_of(derby, barred))
+    filtered = TOP_TWO.format(fact="(SELECT * FROM derby.app.fact WHERE k <> 3)")
+    assert rows(derby, opened) == rows(derby, filtered)
+    assert len(rows(derby, barred)) == 2
+
+
+@pytest.fixture
+def counted(cursor: Any) -> Iterator[Any]:
+    """Tables of which Spark knows how many rows and values they have, and that it is to think of."""
+    padded = "concat('a name that takes its place ', id)"
+    for text in (
+        f"CREATE TABLE counted USING parquet AS SELECT CAST(id AS INT) AS id, CAST(id % 50 AS INT) AS a, "
+        f"CAST(id % 40 AS INT) AS b, IF(id % 4 = 3, '{HIDDEN_S}', concat('s', id % 4)) AS s FROM range(2000)",
+        f"CREATE TABLE of_a USING parquet AS SELECT CAST(id AS INT) AS a, {padded} AS name FROM range(500)",
+        "CREATE TABLE of_b USING parquet AS SELECT CAST(id AS INT) AS b, CAST(id % 100 AS INT) AS kind "
+        "FROM range(400)",
+        *(f"ANALYZE TABLE {one} COMPUTE STATISTICS FOR ALL COLUMNS" for one in ("counted", "of_a", "of_b")),
+        *(f"SET {key}={value}" for key, value in BY_COST.items()),
+    ):
+        cursor.execute(text)
+    yield cursor
+    for key in BY_COST:
+        cursor.execute(f"RESET {key}")
+
+
+BY_COST = {
+    "spark.sql.cbo.enabled": "true",
+    "spark.sql.cbo.joinReorder.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "3000",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def joins_of(cursor: Any, text: str) -> list[str]:
+    """Return the joins and scans of a plan, from the last join down to the first."""
+    cursor.execute(f"EXPLAIN {text}")
+    plan = "\n".join(row[0] for row in cursor.fetchall())
+    return re.findall(r"\w+Join(?= \[)|Build\w+|FileScan parquet [\w.]+", plan)
+
+
+async def test_joins_are_ordered_and_broadcast_by_what_the_conditions_leave(
+    world: World, reader: ReaderPool, counted: Any
+) -> None:
+    """As over the filter without a gateway; what a barrier leaves, Spark cannot estimate."""
+    text = (
+        "SELECT count(*) FROM {fact} f JOIN of_a ON f.a = of_a.a JOIN of_b ON f.b = of_b.b "
+        "WHERE of_b.kind = 3 AND f.id >= 0 AND f.s = 's1'"
+    )
+    physical = joins_of(counted, text.format(fact=f"(SELECT * FROM counted WHERE {COUNTED_FILTER})"))
+    assert physical.count("BroadcastHashJoin") == 2
+    governed = text.format(fact="counted")
+    assert joins_of(counted, await forwarded(world, reader, governed, Rules())) == physical
+    barred = joins_of(counted, await forwarded(world, reader, governed))
+    assert barred != physical
+    assert "SortMergeJoin" in barred
+
+
+PRUNED_FRAMES = {
+    "a table": (lambda: table("fact").where("day = '2024-01-03'"), True),
+    "a view": (lambda: table("fact_plain").where("day = '2024-01-03'").select("id"), True),
+    "a view by its DataFrame": (lambda: (f := table("fact_plain")).where(f.day == "2024-01-03"), True),
+    "a view in a view": (
+        lambda: table("plain").join(table("fact_deep"), "k").where("day = '2024-01-03' AND one = 1"),
+        True,
+    ),
+    "grouped": (lambda: table("fact_plain").groupBy("day").count().where("day = '2024-01-03'"), True),
+    "what a view makes": (lambda: table("fact_other").where("day = '2024-01-03'"), False),
+    "the first rows of a view": (lambda: table("fact_first").where("day = '2024-01-03'"), False),
+}
+
+
+@pytest.mark.parametrize(("frame", "pruned"), PRUNED_FRAMES.values(), ids=PRUNED_FRAMES)
+async def test_plans_of_spark_connect_ask_through_views_for_what_they_ask_for(
+    world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[], Frame], pruned: bool
+) -> None:
+    if not takes_plans():
+        return
+    request = PlanRequest(kind="execute", message=message(frame()).SerializeToString(deterministic=True))
+    found = []
+    with spark.session() as session:
+        for rules in (BARRED, Rules(), BLIND):
+            verdict = await world.judge_plan(request, reader, user="bob", rules=rules, namespace=(DATABASE,))
+            assert isinstance(verdict, Cleared), verdict
+            asked = session.client._analyze_plan_request_with_metadata()
+            asked.explain.plan.CopyFrom(pb.Plan.FromString(verdict.forwarded_plan))
+            asked.explain.explain_mode = pb.AnalyzePlanRequest.Explain.EXPLAIN_MODE_FORMATTED
+            answer = session.client._stub.AnalyzePlan(asked, metadata=session.client._builder.metadata())
+            one_day = r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]"
+            found.append(bool(re.search(one_day, answer.explain.explain_string)))
+    assert found == [pruned, pruned, False]
 
 
 async def test_columns_of_another_type_than_was_judged_fail_on_every_row(
