@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gateway.model.reading import ExpressionNode, Span
@@ -122,10 +123,16 @@ def total_statement(
 
 def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str]) -> frozenset[str] | None:
     """Return the columns that a policy's text is made of; None when it could fail for some value of them."""
-    if tree is None:
-        return None
+    return None if tree is None else _total_text(tree, text, tuple(columns.items()))
+
+
+@lru_cache(maxsize=1024)
+def _total_text(
+    tree: ExpressionNode, text: str, columns: tuple[tuple[str, str], ...]
+) -> frozenset[str] | None:
+    """The same, remembered: the texts of a policy come again with every statement."""
     here = Span(0, 0)
-    walk = _FailureWalk({here: columns}, frozenset(), Values(text))
+    walk = _FailureWalk({here: dict(columns)}, frozenset(), Values(text))
     try:
         found = walk.value(tree, (walk.scan(here, ()),))
     except _NotTotal:
