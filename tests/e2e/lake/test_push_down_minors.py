@@ -1,8 +1,8 @@
 """Row filters without barriers before the older minors: what is read, and what errors tell of hidden rows.
 
 A share of tests/e2e/test_push_down.py, which has all of it before the newest, and under `make minors` before
-each. Statements are judged here, with the parser of the minor. About twenty seconds of CPU for each, beside the
-start of its Spark, which all suites on it share.
+each. Statements are judged here, with the parser of the minor. About twenty seconds of CPU for each, beside
+the start of its Spark, which all suites on it share.
 """
 
 from __future__ import annotations
