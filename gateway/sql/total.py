@@ -76,6 +76,12 @@ class _TypedColumn(NamedTuple):
     source: tuple[Span, str] | None = None
     """The scan's column that it is."""
 
+    def unqualified(self) -> _TypedColumn:
+        """Return the column as a query shows it to what is around."""
+        if self.bare and not self.qualifiers:
+            return self
+        return self._replace(qualifiers=frozenset(), bare=True)
+
 
 @dataclass(frozen=True, slots=True)
 class _TypedColumns:
@@ -85,12 +91,11 @@ class _TypedColumns:
 
     def find(self, parts: Sequence[str]) -> list[_TypedColumn]:
         """Return the columns that a reference can mean."""
-        *qualifier, name = (part.lower() for part in parts)
-        return [
-            one
-            for one in self.columns
-            if one.name == name and (tuple(qualifier) in one.qualifiers if qualifier else one.bare)
-        ]
+        *before, name = [part.lower() for part in parts]
+        if not before:
+            return [one for one in self.columns if one.name == name and one.bare]
+        qualifier = tuple(before)
+        return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
 
 
 _OPEN: Final = _TypedColumns(open=True)
@@ -326,7 +331,7 @@ class _FailureWalk:
                 qualifier = tuple(part.lower() for part in item.parts)
                 shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
                 self._step(len(shown))
-                columns += [one._replace(qualifiers=frozenset(), bare=True) for one in shown]
+                columns += [one.unqualified() for one in shown]
                 # What has a qualifier that is none of a relation's is a column with fields.
                 unnamed |= bool(qualifier) and not shown
                 continue
