@@ -10,7 +10,7 @@
 #   make check   ruff and mypy --strict
 #   make lake-test  every minor of Spark, and Iceberg, Delta and Paimon on theirs; fetches 2 GB, once (needs Maven)
 #   make lake-demo  Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon, and a tour (needs Maven)
-#   make minors  the parser's cases and a gateway before each older minor of Spark; fetches 450 MB for each, once
+#   make minors  the parser's cases, push-down and a gateway before each older minor; fetches 450 MB for each, once
 #   make spark-diff OLD=4.2 NEW=4.3  what a new Spark brings, and where each of it goes (docs/upgrading-spark.md)
 #   make help    the rest
 
@@ -107,7 +107,8 @@ minors: $(STAMP)
 	  home=$$($(BIN)/sluice spark-jars $$minor --json | $(PY) -c 'import json, sys; print(json.load(sys.stdin)["directory"])'); \
 	  echo "== Spark $$minor: $$home"; \
 	  SPARK_HOME=$$home $(PY) -m pytest -q tests/reader tests/sql/test_functions.py tests/sql/test_minors.py \
-	    tests/sql/test_totality.py tests/plan/test_minors.py tests/e2e/test_minors.py $(ARGS); \
+	    tests/sql/test_totality.py tests/plan/test_minors.py tests/e2e/test_minors.py tests/e2e/test_push_down.py \
+	    tests/e2e/test_total_values.py $(ARGS); \
 	done
 
 spark-diff: $(STAMP)

@@ -41,7 +41,13 @@ def world(row_filter: str = FILTER, mask: str = MASK) -> World:
                     "database": "db",
                     "output": ["id", "day"],
                     "columns": {"id": "int", "day": "date"},
-                }
+                },
+                "spark_catalog.db.w": {
+                    "text": "SELECT id + 1 AS next, id FROM spark_catalog.db.v",
+                    "database": "db",
+                    "output": ["next", "id"],
+                    "columns": {"next": "int", "id": "int"},
+                },
             },
             "people": {"bob": {"groups": []}},
             "pack": f"""
@@ -192,7 +198,27 @@ PLANS: dict[str, tuple[Callable[[], Frame], int, list[str]]] = {
     "a column more": (lambda: table("t").withColumn("x", F.upper("s")).where("x = 'X' AND id = 7"), 0, []),
     "a text": (lambda: sql("SELECT id FROM t WHERE id = 7"), 0, []),
     "a text within": (lambda: sql("SELECT id FROM t WHERE id = 7").where("id > 5"), 1, ["id"]),
-    "a view": (lambda: table("v").where("id = 7"), 1, []),
+    "a view": (lambda: table("v").where("id = 7"), 1, ["id"]),
+    "a view by its DataFrame": (lambda: (v := table("v")).where(v.day == "2024-03-01"), 1, ["day"]),
+    "a view within": (
+        lambda: table("v").alias("x").where("x.id > 6").groupBy("day").count().where("day = '2024-03-01'"),
+        1,
+        ["id", "day"],
+    ),
+    "a view twice": (lambda: table("v").where("id = 7").union(table("v")), 2, []),
+    "one of two views": (lambda: table("v").where("id = 7").join(table("v"), "day"), 2, ["id"]),
+    "a view beside a table": (
+        lambda: (t := table("t")).join(table("v"), "day").where((t.n == 7) & (1 / t.n > 0)),
+        2,
+        ["n"],
+    ),
+    # `id` is in both, so which one is meant is not followed.
+    "of a view or a table": (
+        lambda: (v := table("v")).join(t := table("t"), v.day == t.day).where(v.id == 7),
+        2,
+        [],
+    ),
+    "what a view makes": (lambda: table("w").where("next = 7 AND id = 5"), 1, ["id"]),
     "a sample": (lambda: table("t").sample(0.5, seed=1).where("id = 7"), 1, []),
     "a generator": (lambda: table("t").select(F.explode("tags"), "id").where("id = 7"), 1, []),
     "a set": (lambda: table("t").union(table("t")), 2, []),

@@ -47,6 +47,15 @@ class PlanRequest:
     nothing but its `analyze` case is set."""
 
 
+@dataclass(frozen=True, slots=True)
+class NumberedQuery:
+    """A query of a Spark Connect client, and the ids that it gave to relations of it."""
+
+    plan: PlanRequest
+    """With zero in the place of each id."""
+    ids: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """Where a stream's progress and state are kept, for as long as nothing of what it rests on changes."""
@@ -328,6 +337,9 @@ class Cleared:
     """For a plan: what of Spark's session it names by an id, as SessionContext.handles has it."""
     lazy: bool = False
     """For a plan: whether it makes a checkpoint whose rows are computed when others read it."""
+    by_id: bool = True
+    """For a plan: whether something in it is asked for by the id of a relation; if not, other ids mean the
+    same."""
     definers: tuple[Principal, ...] = ()
     """The definers of views whose access it rests on, as they were when it was judged."""
     definition: Definition | None = None

@@ -248,6 +248,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         checkpoint=plan.checkpoint,
         handles=outcome.handles,
         lazy=outcome.lazy,
+        by_id=outcome.by_id,
     )
 
 

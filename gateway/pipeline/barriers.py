@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -67,7 +67,7 @@ async def below_text(
     if prepared.place.expression or prepared.required.shares:
         return Placed()
     scans = {r.span: name for r, name in prepared.scans if r.span is not None}
-    if not any(_filtered(name, policies) or name.folded() in obliged for name in scans.values()):
+    if not filters_any(scans.values(), policies, obliged):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
     query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
@@ -98,6 +98,11 @@ def below_query(
         if span in opened or span in found.copies
     }
     return Placed(below, found.passed)
+
+
+def filters_any(names: Iterable[TableName], policies: Policies, obliged: AbstractSet[TableName]) -> bool:
+    """Whether a table among these has a row filter, or a view has one in its text (`obliged`)."""
+    return any(_filtered(name, policies) or name.folded() in obliged for name in names)
 
 
 def _filtered(name: TableName, policies: Policies) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import Reading, RelationRole, Span
 from gateway.pipeline.judging import Governed, Judging, obliged_names
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.policies import Policies
@@ -37,22 +37,31 @@ class Guarding:
     query: str | None
     obliged: bool
     """Whether it hides or masks something."""
+    body: Governed | None = None
+    """The text of a view, as it is for this read."""
+
+
+def place_of(position: int) -> Span:
+    """Return what stands for the place of a read, by its position among the reads of a plan."""
+    return Span(position, position + 1)
 
 
 async def guard_reads(
     facts: PlanFacts,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
-    below: Mapping[int, Below],
+    narrowed: Mapping[Span, Governed],
+    below: Mapping[Span, Below],
     judging: Judging,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
 
-    `below`: what stands with the filters, by the position of a read.
+    `narrowed`: the texts of views with conditions from above them, and `below`: what stands with the filters,
+    both by the places of the reads.
     """
     found = []
     obliged_views = obliged_names(bodies)
-    written: dict[tuple[TableName, str, bool, Below], str | None] = {}
+    written: dict[tuple[TableName, str, bool, str | None, Below], str | None] = {}
     for position, read in enumerate(facts.reads):
         if read.name is None:
             continue
@@ -61,8 +70,10 @@ async def guard_reads(
         suffix = read_suffix(read.read)
         if isinstance(suffix, Unsupported):
             return suffix
-        with_filter = below.get(position, NOTHING)
-        key = (name, suffix, read.read.streaming, with_filter)
+        place = place_of(position)
+        with_filter = below.get(place, NOTHING)
+        body = narrowed.get(place, bodies.get(name))
+        key = (name, suffix, read.read.streaming, nested_text(body), with_filter)
         if key not in written:
             query = _query(
                 read.name,
@@ -70,7 +81,7 @@ async def guard_reads(
                 table,
                 suffix,
                 policies,
-                bodies,
+                body,
                 judging.period,
                 with_filter,
                 bare=judging.bare_builtins,
@@ -78,7 +89,7 @@ async def guard_reads(
             if isinstance(query, Unsupported):
                 return query
             allowed = {_parts(read.name, table)} | policies.relations
-            if (body := bodies.get(name)) is not None:
+            if body is not None:
                 allowed |= body.allowed
             if query is not None and not await _reads_only(query, frozenset(allowed), judging.reader):
                 return Unsupported(f"what guards {read.name} could not be proved to read nothing else")
@@ -98,6 +109,7 @@ async def guard_reads(
                 table=table or _missing(read.name),
                 query=written[key],
                 obliged=obliged or name in obliged_views,
+                body=body,
             )
         )
     return tuple(found)
@@ -109,7 +121,7 @@ def _query(
     table: Table | None,
     suffix: str,
     policies: Policies,
-    bodies: Mapping[TableName, Governed],
+    body: Governed | None,
     period: int,
     below: Below = NOTHING,
     *,
@@ -118,15 +130,15 @@ def _query(
     view = policies.views[name.folded()]
     if table is None or view is None:
         return guard.missing_query(_missing(name), suffix, stream=read.streaming, bare=bare)
-    body = nested_text(bodies.get(name.folded()))
-    if body is not None and (read.streaming or suffix):
+    text = nested_text(body)
+    if text is not None and (read.streaming or suffix):
         return Unsupported(f"{name} is a view that is written out for you and cannot be read as a stream")
     return guard.table_query(
         table,
         view,
         suffix=suffix,
         stream=read.streaming,
-        body=body,
+        body=text,
         period=period if name.folded() in policies.reading else 0,
         below=below,
         bare=bare,
@@ -139,7 +151,8 @@ def lasting_query(one: Guarding, bodies: Mapping[TableName, Governed], policies:
     name = one.read.name
     if one.query is None or name is None:
         return None
-    query = _query(name, one.read.read, one.table, "", policies, bodies, 0, bare=False)
+    body = bodies.get(name.folded())
+    query = _query(name, one.read.read, one.table, "", policies, body, 0, bare=False)
     return one.query if isinstance(query, Unsupported) else query
 
 

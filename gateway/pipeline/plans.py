@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableKind, TableName
@@ -29,9 +30,9 @@ from gateway.model.statement import (
     SessionEffect,
     Statement,
 )
-from gateway.pipeline.barriers import Query, below_query
+from gateway.pipeline.barriers import Placed, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
-from gateway.pipeline.guarded_plans import Guarding, guard_reads, write_guards
+from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
 from gateway.pipeline.judging import (
     Governed,
     Judging,
@@ -41,6 +42,7 @@ from gateway.pipeline.judging import (
     commanded,
     distinct,
     not_governable,
+    obliged_names,
     to_promote,
     together,
     unknown_tables,
@@ -59,7 +61,15 @@ from gateway.pipeline.policies import (
 )
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, not_there, of_files, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, undisclosed_names, view_bodies
+from gateway.pipeline.texts import (
+    ask,
+    decisions_of,
+    finish,
+    hidden_within,
+    narrowed_bodies,
+    undisclosed_names,
+    view_bodies,
+)
 from gateway.plan import unread
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -75,7 +85,7 @@ from gateway.plan.walk import read_plan
 from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
-from gateway.sql.guard import Below, pinned_parts
+from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
@@ -128,7 +138,8 @@ class PlanOutcome:
     end: GovernedPlan | Refusal
     handles: frozenset[str] = frozenset()
     lazy: bool = False
-    """Both as Cleared has them."""
+    by_id: bool = True
+    """All three as Cleared has them."""
 
 
 async def govern_plan(
@@ -148,7 +159,7 @@ async def govern_plan(
         return end
     if isinstance(end, Refusal):
         end = replace(end, plan_class=reading.root)
-    return PlanOutcome(rendering.text, end, reading.named, reading.lazy)
+    return PlanOutcome(rendering.text, end, reading.named, reading.lazy, reading.by_id)
 
 
 async def _refusal(refusal: Unsupported, judging: Judging) -> Refusal:
@@ -282,8 +293,13 @@ class _Plan:
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
             return policies
-        below = await in_turn(lambda: self._below(facts, texts, policies))
-        guarding = await guard_reads(facts, policies, bodies, below, judging)
+        scans = self._scans(facts)
+        obliged = obliged_names(bodies)
+        placed = await in_turn(lambda: self._placed(facts, texts, scans, policies, obliged))
+        narrowed = await narrowed_bodies(scans, placed.passed, seen[0], judging, 0)
+        if not isinstance(narrowed, dict):
+            return narrowed
+        guarding = await guard_reads(facts, policies, bodies, narrowed, placed.below, judging)
         if isinstance(guarding, Unsupported):
             return not_governable(guarding)
         governed: list[Governed] = []
@@ -310,8 +326,20 @@ class _Plan:
             facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
         )
 
-    def _below(self, facts: PlanFacts, texts: PlanTexts, policies: Policies) -> Mapping[int, Below]:
-        """Return what stands with the filters of the reads, by their positions.
+    def _scans(self, facts: PlanFacts) -> dict[Span, TableName]:
+        """Return what is read, by its position, as if that were its place in a text."""
+        return {place_of(at): one.name for at, one in enumerate(facts.reads) if one.name is not None}
+
+    def _placed(
+        self,
+        facts: PlanFacts,
+        texts: PlanTexts,
+        scans: Mapping[Span, TableName],
+        policies: Policies,
+        obliged: AbstractSet[TableName],
+    ) -> Placed:
+        """Return what stands with the filters of the reads, and in the texts of views, by their places;
+        `obliged`: the views whose texts have filters.
 
         INVARIANT (one guard for what is kept): where the session has persisted a DataFrame, Spark finds its
         rows by what stands for the reads in it, and in all plans the same stands for them.
@@ -319,41 +347,35 @@ class _Plan:
         relation = self.reading.shown
         plain = not (self.reading.handles or self.reading.code or texts.statements)
         if relation is None or not plain or PERSISTED in self.context.handles:
-            return {}
-        filters = (view.row_filter for view in policies.views.values() if view is not None)
-        if not policies.reading and all(one is None for one in filters):
-            return {}
+            return Placed()
+        if not filters_any(scans.values(), policies, obliged):
+            return Placed()
         nodes = {}
-        scans = {}
         for position, one in enumerate(facts.reads):
             if one.read.streaming or one.read.options or one.read.changes:
-                return {}
-            span = Span(position, position + 1)
-            parts = tuple(one.read.parts)
+                return Placed()
+            parts, span = tuple(one.read.parts), place_of(position)
             nodes[id(one.read.relation)] = ExpressionNode(node="UnresolvedRelation", parts=parts, span=span)
-            if one.name is not None:
-                scans[span] = one.name
         written = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
         found = tree_of_plan(relation, nodes, written)
         if found is None:
-            return {}
+            return Placed()
         columns: list[dict[str, str]] = []
         for name in scans.values():
             table, view = self.judging.snapshot.catalog.table(name), policies.views[name.folded()]
             if table is None or view is None:
-                return {}
+                return Placed()
             # What has no type that is known for certain is no column of its name: of views, masked, hidden.
             sure = table.kind is TableKind.TABLE
             unsure = {c.lower() for c in (*view.masks, *view.hidden)}
             columns.append(
                 {c.name: c.type if sure and c.name.lower() not in unsure else "" for c in table.columns}
             )
-        if found.by_plan and not (len(columns) == len(facts.reads) and found.of_one_type(columns)):
-            return {}
+        all_known = len(columns) == len(facts.reads)
+        alone = not found.by_plan or (all_known and found.of_one_type(columns))
+        exact = not found.by_plan or (all_known and found.of_one_table(columns))
         query = Query(found.tree, "", scans)
-        exact = not found.by_plan or found.of_one_table(columns)
-        placed = below_query(query, policies, self.judging, alone=True, exact=exact)
-        return {span.start: one for span, one in placed.below.items()}
+        return below_query(query, policies, self.judging, alone=alone, exact=exact, obliged=obliged)
 
     def _not_there(self, name: TableName, texts: PlanTexts) -> Refusal:
         found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))
@@ -428,6 +450,8 @@ class _Plan:
         """
         reading, evaluation = self.reading, self.evaluation
         inside = [*governed, *bodies.values()]
+        narrowed = [one.body for one in guarding if one.body is not None]
+        words_within = [pair for one in (*inside, *narrowed) for pair in one.words]
         scans = (*records, *(scan for one in inside for scan in one.scans))
         start = started_stream(reading)
         placed = None
@@ -493,7 +517,7 @@ class _Plan:
             code=facts.code,
             decisions=distinct((*evaluation.decisions, *decisions_of(inside))),
             scans=scans,
-            words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
+            words=tuple(dict.fromkeys((*words, *words_within))),
             agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
             answer=answer,
             effects=(

@@ -286,7 +286,8 @@ async def finish(
     if isinstance(policies, NeedsCatalog):
         return policies
     placed = await below_text(prepared, policies, judging, obliged_names(bodies))
-    narrowed = await _narrowed_bodies(prepared, placed.passed, seen, judging)
+    scans = {relation.span: name for relation, name in prepared.scans if relation.span is not None}
+    narrowed = await narrowed_bodies(scans, placed.passed, seen, judging, prepared.place.depth)
     if not isinstance(narrowed, dict):
         return narrowed
     guarded = guarded_scans(prepared, policies, bodies, narrowed, placed.below, evaluation, judging)
@@ -521,24 +522,27 @@ async def _view_body(
     return body
 
 
-async def _narrowed_bodies(
-    prepared: Prepared, passed: Mapping[Span, Sequence[Passed]], seen: Seen, judging: Judging
+async def narrowed_bodies(
+    scans: Mapping[Span, TableName],
+    passed: Mapping[Span, Sequence[Passed]],
+    seen: Seen,
+    judging: Judging,
+    depth: int,
 ) -> dict[Span, Governed] | Refusal | NeedsCatalog:
     """Return the texts of views for those places where conditions on their columns go into them."""
     bodies: dict[Span, Governed] = {}
-    for relation, name in prepared.scans:
+    for span, name in scans.items():
         table = judging.snapshot.catalog.table(name)
-        conditions = passed.get(relation.span, ()) if relation.span is not None else ()
-        if table is None or relation.span is None or not conditions:
+        conditions = passed.get(span, ())
+        if table is None or not conditions:
             continue
         if len(judging.narrowed) >= MOST_NARROWED:
             break
         judging.narrowed.append(name)
-        by = seen.readers(name, judging)
-        body = await _view_body(table, by, judging, prepared.place.depth, conditions)
+        body = await _view_body(table, seen.readers(name, judging), judging, depth, conditions)
         if not isinstance(body, Governed):
             return body
-        bodies[relation.span] = body
+        bodies[span] = body
     return bodies
 
 

@@ -134,7 +134,7 @@ def _is_alias(reference: pb.Relation) -> bool:
 
 @reads_message("SubqueryExpression")
 def _query_within(walk: PlanWalk, message: pb.SubqueryExpression) -> None:
-    walk.reading.within = True
+    walk.reading.within = walk.reading.by_id = True
 
 
 @reads_message("LateralJoin")
@@ -212,6 +212,8 @@ def _cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> 
     "Expression.UnresolvedAttribute.is_metadata_column",
 )
 def _attribute(walk: PlanWalk, attribute: pb.Expression.UnresolvedAttribute) -> None:
+    if attribute.HasField("plan_id"):
+        walk.reading.by_id = True
     text = attribute.unparsed_identifier
     column = _short_column if len(text) <= 128 else _column
     found = column(text, attribute.is_metadata_column)
@@ -232,6 +234,8 @@ _short_column = lru_cache(maxsize=4096)(_column)
 
 @reads_message("Expression.UnresolvedStar", "Expression.UnresolvedStar.unparsed_target")
 def _star(walk: PlanWalk, star: pb.Expression.UnresolvedStar) -> None:
+    if star.HasField("plan_id"):
+        walk.reading.by_id = True
     if not star.HasField("unparsed_target"):
         walk.reading.columns.append(ColumnName(parts=(), star=True))
         return
@@ -247,6 +251,8 @@ def _star(walk: PlanWalk, star: pb.Expression.UnresolvedStar) -> None:
 @reads_message("Expression.UnresolvedRegex", "Expression.UnresolvedRegex.col_name")
 def _regex(walk: PlanWalk, regex: pb.Expression.UnresolvedRegex) -> None:
     """What stands in backticks is a pattern, which can mean every column; Spark takes the rest as a name."""
+    if regex.HasField("plan_id"):
+        walk.reading.by_id = True
     text = regex.col_name
     if _PATTERN.fullmatch(text):
         walk.reading.columns.append(ColumnName(parts=(), star=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gateway.model import policy as model
 from gateway.model.policy import AuditFilter, PolicyType, ServiceDef
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.combining import wants_any
@@ -54,7 +53,7 @@ class Auditing:
         Filters of the tag service are asked first, about the tags of the resource. Not `known` is a resource
         that policies cannot speak of.
         """
-        result = _result(self._service.model, zones, allowed=allowed, determined=determined)
+        result = self._result(zones, allowed=allowed, determined=determined)
         by_tags = self._by_tags(question, result) if known else None
         if by_tags is not None:
             return by_tags
@@ -73,6 +72,14 @@ class Auditing:
             or (sharing is not None and sharing.audited(question, zone, any_access=anything))
             for zone in zones
         )
+
+    def _result(self, zones: Sequence[str], *, allowed: bool, determined: bool) -> str:
+        """Return the result in the words of filters: denied is also what policies might allow, and none
+        does."""
+        if allowed:
+            return "ALLOWED"
+        told = determined or not self._service.zones_with_policies.isdisjoint(zones)
+        return "DENIED" if told else "NOT_DETERMINED"
 
     def _by_tags(self, question: ResourceQuestion, result: str) -> bool | None:
         """Return what the filters of the tag service say; None when none of them matches.
@@ -148,15 +155,6 @@ def _compiled(
         )
         for rule in rules
     ]
-
-
-def _result(service: model.Service, zones: Sequence[str], *, allowed: bool, determined: bool) -> str:
-    """Return the result in the words of filters: denied is also what policies might allow, and none does."""
-    if allowed:
-        return "ALLOWED"
-    if determined or any(policy.zone in zones for policy in service.policies):
-        return "DENIED"
-    return "NOT_DETERMINED"
 
 
 def _speaks_of(one: _Filter, question: ResourceQuestion) -> bool:

@@ -15,7 +15,7 @@ def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int)
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
     tags = question.service.tag_policy_index
     if tags is not None and tags.denying:
-        for value in question.service.tagged_paths():
+        for value in question.service.tagged_paths:
             if _may_reach(question, value):
                 further = question.instead(value)
                 said = _denied_by_tags(further, zone, bit, priority)

@@ -52,8 +52,19 @@ class CompiledService:
             if is_file_path(level) and (level.needs_scheme or level.name == URL)
         )
         """Levels of paths that statements name, so that Hadoop reads them with all that lies below."""
-        self._tagged_paths: list[str] | None = None
-        self._excluding_tags: bool | None = None
+        # Found here, not on a statement's way: there can be a hundred thousand of both.
+        self.zones_with_policies = frozenset([policy.zone for policy in service.policies])
+        self.tagged_paths = [
+            value
+            for tagged in service.tagged
+            for level in self.paths & tagged.resources.keys()
+            for value in tagged.resources[level].values
+        ]
+        """The paths that are tagged, as they are written."""
+        self.excluding_tags = any(
+            values.excludes for tagged in service.tagged for values in tagged.resources.values()
+        )
+        """Whether some resource is tagged that is all databases but some."""
         if base is None:
             self.policy_index = PolicyIndex(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
@@ -88,26 +99,6 @@ class CompiledService:
         """Return values of one level as they are compared."""
         same = self._compared[self.hierarchies[level]][-1]
         return [same(value) for value in values]
-
-    def tagged_paths(self) -> list[str]:
-        """Return the paths that are tagged, as they are written."""
-        if self._tagged_paths is None:
-            self._tagged_paths = [
-                value
-                for tagged in self.model.tagged
-                for level in self.paths & tagged.resources.keys()
-                for value in tagged.resources[level].values
-            ]
-        return self._tagged_paths
-
-    @property
-    def excluding_tags(self) -> bool:
-        """Whether some resource is tagged that is all databases but some."""
-        if self._excluding_tags is None:
-            self._excluding_tags = any(
-                values.excludes for tagged in self.model.tagged for values in tagged.resources.values()
-            )
-        return self._excluding_tags
 
     def is_super(self, subject: Subject) -> bool:
         """Say whether nothing is denied to the subject, masked or filtered."""

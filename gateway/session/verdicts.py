@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from gateway.errors import InvalidRequest, PoliciesStale
@@ -22,6 +22,8 @@ from gateway.model.statement import (
     Cleared,
     Client,
     NeedsCatalog,
+    NumberedQuery,
+    PlanRequest,
     Refused,
     Statement,
     TendDataset,
@@ -32,7 +34,8 @@ from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Promotion
 from gateway.session.view_rules import quoted
 
-_Key = tuple[Statement, int, int]
+_Key = tuple[Statement, bool, int, int]
+"""A statement, whether it has its query without ids, and the versions of policies and catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class _Cached:
     made: float
     cleared: Cleared
     circumstances: tuple[object, ...]
+    numbered: NumberedQuery | None = None
+    """The query that it is of, where the same with other ids may have it."""
 
 
 _TEXTS_OWN = frozenset({"accessed_together", "request_data"})
@@ -201,7 +206,13 @@ class Verdicts:
                 snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
             )
         context = self._context(client, "QUERY", statement.text)
-        cached = self._find((statement, policies.version, catalog.version), context) if cacheable else None
+        numbered = None
+        versions = policies.version, catalog.version
+        found = self._find((statement, False, *versions), context) if cacheable else None
+        cached = None if found is None else found.cleared
+        if cached is None and cacheable and statement.plan is not None:
+            numbered = _numbered(statement.plan)
+            cached = self._find_renewed(statement, numbered, versions, context)
         if cached is not None and all(principals.get(one.user) == one for one in cached.definers):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return cached
@@ -212,7 +223,11 @@ class Verdicts:
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
                 if cacheable and isinstance(answer, Cleared) and not answer.provisional:
-                    self._store((statement, policies.version, snapshot.catalog.version), answer, context)
+                    versions = policies.version, snapshot.catalog.version
+                    self._store((statement, False, *versions), answer, context)
+                    if numbered is not None and not answer.by_id:
+                        same = replace(statement, plan=numbered.plan)
+                        self._store((same, True, *versions), answer, context, numbered)
                 return answer
             # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
             needed.update(dict.fromkeys(answer.tables))
@@ -300,7 +315,24 @@ class Verdicts:
             request_data=text,
         )
 
-    def _find(self, key: _Key, context: AccessContext) -> Cleared | None:
+    def _find_renewed(
+        self,
+        statement: Statement,
+        numbered: NumberedQuery | None,
+        versions: tuple[int, int],
+        context: AccessContext,
+    ) -> Cleared | None:
+        """Return the clearance of the same query with other ids, for this one."""
+        if numbered is None:
+            return None
+        found = self._find((replace(statement, plan=numbered.plan), True, *versions), context)
+        if found is None or found.numbered is None:
+            return None
+        from gateway.pipeline.renewing import renewed
+
+        return renewed(found.cleared, found.numbered, statement, numbered)
+
+    def _find(self, key: _Key, context: AccessContext) -> _Cached | None:
         found = self._cached.get(key)
         if found is None:
             return None
@@ -310,18 +342,27 @@ class Verdicts:
         if found.circumstances and found.circumstances != _circumstances(found.cleared, context):
             return None
         self._cached.move_to_end(key)
-        return found.cleared
+        return found
 
     def _is_cacheable(self, statement: Statement) -> bool:
         plan = statement.plan
         size = len(statement.text) + (len(plan.message) if plan is not None else 0)
         return size <= self._limits.verdict_text_chars
 
-    def _store(self, key: _Key, cleared: Cleared, context: AccessContext) -> None:
-        self._cached[key] = _Cached(self._clock(), cleared, _circumstances(cleared, context))
+    def _store(
+        self, key: _Key, cleared: Cleared, context: AccessContext, numbered: NumberedQuery | None = None
+    ) -> None:
+        self._cached[key] = _Cached(self._clock(), cleared, _circumstances(cleared, context), numbered)
         self._cached.move_to_end(key)
         while len(self._cached) > self._limits.verdicts_cached:
             self._cached.popitem(last=False)
+
+
+def _numbered(request: PlanRequest) -> NumberedQuery | None:
+    # pyspark's protobuf classes take seconds to import: only gateways that get plans pay for them.
+    from gateway.pipeline.renewing import numbered
+
+    return numbered(request)
 
 
 def _circumstances(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:

@@ -362,16 +362,17 @@ class PolicySettings(Section):
     nobody needs a privilege (`operator`); the owner that the catalog has (`owner`); nobody, so that whoever
     reads it needs select on what it reads (`invoker`)."""
     push_down: bool = True
-    """Whether conditions of an SQL statement that cannot fail (`day = DATE'2024-03-01'`) are also tried on
-    rows that a row filter hides, so that partitions and files are left out as without the filter. Off, all is
-    read that the filter itself does not leave out: seven times as slow where a statement asks for one of 200
-    partitions."""
+    """Whether conditions of a statement or a plan that cannot fail (`day = DATE'2024-03-01'`) are also tried
+    on rows that a row filter hides, below its barrier and in the texts of views, so that partitions and files
+    are left out as without the filter. Off, all is read that the filter itself does not leave out: seven
+    times as slow where a statement asks for one of 200 partitions."""
     barriers: Literal["always", "needed"] = "needed"
     """Above a row filter stands a barrier, which keeps Spark from trying a user's condition on hidden rows:
-    one that fails (`1 / n > 0`) would tell of them. `needed` leaves it out of SQL queries in which nothing
-    can fail, so that joins choose partitions, and aggregates and limits reach the source; it rests on the
-    gateway's list of what cannot fail. With `always`, a query whose join asks for 3 of 200 partitions reads
-    all of them."""
+    one that fails (`1 / n > 0`) would tell of them. `needed` leaves it out of queries, as SQL or as plans, in
+    which nothing can fail, so that joins choose partitions and are ordered by what conditions leave, and
+    aggregates and limits reach the source or its metadata; it rests on the gateway's list of what cannot
+    fail. With `always`, a query whose join asks for 3 of 200 partitions reads all of them, and `count(*)` or
+    `max(id)` of a table opens every file that the filter does not leave out."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, VARYING_BY_ROW, builtin_name
@@ -109,8 +109,7 @@ class Leakproof:
     passed: Mapping[Span, tuple[Passed, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
+class _Origin(NamedTuple):
     """A column of a scan."""
 
     scan: Span
@@ -118,8 +117,7 @@ class _Origin:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
+class _Output(NamedTuple):
     """A column of a plan."""
 
     name: str
@@ -151,7 +149,7 @@ class _Outputs:
         return _Outputs(tuple([change(one) for one in self.columns]), self.open)
 
     def if_kept(self, kept: bool) -> _Outputs:
-        return self if kept else self.mapped(lambda one: replace(one, origins=frozenset()))
+        return self if kept else self.mapped(lambda one: one._replace(origins=frozenset()))
 
 
 _UNKNOWN: Final = _Outputs(open=True)
@@ -264,7 +262,7 @@ class _LeakWalk:
             if found is not None:
                 # A view has its columns in the types that it was made with.
                 same = frozenset(one for one in found.origins if one.type.lower() == kind.lower())
-                made[name] = replace(found, origins=same)
+                made[name] = found._replace(origins=same)
         for one in above.conditions:
             self._step(len(one.columns) * 10)
             self._copy(
@@ -313,7 +311,7 @@ class _LeakWalk:
                 return first.if_kept(all(map(_by_group, node.children)))
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
-                shown = tuple([replace(one, qualifiers=alias) for one in first.columns if one.bare])
+                shown = tuple([one._replace(qualifiers=alias) for one in first.columns if one.bare])
                 return _Outputs(shown, first.open)
             case "Project":
                 return _project(node.children, first)
@@ -335,7 +333,7 @@ class _LeakWalk:
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if node.span in self.ctes:
             inner = scope.get(parts[-1], _UNKNOWN).if_kept(self.mentions[parts[-1]] == 1)
-            return inner.mapped(lambda one: replace(one, qualifiers=qualifiers))
+            return inner.mapped(lambda one: one._replace(qualifiers=qualifiers))
         known = self.scanned.get(node.span) if node.span is not None else None
         if known is None or node.span is None:
             return _UNKNOWN
@@ -472,7 +470,7 @@ def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
 
     def equated(one: _Output) -> _Output:
         found = {by_origin[origin] for origin in one.origins if origin in by_origin}
-        return replace(one, origins=one.origins.union(*found)) if found else one
+        return one._replace(origins=one.origins.union(*found)) if found else one
 
     return outputs.mapped(equated)
 
@@ -485,7 +483,7 @@ def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
         for one, its in (pair, pair[::-1]):
             if one in ours and its in theirs:
                 matches[one] = matches.get(one, frozenset()) | its.origins
-    return side.mapped(lambda one: replace(one, origins=one.origins | matches.get(one, frozenset())))
+    return side.mapped(lambda one: one._replace(origins=one.origins | matches.get(one, frozenset())))
 
 
 def _using(names: Sequence[str], left: _Outputs, right: _Outputs, kind: str) -> _Outputs:
@@ -493,7 +491,7 @@ def _using(names: Sequence[str], left: _Outputs, right: _Outputs, kind: str) -> 
     folded = {name.lower() for name in names}
     merged = [(left if kind != "RightOuter" else right).find((name,)) for name in names]
     columns = [_Output(one.name, origins=one.origins) for one in merged if one is not None]
-    sides = _beside(left, right).mapped(lambda one: replace(one, bare=one.bare and one.name not in folded))
+    sides = _beside(left, right).mapped(lambda one: one._replace(bare=one.bare and one.name not in folded))
     return _Outputs((*columns, *sides.columns), sides.open)
 
 
@@ -504,7 +502,7 @@ def _project(items: Sequence[ExpressionNode], below: _Outputs) -> _Outputs:
         if item.node == "UnresolvedStar":
             qualifier = tuple(part.lower() for part in item.parts)
             shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
-            columns += [replace(one, qualifiers=frozenset(), bare=True) for one in shown]
+            columns += [one._replace(qualifiers=frozenset(), bare=True) for one in shown]
             # What has a qualifier that is none of a relation's is a column with fields.
             unnamed |= below.open or (bool(qualifier) and not shown)
         elif (column := _named(item, below)) is not None:
@@ -567,7 +565,7 @@ def _aggregate(node: ExpressionNode, below: _Outputs) -> _Outputs:
     if None in grouped or not keys or not all(map(_by_group, items)):
         return outputs.if_kept(kept=False)
     kept = {one.origins for one in grouped if one is not None}
-    return outputs.mapped(lambda one: one if one.origins in kept else replace(one, origins=frozenset()))
+    return outputs.mapped(lambda one: one if one.origins in kept else one._replace(origins=frozenset()))
 
 
 def _generate(node: ExpressionNode, below: _Outputs) -> _Outputs:

@@ -25,8 +25,9 @@ What is not known here is not total.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
@@ -63,8 +64,7 @@ _SHOWN: Final = AGGREGATING | frozenset(
 group, by the rows that there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TypedColumn:
+class _TypedColumn(NamedTuple):
     """A column of a plan; always total, since it is a value that is there."""
 
     name: str
@@ -76,6 +76,12 @@ class _TypedColumn:
     source: tuple[Span, str] | None = None
     """The scan's column that it is."""
 
+    def unqualified(self) -> _TypedColumn:
+        """Return the column as a query shows it to what is around."""
+        if self.bare and not self.qualifiers:
+            return self
+        return self._replace(qualifiers=frozenset(), bare=True)
+
 
 @dataclass(frozen=True, slots=True)
 class _TypedColumns:
@@ -85,12 +91,11 @@ class _TypedColumns:
 
     def find(self, parts: Sequence[str]) -> list[_TypedColumn]:
         """Return the columns that a reference can mean."""
-        *qualifier, name = (part.lower() for part in parts)
-        return [
-            one
-            for one in self.columns
-            if one.name == name and (tuple(qualifier) in one.qualifiers if qualifier else one.bare)
-        ]
+        *before, name = [part.lower() for part in parts]
+        if not before:
+            return [one for one in self.columns if one.name == name and one.bare]
+        qualifier = tuple(before)
+        return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
 
 
 _OPEN: Final = _TypedColumns(open=True)
@@ -123,10 +128,16 @@ def total_statement(
 
 def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str]) -> frozenset[str] | None:
     """Return the columns that a policy's text is made of; None when it could fail for some value of them."""
-    if tree is None:
-        return None
+    return None if tree is None else _total_text(tree, text, tuple(columns.items()))
+
+
+@lru_cache(maxsize=1024)
+def _total_text(
+    tree: ExpressionNode, text: str, columns: tuple[tuple[str, str], ...]
+) -> frozenset[str] | None:
+    """The same, remembered: the texts of a policy come again with every statement."""
     here = Span(0, 0)
-    walk = _FailureWalk({here: columns}, frozenset(), Values(text))
+    walk = _FailureWalk({here: dict(columns)}, frozenset(), Values(text))
     try:
         found = walk.value(tree, (walk.scan(here, ()),))
     except _NotTotal:
@@ -224,7 +235,7 @@ class _FailureWalk:
                 self._having(node, below, ctes, outer)
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
-                shown = [replace(one, qualifiers=alias) for one in below.columns if one.bare]
+                shown = [one._replace(qualifiers=alias) for one in below.columns if one.bare]
                 return _TypedColumns(tuple(shown), below.open)
             case "Project":
                 return self._project(node.children, below, ctes, outer)
@@ -259,7 +270,7 @@ class _FailureWalk:
             known = ctes.get(parts[-1])
             if known is None:
                 raise _NotTotal  # it reads itself
-            shown = [replace(one, qualifiers=qualifiers) for one in known.columns if one.bare]
+            shown = [one._replace(qualifiers=qualifiers) for one in known.columns if one.bare]
             return _TypedColumns(tuple(shown), known.open)
         if node.span is None or node.span not in self.scanned:
             return _OPEN
@@ -289,7 +300,7 @@ class _FailureWalk:
         if not merged:
             return both
         folded = {one.name for one in merged}
-        sides = [replace(one, bare=one.bare and one.name not in folded) for one in both.columns]
+        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
         return _TypedColumns((*merged, *sides), both.open)
 
     def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
@@ -299,7 +310,7 @@ class _FailureWalk:
         if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
             raise _NotTotal
         return _TypedColumns(
-            tuple([replace(one, qualifiers=frozenset(), source=None) for one in sides[0].columns])
+            tuple([one._replace(qualifiers=frozenset(), source=None) for one in sides[0].columns])
         )
 
     def _project(
@@ -320,7 +331,7 @@ class _FailureWalk:
                 qualifier = tuple(part.lower() for part in item.parts)
                 shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
                 self._step(len(shown))
-                columns += [replace(one, qualifiers=frozenset(), bare=True) for one in shown]
+                columns += [one.unqualified() for one in shown]
                 # What has a qualifier that is none of a relation's is a column with fields.
                 unnamed |= bool(qualifier) and not shown
                 continue
@@ -431,7 +442,7 @@ class _FailureWalk:
             return found
         grouped = any(one.grouped for one in operands)
         total = found.total and all(one.total for one in operands)
-        return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
+        return found._replace(total=total, grouped=grouped, below=all(one.below for one in operands))
 
     def _reference(self, parts: Sequence[str], scopes: tuple[_TypedColumns, ...]) -> TotalValue:
         for depth, scope in enumerate(scopes):
@@ -500,7 +511,7 @@ class _FailureWalk:
                 for one, column in zip(operands, found.columns, strict=True)
             ):
                 return FAILING
-            return replace(BOOLEAN, grouped=any(one.grouped for one in operands))
+            return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
         found = self.plan(node.plans[0], ctes, scopes)
         if node.node == "Exists":
             return BOOLEAN
@@ -518,7 +529,7 @@ def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
         return _OPEN
     pairs = zip(names, below.columns, strict=True)
     return _TypedColumns(
-        tuple([replace(one, name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
+        tuple([one._replace(name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from gateway.model.reading import ExpressionNode
 from gateway.sql.functions import AGGREGATES, builtin_name
@@ -52,8 +53,7 @@ _WHO: Final = frozenset("current_user session_user user".split())
 _OF_ITS_ARGUMENT: Final = frozenset("any_value first last max min".split())
 
 
-@dataclass(frozen=True, slots=True)
-class TotalValue:
+class TotalValue(NamedTuple):
     """What is known of an expression."""
 
     type: str = ""
@@ -75,6 +75,7 @@ FAILING: Final = TotalValue(total=False)
 BOOLEAN: Final = TotalValue("boolean")
 
 
+@lru_cache(maxsize=4096)
 def column_kind(written: str) -> str:
     """Return a column's type as far as it is looked at here; empty for all others. CHAR is among these: its
     values are made longer where they are read and where they are compared."""
@@ -250,6 +251,7 @@ def _all_of(operands: Iterable[TotalValue], type_: str) -> bool:
     return all(one.type in (type_, "void") for one in operands)
 
 
+@lru_cache(maxsize=4096)
 def _digits(type_: str) -> tuple[int, int] | None:
     """Return the digits before and behind the point of a whole number's type or a decimal."""
     if type_ in DIGITS:

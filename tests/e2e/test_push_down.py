@@ -2,13 +2,15 @@
 changes by it.
 
 Statements are judged here and given to Spark as they would be forwarded, with and without the copies of
-conditions, with and without barriers. About two minutes of CPU.
+conditions, with and without barriers. About two minutes of CPU. `make minors` runs it on every minor; what
+lists and semi-joins of entitlements and masks cost is in test_entitlements.py and test_masks_in_plans.py, and
+limits and metadata of sources in lake/.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,112 +18,47 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyhive.exc import OperationalError
 
-from gateway.model.statement import Cleared
+from gateway.model.spark_minors import minor_of
+from gateway.model.statement import Cleared, PlanRequest
 from gateway.pipeline import Rules
+from gateway.reader.java_runtime import find_spark_home, spark_version
 from gateway.reader.pool import ReaderPool
-from tests.e2e.running import Spark, connect
+from gateway.wire.connect import pb
+from tests.e2e.filtered_tables import (
+    BARRED,
+    BLIND,
+    COUNTED_FILTER,
+    DATABASE,
+    FILTERS,
+    HIDDEN_S,
+    ODD,
+    ODD_ROWS,
+    ORACLES,
+    VIEWS,
+    answer,
+    filtered_world,
+    forwarded,
+    plan_of,
+    rows,
+    tables,
+)
+from tests.e2e.running import Spark, connect, takes_plans
 from tests.effort import tries
 from tests.judge_world import World
+from tests.plan.frames import Frame, message, table
+from tests.readers import is_older
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-DATABASE = "push_down"
-FACT = {"id": "bigint", "k": "int", "s": "string", "amount": "decimal(10,2)", "ok": "boolean", "day": "date"}
-DIM = {"k": "int", "name": "string", "at": "timestamp"}
-HIDDEN_S = "tells"
-ODD = {
-    "n": "int",
-    "c": "char(4)",
-    "v": "varchar(4)",
-    "s": "string",
-    "fine": "decimal(38,30)",
-    "t": "timestamp",
-    "d": "date",
-    "written": "string",
-}
-"""What is equal and not the same: text with blanks, decimals of many digits, hours that come twice."""
-ODD_ROWS = """
-    (1, 'ab', 'ab', 'ab', 5, timestamp_seconds(1730611800), DATE'2024-01-01', '2024-01-01'),
-    (2, 'ab', 'ab  ', 'ab  ', 5.000000000000000000000000000001BD, timestamp_seconds(1730615400),
-     DATE'2024-06-01', ' 2024-06-01'),
-    (3, 'tell', 'tell', 'tell', 0, timestamp_seconds(0), DATE'2000-01-01', 'x'),
-    (4, 'cd', 'cd', '', 6, timestamp_seconds(1710055800), DATE'1500-01-01', '1500-1-1'),
-    (5, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-    (6, 'ef', 'ef', 'EF', -5, timestamp_seconds(-14000000000), DATE'9999-12-31', '9999-12-31')
-"""
-_FACT = ", ".join(FACT)
-VIEWS = {
-    "fact_plain": f"SELECT {_FACT} FROM fact",
-    "fact_deep": "SELECT v.*, 1 AS one FROM fact_plain v WHERE v.id >= 0",
-    "fact_named": "WITH c AS (SELECT day AS d, * FROM fact) "
-    "SELECT id, k, s, amount, ok, d AS day FROM c WHERE s IS NULL OR s <> 'x'",
-    "fact_twice": f"SELECT {_FACT} FROM fact WHERE ok UNION ALL SELECT {_FACT} FROM fact WHERE NOT ok",
-    "fact_first": f"SELECT {_FACT} FROM fact ORDER BY id LIMIT 60",
-    "fact_numbered": f"SELECT {_FACT}, row_number() OVER (ORDER BY id) AS n FROM fact",
-    "fact_other": "SELECT id, k, s, amount, ok, date_add(day, 1) AS day FROM fact",
-    "dim_plain": "SELECT d.k, d.name, d.at FROM dim d LEFT JOIN plain p ON d.k = p.k AND p.v = 1",
-    "dim_outer": "SELECT d.k, d.name, d.at FROM plain p LEFT JOIN dim d ON d.k = p.k WHERE p.v < 9",
-}
-"""Over tables with filters: what is asked of a view may go into its text, or not."""
-VIEW_COLUMNS = {
-    **{name: FACT if name.startswith("fact") else DIM for name in VIEWS},
-    "fact_deep": {**FACT, "one": "int"},
-    "fact_numbered": {**FACT, "n": "int"},
-}
-FILTERS = {"fact": f"s <> '{HIDDEN_S}' OR s IS NULL", "dim": "name <> 'gone'", "odd": "n <> 3"}
-DAYS = 12
-ROWS = 480
+PIPES = "4.0"
+"""Since this minor texts may have `|>`."""
+ANSI = "SET spark.sql.ansi.enabled=true"
+"""Without it nothing fails, and Spark 3.5 is without it by itself."""
 
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    return World(
-        {
-            "catalogs": ["spark_catalog", "derby"],
-            "tables": {
-                f"spark_catalog.{DATABASE}.fact": FACT,
-                f"spark_catalog.{DATABASE}.dim": DIM,
-                f"spark_catalog.{DATABASE}.odd": ODD,
-                f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
-                f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
-                f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
-                "derby.app.fact": {"k": "int", "n": "int"},
-            },
-            "views": {
-                f"spark_catalog.{DATABASE}.{name}": {
-                    "text": text,
-                    "database": DATABASE,
-                    "output": list(VIEW_COLUMNS[name]),
-                    "columns": VIEW_COLUMNS[name],
-                    "definer": "bob",
-                }
-                for name, text in VIEWS.items()
-            },
-            "people": {"bob": {"groups": []}},
-            "pack": f"""
-service: spark
-policies:
-  - name: all read
-    on: {{catalog: "*", database: "*", table: "*", column: "*"}}
-    allow: [{{groups: [public], access: [all]}}]
-  - name: fact
-    on: {{catalog: spark_catalog, database: {DATABASE}, table: fact}}
-    filter: [{{groups: [public], where: "{FILTERS["fact"]}"}}]
-  - name: dim
-    on: {{catalog: spark_catalog, database: {DATABASE}, table: dim}}
-    filter: [{{groups: [public], where: "{FILTERS["dim"]}"}}]
-  - name: odd
-    on: {{catalog: spark_catalog, database: {DATABASE}, table: odd}}
-    filter: [{{groups: [public], where: "{FILTERS["odd"]}"}}]
-  - name: of a database
-    on: {{catalog: derby, database: app, table: fact}}
-    filter: [{{groups: [public], where: "k <> 3"}}]
-  - name: changing
-    on: {{catalog: spark_catalog, database: {DATABASE}, table: changing}}
-    filter: [{{groups: [public], where: "s <> '{HIDDEN_S}'"}}]
-""",
-        }
-    )
+    return filtered_world()
 
 
 def _of_copies(found: re.Match[str]) -> str:
@@ -131,34 +68,16 @@ def _of_copies(found: re.Match[str]) -> str:
 
 @pytest.fixture(scope="module")
 def cursor(spark: Spark) -> Iterator[Any]:
-    made = f"CREATE TABLE {DATABASE}.fact USING parquet PARTITIONED BY (day) AS SELECT /*+ REPARTITION(2) */"
     spark.query(
         # Spark 3.5 writes no days of before 1900 unless it is told by which calendar.
         *(f"SET spark.sql.parquet.{one}RebaseModeInWrite=CORRECTED" for one in ("datetime", "int96")),
-        f"CREATE DATABASE {DATABASE}",
-        f"{made} id, CAST(IF(id % 9 = 0, NULL, id % 7) AS INT) AS k, "
-        f"IF(id % 5 = 0, '{HIDDEN_S}', IF(id % 11 = 0, NULL, concat('s', id % 4))) AS s, "
-        "CAST(IF(id % 13 = 0, NULL, id % 50 / 4) AS DECIMAL(10,2)) AS amount, "
-        "IF(id % 8 = 0, NULL, id % 3 = 0) AS ok, "
-        f"date_add(DATE'2024-01-01', CAST(id % {DAYS} AS INT)) AS day FROM range({ROWS})",
-        f"CREATE TABLE {DATABASE}.dim USING parquet AS SELECT CAST(IF(id = 6, NULL, id) AS INT) AS k, "
-        "IF(id = 3, 'gone', concat('n', id % 3)) AS name, "
-        "timestamp_seconds(1704067200 + id * 86400) AS at FROM range(9)",
-        f"CREATE TABLE {DATABASE}.plain USING parquet AS SELECT CAST(id % 8 AS INT) AS k, "
-        "CAST(id AS INT) AS v FROM range(20)",
-        f"CREATE TABLE {DATABASE}.days USING parquet AS SELECT "
-        f"date_add(DATE'2024-01-01', CAST(id AS INT)) AS day, CAST(id AS INT) AS number FROM range({DAYS})",
+        *tables(),
         *(
             f"CREATE TABLE {DATABASE}.{table} ({', '.join(f'{n} {k}' for n, k in ODD.items())}) USING parquet"
             for table in ("odd", "odd_copy")
         ),
         f"INSERT INTO {DATABASE}.odd VALUES {ODD_ROWS}",
         f"INSERT INTO {DATABASE}.odd_copy SELECT * FROM {DATABASE}.odd WHERE {FILTERS['odd']}",
-        *(
-            f"CREATE TABLE {DATABASE}.{table}_copy USING parquet AS SELECT * FROM {DATABASE}.{table} "
-            f"WHERE {FILTERS[table]}"
-            for table in ("fact", "dim")
-        ),
         *(
             f"CREATE VIEW {DATABASE}.{name}_copy AS "
             + re.sub(r"(FROM|JOIN) (fact|dim|plain)(_\w+)?\b", _of_copies, text)
@@ -169,37 +88,9 @@ def cursor(spark: Spark) -> Iterator[Any]:
     cursor = connection.cursor()
     cursor.execute(f"USE {DATABASE}")
     cursor.execute("SET spark.sql.shuffle.partitions=1")
+    cursor.execute(ANSI)
     yield cursor
     connection.close()
-
-
-BARRED = Rules(barriers="always")
-BLIND = Rules(barriers="always", push_down=False)
-
-
-async def forwarded(world: World, reader: ReaderPool, text: str, rules: Rules = BARRED) -> str:
-    verdict = await world.judge(text, reader, user="bob", use=DATABASE, rules=rules)
-    assert isinstance(verdict, Cleared), verdict
-    return verdict.forwarded
-
-
-def rows(cursor: Any, text: str) -> list[str]:
-    """Return rows in the order of their text. Spark may fail at either call."""
-    cursor.execute(text)
-    return sorted(map(repr, cursor.fetchall()))
-
-
-def answer(cursor: Any, text: str) -> Any:
-    """Return rows, or the condition of the error."""
-    try:
-        return rows(cursor, text)
-    except OperationalError as error:
-        return re.findall(r"\[([A-Z_.]+)\]", str(error))[0]
-
-
-def plan_of(cursor: Any, text: str) -> str:
-    cursor.execute(f"EXPLAIN FORMATTED {text}")
-    return "\n".join(row[0] for row in cursor.fetchall())
 
 
 PRUNED = {
@@ -299,13 +190,19 @@ TAKEN = {
 }
 
 
+def derby_driver() -> str:
+    """Return the class as the Derby of this Spark has it."""
+    minor = minor_of(spark_version(find_spark_home()))
+    return f"org.apache.derby.{'' if minor < minor_of(PIPES) else 'iapi.'}jdbc.AutoloadedDriver"
+
+
 @pytest.fixture(scope="module")
 def derby(cursor: Any) -> Any:
     """A database, the one of Spark's own jars, as a catalog."""
     for text in (
         "SET spark.sql.catalog.derby=org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
         "SET spark.sql.catalog.derby.url=`jdbc:derby:memory:push_down;create=true`",
-        "SET spark.sql.catalog.derby.driver=org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        f"SET spark.sql.catalog.derby.driver={derby_driver()}",
         *(f"SET spark.sql.catalog.derby.pushDown{one}=true" for one in ("Aggregate", "Limit", "TableSample")),
         "CREATE NAMESPACE IF NOT EXISTS derby.app",
         "CREATE TABLE derby.app.fact (k INT, n INT)",
@@ -326,6 +223,108 @@ async def test_a_database_is_given_aggregates_and_limits(
     barred = await forwarded(world, reader, text)
     assert not re.search(found, plan_of(derby, barred))
     assert len(rows(derby, opened)) == len(rows(derby, barred))
+
+
+TOP_TWO = "SELECT k, n FROM {fact} ORDER BY n LIMIT 2"
+
+
+async def test_a_database_is_given_an_order_and_a_limit(world: World, reader: ReaderPool, derby: Any) -> None:
+    """For Derby, Spark forgets to write the limit, and believes that it has been kept: without us, too.
+    Databases whose dialect has a LIMIT are in lake/test_catalog_servers.py."""
+    found = r"PushedTopN: ORDER BY \[n ASC NULLS FIRST\] LIMIT 2"
+    text = TOP_TWO.format(fact="derby.app.fact")
+    opened, barred = await forwarded(world, reader, text, Rules()), await forwarded(world, reader, text)
+    assert re.search(found, plan_of(derby, opened))
+    assert not re.search(found, plan_of(derby, barred))
+    filtered = TOP_TWO.format(fact="(SELECT * FROM derby.app.fact WHERE k <> 3)")
+    assert rows(derby, opened) == rows(derby, filtered)
+    assert len(rows(derby, barred)) == 2
+
+
+@pytest.fixture
+def counted(cursor: Any) -> Iterator[Any]:
+    """Tables of which Spark knows how many rows and values they have, and that it is to think of."""
+    padded = "concat('a name that takes its place ', id)"
+    for text in (
+        f"CREATE TABLE counted USING parquet AS SELECT CAST(id AS INT) AS id, CAST(id % 50 AS INT) AS a, "
+        f"CAST(id % 40 AS INT) AS b, IF(id % 4 = 3, '{HIDDEN_S}', concat('s', id % 4)) AS s FROM range(2000)",
+        f"CREATE TABLE of_a USING parquet AS SELECT CAST(id AS INT) AS a, {padded} AS name FROM range(500)",
+        "CREATE TABLE of_b USING parquet AS SELECT CAST(id AS INT) AS b, CAST(id % 100 AS INT) AS kind "
+        "FROM range(400)",
+        *(f"ANALYZE TABLE {one} COMPUTE STATISTICS FOR ALL COLUMNS" for one in ("counted", "of_a", "of_b")),
+        *(f"SET {key}={value}" for key, value in BY_COST.items()),
+    ):
+        cursor.execute(text)
+    yield cursor
+    for key in BY_COST:
+        cursor.execute(f"RESET {key}")
+
+
+BY_COST = {
+    "spark.sql.cbo.enabled": "true",
+    "spark.sql.cbo.joinReorder.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "3000",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def joins_of(cursor: Any, text: str) -> list[str]:
+    """Return the joins and scans of a plan, from the last join down to the first."""
+    cursor.execute(f"EXPLAIN {text}")
+    plan = "\n".join(row[0] for row in cursor.fetchall())
+    return re.findall(r"\w+Join(?= \[)|Build\w+|FileScan parquet [\w.]+", plan)
+
+
+async def test_joins_are_ordered_and_broadcast_by_what_the_conditions_leave(
+    world: World, reader: ReaderPool, counted: Any
+) -> None:
+    """As over the filter without a gateway; what a barrier leaves, Spark cannot estimate."""
+    text = (
+        "SELECT count(*) FROM {fact} f JOIN of_a ON f.a = of_a.a JOIN of_b ON f.b = of_b.b "
+        "WHERE of_b.kind = 3 AND f.id >= 0 AND f.s = 's1'"
+    )
+    physical = joins_of(counted, text.format(fact=f"(SELECT * FROM counted WHERE {COUNTED_FILTER})"))
+    assert physical.count("BroadcastHashJoin") == 2
+    governed = text.format(fact="counted")
+    assert joins_of(counted, await forwarded(world, reader, governed, Rules())) == physical
+    barred = joins_of(counted, await forwarded(world, reader, governed))
+    assert barred != physical
+    assert "SortMergeJoin" in barred
+
+
+PRUNED_FRAMES = {
+    "a table": (lambda: table("fact").where("day = '2024-01-03'"), True),
+    "a view": (lambda: table("fact_plain").where("day = '2024-01-03'").select("id"), True),
+    "a view by its DataFrame": (lambda: (f := table("fact_plain")).where(f.day == "2024-01-03"), True),
+    "a view in a view": (
+        lambda: table("plain").join(table("fact_deep"), "k").where("day = '2024-01-03' AND one = 1"),
+        True,
+    ),
+    "grouped": (lambda: table("fact_plain").groupBy("day").count().where("day = '2024-01-03'"), True),
+    "what a view makes": (lambda: table("fact_other").where("day = '2024-01-03'"), False),
+    "the first rows of a view": (lambda: table("fact_first").where("day = '2024-01-03'"), False),
+}
+
+
+@pytest.mark.parametrize(("frame", "pruned"), PRUNED_FRAMES.values(), ids=PRUNED_FRAMES)
+async def test_plans_of_spark_connect_ask_through_views_for_what_they_ask_for(
+    world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[], Frame], pruned: bool
+) -> None:
+    if not takes_plans():
+        return
+    request = PlanRequest(kind="execute", message=message(frame()).SerializeToString(deterministic=True))
+    found = []
+    with spark.session() as session:
+        for rules in (BARRED, Rules(), BLIND):
+            verdict = await world.judge_plan(request, reader, user="bob", rules=rules, namespace=(DATABASE,))
+            assert isinstance(verdict, Cleared), verdict
+            asked = session.client._analyze_plan_request_with_metadata()
+            asked.explain.plan.CopyFrom(pb.Plan.FromString(verdict.forwarded_plan))
+            asked.explain.explain_mode = pb.AnalyzePlanRequest.Explain.EXPLAIN_MODE_FORMATTED
+            answer = session.client._stub.AnalyzePlan(asked, metadata=session.client._builder.metadata())
+            one_day = r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]"
+            found.append(bool(re.search(one_day, answer.explain.explain_string)))
+    assert found == [pruned, pruned, False]
 
 
 async def test_columns_of_another_type_than_was_judged_fail_on_every_row(
@@ -515,35 +514,13 @@ async def test_answers_and_errors_are_those_of_filtered_copies(
     world: World, reader: ReaderPool, cursor: Any, template: str, rules: Rules, fact: str, dim: str
 ) -> None:
     """Rows, and whether a condition fails, as over tables that were filtered beforehand."""
+    if "|>" in template and is_older(reader, PIPES):
+        return
     governed = await forwarded(world, reader, template.format(fact=fact, dim=dim), rules)
     expected = answer(cursor, template.format(fact=f"{fact}_copy", dim=f"{dim}_copy"))
     assert answer(cursor, governed) == expected
 
 
-_X = "1 / (CASE WHEN {}s = 'tells' THEN 0 ELSE 1 END)"
-ORACLES = [
-    "SELECT {x}, k, id FROM {fact} WHERE k = id AND day > '2024-01-01'",
-    "SELECT s, {x} FROM {fact} WHERE s = 'tells'",
-    "SELECT * FROM (SELECT {x} AS x, k, id FROM {fact}) WHERE k = id",
-    "SELECT {x} AS x, sum(id) FROM {fact} WHERE day = '2024-01-03' GROUP BY {x}",
-    "SELECT k, id, sum({x}) FROM {fact} GROUP BY k, id HAVING k = id",
-    "SELECT k, id, {x} AS x, count(*) FROM {fact} GROUP BY k, id, s HAVING k = id",
-    "SELECT k, id, count(*) FROM {fact} GROUP BY k, id, s HAVING k = id ORDER BY {x}",
-    "SELECT DISTINCT {x} AS x, k FROM {fact} WHERE k <=> 2 ORDER BY x",
-    "SELECT f.id, {fx} FROM {fact} f JOIN {dim} d ON f.k = d.k WHERE d.k = 2 ORDER BY {fx}, f.id",
-    "SELECT count(CASE WHEN {x} > 0 THEN 1 END), max({x}) FROM {fact} LEFT JOIN {dim} USING (k)",
-    "SELECT id, {x} AS x FROM {fact} WHERE ok UNION ALL SELECT k, 1 FROM {dim}",
-    "SELECT id, {x} AS x FROM {fact} WHERE ok EXCEPT SELECT k, 1 FROM {dim}",
-    "SELECT rank() OVER (PARTITION BY k, id ORDER BY {x}) AS r, id FROM {fact} WHERE k = id",
-    "SELECT * FROM (SELECT k, id, max({x}) OVER (PARTITION BY k, id) AS x FROM {fact}) WHERE k = id",
-    "SELECT {x}, id FROM {fact} WHERE k IN (SELECT k FROM {dim} WHERE name = 'n1')",
-    "SELECT (SELECT max({x}) FROM {fact} f WHERE f.k = p.k) FROM plain p WHERE p.k = p.v",
-    "SELECT {x}, day FROM {fact} WHERE day IN (SELECT day FROM days WHERE number = 3) LIMIT 1000",
-    "WITH c AS (SELECT *, {x} AS x FROM {fact}) SELECT a.x FROM c a JOIN c b ON a.k = b.id AND a.id = b.id",
-    # A sum for each value of `f.s`, which has no room for one that hidden rows have.
-    "SELECT id FROM {fact} f WHERE f.id < (SELECT sum(b) FROM "
-    "(SELECT 't' AS t, 9223372036854775807 AS b FROM plain) p WHERE p.t < f.s)",
-]
 _MODES = {
     "compiled": (),
     "interpreted": (
@@ -563,8 +540,7 @@ async def test_what_is_shown_may_fail_and_tells_nothing(
         cursor.execute(text)
     open_ones = 0
     try:
-        for template in ORACLES:
-            text = template.replace("{x}", _X.format("")).replace("{fx}", _X.format("f."))
+        for text in ORACLES:
             governed = await forwarded(world, reader, text.format(fact="fact", dim="dim"), Rules())
             open_ones += "TABLESAMPLE" not in governed
             expected = answer(cursor, text.format(fact="fact_copy", dim="dim_copy"))
@@ -636,10 +612,12 @@ async def test_what_is_nearly_the_same_is_told_apart(
         cursor.execute(text)
     try:
         for text in _NEARLY:
+            if "|>" in text and is_older(reader, PIPES):
+                continue
             expected = answer(cursor, text.format(odd="odd_copy"))
             opened = await forwarded(world, reader, text.format(odd="odd"), Rules())
             for governed in {await forwarded(world, reader, text.format(odd="odd")), opened}:
                 assert answer(cursor, governed) == expected, text
     finally:
-        cursor.execute("RESET spark.sql.ansi.enabled")
+        cursor.execute(ANSI)
         cursor.execute("RESET spark.sql.session.timeZone")

@@ -75,6 +75,8 @@ def cursor(spark: Spark) -> Iterator[Any]:
     rows = [", ".join(one[place] for one in EXTREMES.values()) for place in (1, 2)]
     rows.append(", ".join("NULL" for _ in EXTREMES))
     spark.query(
+        # Spark 3.5 writes no days of before 1900 unless it is told by which calendar.
+        *(f"SET spark.sql.parquet.{one}RebaseModeInWrite=CORRECTED" for one in ("datetime", "int96")),
         f"CREATE DATABASE {DATABASE}",
         f"CREATE TABLE {DATABASE}.ends ({columns}) USING parquet",
         f"INSERT INTO {DATABASE}.ends " + " UNION ALL ".join(f"SELECT {row}" for row in rows),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -199,6 +200,33 @@ def test_as_over_a_copy_made_beforehand(twins: Twins) -> None:
     twins.all_same(READS)
     assert not twins.ours.ask("SELECT * FROM customer").error
     twins.all_same_frames(FRAMES)
+
+
+TAKEN = {
+    "(SELECT id FROM customer ORDER BY id LIMIT 1)": r"PushedTopN: ORDER BY \[id ASC NULLS FIRST\] LIMIT 1",
+    "(SELECT id FROM customer LIMIT 7)": r"PushedLimit: LIMIT 7",
+    "(SELECT max(id) FROM customer)": r"PushedAggregates: \[MAX\(id\)\]",
+    "(SELECT id FROM customer WHERE name > 'B')": r"PushedFilters: \[.*name > 'B'",
+}
+
+
+def test_a_database_is_given_limits_and_aggregates(
+    lake: LakeSpark,
+    gateway: RunningGateway,
+    twins: Twins,
+    told: tuple[str, dict[str, str]],
+    set_up: list[str],
+) -> None:
+    """Each with the filter of its table; a file format has no use for them."""
+    if told[0] != "pg":
+        return
+    text = " UNION ALL ".join(TAKEN)
+    assert len(twins.same(text).rows) == 1 + 2 + 1 + 1
+    forwarded = twins.forwarded(gateway, "bob", text)
+    ((plan,),) = lake.spark.query(*set_up, "USE pg.shop", f"EXPLAIN FORMATTED {forwarded}")
+    for pushed in TAKEN.values():
+        assert re.search(pushed, plan), (pushed, plan)
+    assert plan.count("region = 'EMEA'") >= len(TAKEN)
 
 
 def test_a_denial_holds_in_plan_and_statement_alike(

@@ -32,6 +32,9 @@ policies:
   - name: customers of a region
     on: {catalog: ice, database: shop, table: customer}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: what was sold since
+    on: {catalog: ice, database: shop, table: sold}
+    filter: [{groups: [analysts], where: "day >= DATE'2024-01-02'"}]
   - name: addresses
     on: {catalog: ice, database: shop, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
@@ -48,6 +51,8 @@ ROWS = f"""(1, 'Ann', 'ann@{CANARY}', '555-{CANARY}', 'EMEA', DATE'2024-01-01'),
     (3, 'Eve', 'eve@x.example', NULL, 'EMEA', DATE'2024-01-02')"""
 LATER = f"""(4, 'Zoe', 'zoe@{CANARY}', '1', 'EMEA', DATE'2024-01-03'),
     (5, '{CANARY}', '', '2', 'APAC', DATE'2024-01-03')"""
+SOLD_COLUMNS = "(id INT, day DATE) USING iceberg PARTITIONED BY (day)"
+SOLD = "(1, DATE'2024-01-01'), (5, DATE'2024-01-02'), (9, DATE'2024-01-03'), (4, DATE'2024-01-03')"
 COPIED = "SELECT id, name, sha2(email, 256) AS email, CAST(NULL AS STRING) AS phone, region, day"
 
 
@@ -70,6 +75,9 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
         "INSERT INTO ice.shop.plain VALUES (1, 'a'), (2, 'b')",
         "CREATE TABLE ice.shop_copy.plain (id INT, note STRING) USING iceberg",
         "INSERT INTO ice.shop_copy.plain VALUES (1, 'a'), (2, 'b')",
+        *(f"CREATE TABLE ice.{one}.sold {SOLD_COLUMNS}" for one in ("shop", "shop_copy")),
+        f"INSERT INTO ice.shop.sold VALUES {SOLD}",
+        "INSERT INTO ice.shop_copy.sold SELECT * FROM ice.shop.sold WHERE day >= DATE'2024-01-02'",
         "CREATE DATABASE ice.hidden",
         "CREATE TABLE ice.hidden.secret (id INT, s STRING) USING iceberg",
         f"INSERT INTO ice.hidden.secret VALUES (1, '{CANARY}')",
@@ -225,6 +233,17 @@ def test_partitions_and_bounds_are_used_under_masks_and_filters(
         assert re.search(r"BatchScan|IcebergScan", plan), plan
         for condition in pushed:
             assert re.search(rf"filters=.*{re.escape(condition)}", plan), (condition, plan)
+
+
+EXTREMES = "SELECT count(*) AS n, min(id) AS a, max(id) AS z FROM sold"
+
+
+def test_counts_and_extremes_come_from_metadata(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
+    """Of a table whose filter is on what its files are divided by: no file is opened, as without a filter."""
+    assert bob.same(EXTREMES).rows == [(3, 4, 9)]
+    ((plan,),) = lake.spark.query("USE ice.shop", f"EXPLAIN {bob.forwarded(gateway, 'bob', EXTREMES)}")
+    assert "LocalTableScan" in plan, plan
+    assert not re.search("BatchScan|IcebergScan|FileScan", plan)
 
 
 FRAMES: dict[str, Callable[[Any, str], Any]] = {
