@@ -62,7 +62,7 @@ FRAMES: dict[str, Callable[[], Frame]] = {
 
 def asked(frame: Frame) -> Statement:
     request = PlanRequest(kind="execute", message=message(frame).SerializeToString(deterministic=True))
-    context = SessionContext(namespace=("db",), door="connect")
+    context = SessionContext(namespace=("db",), endpoint="connect")
     return Statement(text="", principal=world().principal("bob"), context=context, plan=request)
 
 
@@ -194,7 +194,7 @@ async def test_a_dashboard_is_judged_once(reader: ReaderPool) -> None:
         assert isinstance(anew, Cleared)
         assert (cleared.forwarded_plan, cleared.statement) == (anew.forwarded_plan, anew.statement)
     assert counting.asked == 1
-    other = replace(made(), context=SessionContext(namespace=("other",), door="connect"))
+    other = replace(made(), context=SessionContext(namespace=("other",), endpoint="connect"))
     await counting.ask(other)
     assert counting.asked > 1
     before = counting.asked

@@ -140,7 +140,7 @@ async def test_plans_that_are_made_again(record: Record, reader: ReaderPool, qui
         limits=SessionLimits(),
         metrics=Metrics(),
     )
-    context = SessionContext(namespace=("tpch",), door="connect")
+    context = SessionContext(namespace=("tpch",), endpoint="connect")
     count = 50 if quick else 1_000
     for name, question in QUESTIONS.items():
         for principal, guarded in ((UNGOVERNED, "nothing guarded"), (GOVERNED, "guarded")):

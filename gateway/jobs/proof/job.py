@@ -453,7 +453,7 @@ def _session(body: Mapping[str, Any]) -> SessionContext | None:
     if not all(isinstance(level, str) for level in namespace):
         return None
     # Through Connect, the user's name is written into the text: this Spark runs as somebody else.
-    return SessionContext(catalog=catalog, namespace=tuple(namespace), door="connect")
+    return SessionContext(catalog=catalog, namespace=tuple(namespace), endpoint="connect")
 
 
 async def _fit(gate: Gate, text: str) -> Reading:
