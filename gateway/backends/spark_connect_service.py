@@ -18,7 +18,9 @@ from gateway.backends.spark_connect import SparkConnectBackend
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
 from gateway.errors import BackendUnavailable, RpcError
 from gateway.session.ports import BackendError
+from gateway.wire import connect_calls
 from gateway.wire.connect import pb, serialize
+from gateway.wire.connect_requests import ConfigOperation
 from gateway.wire.rows import Cell
 
 _SQLSTATE = re.compile(r"SQLSTATE: ([0-9A-Z]{5})")
@@ -41,7 +43,7 @@ class SparkConnectService:
         self._told_catalogs = told_catalogs
         self._told: Mapping[str, int] = {}
         self._backend = backend
-        self._user = pb.UserContext(user_id=user, user_name=user)
+        self._user = user
         self._slots = asyncio.Semaphore(at_once)
         self._max_rows = max_rows
         self._timeout_s = timeout_s
@@ -71,10 +73,10 @@ class SparkConnectService:
         """Let Spark forget the session."""
         if not self._session:
             return
-        request = pb.ReleaseSessionRequest(session_id=self._session, user_context=self._user)
+        request = connect_calls.release_session((self._user, self._session))
         # Spark forgets it by itself, later.
         with contextlib.suppress(BackendUnavailable, RpcError):
-            await self._backend.call("ReleaseSession", serialize(request))
+            await self._backend.call("ReleaseSession", request)
 
     async def _opened(self) -> str:
         """Return the id of a session in which texts are read as the parser reads them."""
@@ -85,16 +87,10 @@ class SparkConnectService:
             if not self._session:
                 session = str(uuid.uuid4())
                 self._told = dict(self._told_catalogs())
-                opened = await self._backend.open_session(session, self._user.user_id)
-                request = pb.ConfigRequest(
-                    session_id=session,
-                    user_context=self._user,
-                    client_observed_server_side_session_id=opened.id,
-                )
-                request.operation.set.pairs.extend(
-                    pb.KeyValue(key=key, value=value) for key, value in LOOKING_SETTINGS.items()
-                )
-                await self._backend.call("Config", serialize(request))
+                opened = await self._backend.open_session(session, self._user)
+                looking = ConfigOperation(kind="set", pairs=tuple(LOOKING_SETTINGS.items()))
+                request = connect_calls.config((self._user, session), looking, opened.id, "")
+                await self._backend.call("Config", request)
                 self._server_session = opened.id
                 self._session = session
             return self._session
@@ -102,7 +98,8 @@ class SparkConnectService:
     async def _rows(self, sql: str) -> list[tuple[Cell, ...]]:
         rows: list[tuple[Cell, ...]] = []
         try:
-            request = pb.ExecutePlanRequest(session_id=await self._opened(), user_context=self._user)
+            request = pb.ExecutePlanRequest(session_id=await self._opened())
+            request.user_context.user_id = request.user_context.user_name = self._user
             # A Spark that was started anew would make a session of this id, and read in it as it likes.
             request.client_observed_server_side_session_id = self._server_session
             request.plan.root.sql.query = sql
