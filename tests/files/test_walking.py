@@ -273,3 +273,15 @@ async def test_what_is_due_for_longest_is_walked_first(connection: Any) -> None:
     assert await found.due(connection, {"lake": 60.0}) is None
     await connection.execute("UPDATE sluice.source_walk SET walked_at = walked_at - interval '61 s'")
     assert await found.due(connection, {"lake": 60.0}) == ("lake", "a")
+
+
+async def test_so_many_directories_are_noted_and_no_more(connection: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(found, "MOST_KEPT", 2)
+    files = {"a": 1, "b": 1, "c": 1}
+    await found.keep(connection, LAKE, "", Seen(files=files, formats={}, reached="", unread=1))
+    assert set(await found.no_tables(connection, LAKE)) == {"a", "b"}
+    (walk,) = await found.walks(connection)
+    assert "1 directories cannot be read; it has more than 2 directories" in walk.trouble
+    await found.keep(connection, LAKE, "", Seen(files={"b": 1, "c": 1}, formats={}, reached=""))
+    await found.keep(connection, LAKE, "", Seen(files={"b": 1, "c": 1}, formats={}, reached=""))
+    assert set(await found.no_tables(connection, LAKE)) == {"b", "c"}
