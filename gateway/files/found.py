@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway.files.walking import Seen, not_tables
+from gateway.files.walking import Round, not_tables
 from gateway.model.files import FileSource
+
+MOST_KEPT = 100_000
+"""Directories of a source that are noted, whether they are tables or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class SourceWalk:
     """The walk of a source, as its last round left it."""
 
     source: str
@@ -46,10 +50,16 @@ async def seen(connection: Any, source: str) -> dict[str, tuple[int, str]]:
     return {row["path"]: (row["files"], row["table_format"]) for row in rows}
 
 
-async def keep(connection: Any, source: FileSource, after: str, round_: Seen) -> None:
+async def keep(connection: Any, source: FileSource, after: str, round_: Round) -> None:
     """Keep what a round has seen that began after a path. When all was, what is gone is dropped."""
-    trouble = f"{round_.unread} directories cannot be read" if round_.unread else ""
+    before = await seen(connection, source.name)
     paths = list(dict.fromkeys((*round_.files, *round_.formats)))
+    new = [path for path in paths if path not in before]
+    left_out = set(new[max(0, MOST_KEPT - len(before)) :])
+    paths = [path for path in paths if path not in left_out]
+    told = [f"{round_.unread} directories cannot be read"] if round_.unread else []
+    told += [f"it has more than {MOST_KEPT} directories: no more are noted"] if left_out else []
+    trouble = "; ".join(told)
     async with connection.transaction():
         await _step(connection, source.name, round_.reached, trouble, anew=not after)
         await connection.execute(
@@ -71,9 +81,10 @@ async def keep(connection: Any, source: FileSource, after: str, round_: Seen) ->
                 " (SELECT began_at FROM sluice.source_walk WHERE source = $1)",
                 source.name,
             )
-        found = not_tables(source, await seen(connection, source.name), await _datasets(connection, source))
         await connection.execute(
-            "UPDATE sluice.source_walk SET found = $2 WHERE source = $1", source.name, len(found)
+            "UPDATE sluice.source_walk SET found = $2 WHERE source = $1",
+            source.name,
+            len(await no_tables(connection, source)),
         )
 
 
@@ -96,19 +107,17 @@ async def _step(connection: Any, source: str, reached: str, trouble: str, *, ane
     )
 
 
-async def walks(connection: Any) -> Sequence[Walk]:
+async def walks(connection: Any) -> Sequence[SourceWalk]:
     """Return the walks of all sources, of whatever gateway."""
     rows = await connection.fetch(
         "SELECT source, walked_at, found, trouble FROM sluice.source_walk ORDER BY source"
     )
-    return [Walk(**row) for row in rows]
+    return [SourceWalk(**row) for row in rows]
 
 
 async def no_tables(connection: Any, source: FileSource) -> dict[str, int]:
     """Return the paths of a source that could become tables and did not, with their files."""
-    return not_tables(source, await seen(connection, source.name), await _datasets(connection, source))
-
-
-async def _datasets(connection: Any, source: FileSource) -> Sequence[str]:
     rows = await connection.fetch("SELECT path FROM sluice.dataset WHERE source = $1", source.name)
-    return [row["path"] for row in rows]
+    datasets = [row["path"] for row in rows]
+    # So many take their time, and statements wait for nobody else's.
+    return await asyncio.to_thread(not_tables, source, await seen(connection, source.name), datasets)

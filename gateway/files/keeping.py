@@ -110,7 +110,7 @@ class Keeper:
         await self._looking.refuse_links(source, path)
         options = json.loads(row["options"])
         files = await self._looking.files(source, path, deep=DEEP in options)
-        if await self._tables.find(name, row["url"]) is None:
+        if not await self._tables.is_there(name, row["url"]):
             raise Faults([f"the table `{name}` was dropped; it is made anew when it is named"])
         now = signature(files.kinds)
         told = Refreshed(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.errors import BackendUnavailable
 from gateway.files.formats import Format
 from gateway.files.looking import Refused, new_view, options_of
 from gateway.files.places import place
-from gateway.files.taken import Query, answers
+from gateway.files.taken import LOCATION, Query, answers
 from gateway.model.catalog import Table, TableName
 from gateway.model.files import FileSource
 from gateway.session.ports import Catalog
@@ -72,17 +73,28 @@ class Tables:
             return False
         return True
 
-    async def find(self, name: TableName, url: str) -> Table | None:
-        """Return the table as it is now, None when there is none. Raises OtherFiles."""
+    async def is_there(self, name: TableName, url: str) -> bool:
+        """Say whether the table is there now. Raises OtherFiles."""
         self._catalog.invalidate([name], [])
-        table = (await self._catalog.look_up([name])).table(name)
-        if table is not None and not is_at(table.location, url):
-            raise OtherFiles(table.location or "none")
-        return table
+        try:
+            table = (await self._catalog.look_up([name])).table(name)
+            locations = [] if table is None else [table.location]
+        except BackendUnavailable as unavailable:
+            # Nobody can describe one of Delta whose log is gone; where it lies Spark tells all the same.
+            sql = f"SHOW TABLE EXTENDED IN `{name.catalog}`.`{name.database}` LIKE '{name.table}'"
+            try:
+                shown = [str(row[3]) for row in await self._query(sql) if not row[2]]
+            except self._refusal:
+                raise unavailable from None
+            locations = [next(iter(LOCATION.findall(one)), None) for one in shown]
+        for location in locations:
+            if not is_at(location, url):
+                raise OtherFiles(location or "none")
+        return bool(locations)
 
     async def drop(self, name: TableName, url: str) -> None:
         """Drop the table, if it is there. Raises OtherFiles."""
-        if await self.find(name, url) is not None:
+        if await self.is_there(name, url):
             await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
             self._catalog.invalidate([name], [(name.catalog, name.database)])
 

@@ -25,7 +25,7 @@ from gateway.session.ports import Catalog
 Query = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
 
 _NO_SUCH_NAMESPACE = "42704"
-_LOCATION = re.compile(r"^Location: (.*)$", re.MULTILINE)
+LOCATION = re.compile(r"^Location: (.*)$", re.MULTILINE)
 """In what `SHOW TABLE EXTENDED` tells of a table. A comment with line breaks can add some, and hide none."""
 _VIEW = re.compile(r"^Type: VIEW$", re.MULTILINE)
 _AT_ONCE = 4
@@ -165,7 +165,7 @@ class TakenPlaces:
             return None
         found: dict[str, Sequence[Taken]] = {}
         for _, table, temporary, information, *_ in shown:
-            locations = _LOCATION.findall(str(information))
+            locations = LOCATION.findall(str(information))
             if not temporary and (locations or _VIEW.search(str(information))):
                 name = TableName(SESSION_CATALOG, database, str(table))
                 found[str(table).lower()] = [

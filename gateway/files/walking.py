@@ -25,7 +25,7 @@ _AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Round:
     """What one round has seen of a source. Directories of partitions count for the one that has them."""
 
     files: Mapping[str, int]
@@ -45,7 +45,7 @@ class Walking:
         self._looking = Looking(query, refusal)
         self._timeout_s = timeout_s
 
-    async def look(self, source: FileSource, after: str, known: Mapping[str, str]) -> Seen:
+    async def look(self, source: FileSource, after: str, known: Mapping[str, str]) -> Round:
         """Look at what comes after a path. `known`: path → table format, of what was seen before. Raises
         Refused."""
         if source.root.startswith("file:"):
@@ -76,21 +76,27 @@ class Walking:
         except TimeoutError:
             raise Refused(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
-    async def _look_by_spark(self, source: FileSource, after: str, known: Mapping[str, str]) -> Seen:
+    async def _look_by_spark(self, source: FileSource, after: str, known: Mapping[str, str]) -> Round:
         rows = await self._looking.directories(source, after, source.walk + 1)
         reached = rows[source.walk - 1][0] if len(rows) > source.walk else ""
-        files = _by_table(source, ((tuple(path.split("/")), count) for path, count in rows[: source.walk]))
-        # The files of a table may all lie in directories below it.
-        above = {one for path in files for one in _prefixes(path)}
-        formats = {path: format_ for path, format_ in known.items() if path in above}
-        new = sorted(above - set(known))
+        files, formats, new = await asyncio.to_thread(_listed, source, rows[: source.walk], known)
         for at in range(0, len(new), _AT_ONCE):
             part = new[at : at + _AT_ONCE]
             formats |= dict.fromkeys(part, "") | dict(await self._looking.tables(source, part))
-        return Seen(files=files, formats=formats, reached=reached)
+        return Round(files=files, formats=formats, reached=reached)
 
 
-def _look_here(source: FileSource, after: str) -> Seen:
+def _listed(
+    source: FileSource, rows: Sequence[tuple[str, int]], known: Mapping[str, str]
+) -> tuple[dict[str, int], dict[str, str], Sequence[str]]:
+    """Return the files by the path of the table that they could be, the table formats that are known of these
+    paths and those above, in which the files of a table may lie, and of which paths none is known."""
+    files = _by_table(source, ((tuple(path.split("/")), count) for path, count in rows))
+    above = {one for path in files for one in _prefixes(path)}
+    return files, {path: known[path] for path in above if path in known}, sorted(above - known.keys())
+
+
+def _look_here(source: FileSource, after: str) -> Round:
     """Look at local directories; files in them count as much for a round as they may in one table."""
     counted: list[tuple[Path, int]] = []
     formats: dict[str, str] = {}
@@ -115,7 +121,7 @@ def _look_here(source: FileSource, after: str) -> Seen:
                 counted.append((one.path, one.files))
         else:
             reached = ""
-    return Seen(files=_by_table(source, counted), formats=formats, reached=reached, unread=unread)
+    return Round(files=_by_table(source, counted), formats=formats, reached=reached, unread=unread)
 
 
 def _can_lead(source: FileSource, path: Path) -> bool:
@@ -149,7 +155,8 @@ def not_tables(
 ) -> dict[str, int]:
     """Return the paths that could become tables, with their files: of what was `seen` (files and table
     format), what shares no files with one of the `datasets` and lies in no table of a format."""
-    kept = {path: format_ for path, (_, format_) in seen.items() if format_}
+    kept = {path for path, (_, format_) in seen.items() if format_}
+    taken = set(datasets)
     above_datasets = {one for path in datasets for one in _prefixes(path)}
     found = {}
     for path, (files, format_) in seen.items():
@@ -158,7 +165,7 @@ def not_tables(
             continue
         if format_ and not (format_.lower() == DELTA and DELTA in source.formats):
             continue
-        if path in above_datasets or any(one in kept for one in above[:-1]) or set(above) & set(datasets):
+        if path in above_datasets or not kept.isdisjoint(above[:-1]) or not taken.isdisjoint(above):
             continue
         found[path] = files
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.errors import Faults
+from gateway.errors import BackendUnavailable, Faults
 from gateway.files.keeping import Keeper, drift_of
 from gateway.files.looking import Refused
 from gateway.files.store import find
@@ -111,6 +111,27 @@ def test_columns_differ_by_name_and_type() -> None:
     assert drift_of(saved, now) == ("+ d int", "- c date", "~ b int → bigint")
     with pytest.raises(Refused, match="more fields"):
         drift_of(saved, [("a", "struct<x:int,... 3 more fields>")])
+
+
+async def test_a_table_that_cannot_be_described_any_more_is_forgotten(
+    database: str, connection: Any, monkeypatch: Any
+) -> None:
+    spark = await promoted(database)
+
+    async def refuses(_: Any) -> Any:
+        raise BackendUnavailable("Spark refused a look-up")
+
+    monkeypatch.setattr(spark, "look_up", refuses)
+    told = "Database: lake\nTable: raw__events\nLocation: {}\nProvider: delta"
+    asked = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
+    spark.catalog = {asked: [("lake", "raw__events", False, told.format("s3a://b/else"))]}
+    with pytest.raises(Faults, match="other files"):
+        await keeper(spark).forget(nullcontext(connection), EVENTS)
+    spark.catalog = {asked: [("lake", "raw__events", False, told.format("s3a://b/raw/events"))]}
+    assert not (await keeper(spark).refresh(nullcontext(connection), EVENTS)).is_changed
+    await keeper(spark).forget(nullcontext(connection), EVENTS)
+    assert not spark.tables
+    assert await kept(database) == []
 
 
 async def test_forgetting_drops_the_table_unless_it_is_another_by_now(database: str, connection: Any) -> None:

@@ -15,7 +15,7 @@ from gateway.database.migrate import migrate
 from gateway.files import found
 from gateway.files.directories import directories, matching
 from gateway.files.looking import Refused
-from gateway.files.walking import Seen, Walking, not_tables
+from gateway.files.walking import Round, Walking, not_tables
 from gateway.model.files import FileSource
 from gateway.session.ports import BackendError
 from tests.files.played import LAKE, PlayedSpark
@@ -251,8 +251,8 @@ async def connection(database: str) -> AsyncIterator[Any]:
 
 
 async def test_what_is_gone_is_dropped_when_all_was_seen(connection: Any) -> None:
-    def seen(reached: str, *paths: str) -> Seen:
-        return Seen(files=dict.fromkeys(paths, 1), formats={}, reached=reached)
+    def seen(reached: str, *paths: str) -> Round:
+        return Round(files=dict.fromkeys(paths, 1), formats={}, reached=reached)
 
     await found.keep(connection, LAKE, "", seen("b", "a", "b"))
     await found.keep(connection, LAKE, "b", seen("", "c"))
@@ -273,3 +273,15 @@ async def test_what_is_due_for_longest_is_walked_first(connection: Any) -> None:
     assert await found.due(connection, {"lake": 60.0}) is None
     await connection.execute("UPDATE sluice.source_walk SET walked_at = walked_at - interval '61 s'")
     assert await found.due(connection, {"lake": 60.0}) == ("lake", "a")
+
+
+async def test_so_many_directories_are_noted_and_no_more(connection: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(found, "MOST_KEPT", 2)
+    files = {"a": 1, "b": 1, "c": 1}
+    await found.keep(connection, LAKE, "", Round(files=files, formats={}, reached="", unread=1))
+    assert set(await found.no_tables(connection, LAKE)) == {"a", "b"}
+    (walk,) = await found.walks(connection)
+    assert "1 directories cannot be read; it has more than 2 directories" in walk.trouble
+    await found.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
+    await found.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
+    assert set(await found.no_tables(connection, LAKE)) == {"b", "c"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,3 +86,52 @@ def test_a_directory_of_delta_has_the_rows_of_its_log(
             ann(f"SELECT * FROM {parts}")
         assert ann("ALTER TABLE testdelta.events FORGET METADATA") == []
         lake.spark.query(f"DELETE FROM delta.`file:{root}/events` WHERE id = 5", user="loader")
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_overwritten_vacuumed_and_without_its_log_a_table_shows_no_more(
+    lake: LakeSpark, gateway: RunningGateway, root: Path, endpoint: str
+) -> None:
+    name = f"changed_{endpoint}"
+    place = f"file:{root}/{name}"
+    if endpoint == "connect" and lake.minor < (4, 0):
+        endpoint = "thrift"
+    lake.spark.query(
+        f"CREATE TABLE made_{name} (id INT, secret STRING, day INT) USING delta LOCATION '{place}'",
+        f"INSERT INTO made_{name} VALUES (1, 'a', 1), (2, 'b', 1)",
+        f"DROP TABLE made_{name}",
+        user="loader",
+    )
+    text = f"SELECT * FROM testdelta.{name}"
+    with session(gateway, endpoint, "ann") as ann, session(gateway, endpoint, "ann") as before:
+        assert ann(text) == before(text) == [(2, None, 1)]
+        lake.spark.query(
+            f"CREATE TABLE made_{name} USING delta LOCATION '{place}'",
+            f"CREATE OR REPLACE TABLE made_{name} (secret STRING, id INT, more STRING) USING delta"
+            f" LOCATION '{place}'",
+            f"INSERT INTO made_{name} VALUES ('top', 7, 'new'), ('top', 0, 'new')",
+            f"DROP TABLE made_{name}",
+            "SET spark.databricks.delta.retentionDurationCheck.enabled=false",
+            f"VACUUM delta.`{place}` RETAIN 0 HOURS",
+            user="loader",
+        )
+        assert ann(f"ALTER TABLE testdelta.{name} REFRESH METADATA") == []
+        assert ann(text) == before(text) == [(None, 7, "new")]
+        for past in (
+            f"{text} VERSION AS OF 1",
+            f"RESTORE TABLE testdelta.{name} TO VERSION AS OF 1",
+            f"DESCRIBE HISTORY testdelta.{name}",
+            f"VACUUM testdelta.{name}",
+        ):
+            with pytest.raises(Exception, match=r"DENIED|UNRESOLVED_COLUMN"):
+                ann(past)
+        shutil.rmtree(root / name / "_delta_log")
+        with pytest.raises(Exception, match=r"42P01|SLUICE|DELTA"):
+            ann(text)
+        # What lies there now is no table of this source; nothing of it is shown, and its name can be freed.
+        for change, why in (("REFRESH", "is none of"), ("REFRESH", "no table any more")):
+            with pytest.raises(Exception, match=why):
+                ann(f"ALTER TABLE testdelta.{name} {change} METADATA")
+        assert ann(f"ALTER TABLE testdelta.{name} FORGET METADATA") == []
+        with pytest.raises(Exception, match="is none of"):
+            ann(text)
