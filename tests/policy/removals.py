@@ -882,8 +882,8 @@ def _token""",
     Removal(
         "§3.12 what no policy allows is denied",
         "auditing",
-        "if determined or any(policy.zone in zones for policy in service.policies):",
-        "if determined:",
+        "told = determined or not self._service.zones_with_policies.isdisjoint(zones)",
+        "told = determined",
         "audit",
     ),
     Removal(

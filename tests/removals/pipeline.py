@@ -58,9 +58,24 @@ REMOVALS = (
     Removal(
         "a column that is asked for by its DataFrame has one type",
         "pipeline.plans",
-        "if found.by_plan and not (len(columns) == len(facts.reads) and found.of_one_type(columns)):",
-        "if False:",
+        "alone = not found.by_plan or (all_known and found.of_one_type(columns))",
+        "alone = True",
         "test_pipeline_barriers",
+    ),
+    # Plans that are made again
+    Removal(
+        "a verdict on what is asked for by an id is for that id",
+        "pipeline.renewing",
+        "if cleared.by_id or was.plan != now.plan:",
+        "if was.plan != now.plan:",
+        "test_pipeline_renewed",
+    ),
+    Removal(
+        "a verdict is for the same plan",
+        "pipeline.renewing",
+        "if cleared.by_id or was.plan != now.plan:",
+        "if cleared.by_id:",
+        "test_pipeline_renewed",
     ),
     # Whole errors
     Removal(
@@ -568,7 +583,7 @@ REMOVALS = (
     Removal(
         "streams of views over guarded tables",
         "pipeline.guarded_plans",
-        "if body is not None and (read.streaming or suffix):",
+        "if text is not None and (read.streaming or suffix):",
         "if False:",
         "test_pipeline_plans",
     ),

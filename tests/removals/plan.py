@@ -5,6 +5,29 @@ from __future__ import annotations
 from tests.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "a column by the id of a relation is noted",
+        "plan.walk_relations",
+        """    if attribute.HasField("plan_id"):
+        walk.reading.by_id = True
+""",
+        "",
+        "test_pipeline_renewed",
+    ),
+    Removal(
+        "a query within is by the id of a relation",
+        "plan.walk_relations",
+        "walk.reading.within = walk.reading.by_id = True",
+        "walk.reading.within = True",
+        "test_pipeline_renewed",
+    ),
+    Removal(
+        "what is forwarded has the ids that came",
+        "plan.numbering",
+        "        common.plan_id = number\n",
+        "        pass\n",
+        "test_pipeline_renewed",
+    ),
     # The table of fields
     Removal(
         "plug-ins within a user's context",
