@@ -38,7 +38,7 @@ class Refreshing:
         self._keeper = keeper
         self._walking = walking
         self._connect = connect
-        self.walks: Sequence[found.Walk] = ()
+        self.walks: Sequence[found.SourceWalk] = ()
         """How the walks of these sources stand, at the last look."""
         self.findings: Mapping[str, int] = {}
         """Tables by source whose files are not as they were made, at the last look."""
