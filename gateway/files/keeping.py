@@ -13,6 +13,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
+from gateway.files.formats import DELTA
 from gateway.files.looking import DEEP, Looking, Nothing, Refused, signature
 from gateway.files.tables import OtherFiles, Tables, require_columns
 from gateway.files.taken import Query
@@ -130,12 +131,16 @@ class Keeper:
             *([f"~ format {was} → {format_.name} {dict(format_.options)}"] if _reads(row, format_) else ()),
             *drift_of(saved, columns),
         )
-        if drift and not source.schema_learning:
+        # One of Delta has the columns of its log, whatever is kept of it here.
+        has_them = format_.name == row["format"] == DELTA
+        if drift and not (source.schema_learning or has_them):
             log.warning("dataset_drifted", table=str(name), differences=len(drift))
             return Refreshed(
                 files=told.files, bytes=told.bytes, is_changed=True, drift=drift, is_applied=False
             )
-        if drift:
+        if has_them:
+            saved = columns
+        elif drift:
             await self._tables.drop(name, row["url"])
             table = await self._tables.make(source, name, row["url"], format_)
             saved = [(column.name, column.type) for column in table.columns]

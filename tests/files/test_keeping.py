@@ -72,6 +72,20 @@ async def test_other_columns_are_told_until_they_are_learned(database: str, conn
     assert (row["files"], row["promoted_by"]) == (4, "alice")
 
 
+async def test_a_table_of_delta_has_the_columns_of_its_log(database: str, connection: Any) -> None:
+    source = replace(LAKE, formats=("delta", "csv"))
+    spark = PlayedSpark(marks=("s3a://b/raw/events/_delta_log",))
+    assert await promoter(spark, database, source).promote(EVENTS, ALICE, decide, not_escaped) is None
+    spark.kinds, spark.type = MORE, "bigint"
+    mine = Keeper([source], spark.query, refusal=BackendError, catalog=spark)
+    found = await mine.refresh(nullcontext(connection), EVENTS)
+    assert (len(found.drift), found.is_applied, spark.made) == (2, True, 1)
+    row = await find(connection, EVENTS)
+    assert row is not None
+    assert ('"bigint"' in row["columns"], row["finding"]) == (True, "")
+    assert not (await mine.refresh(nullcontext(connection), EVENTS)).is_changed
+
+
 async def test_another_format_is_told(database: str, connection: Any) -> None:
     spark = await promoted(database)
     spark.kinds, spark.head = MORE, b"a,b"
