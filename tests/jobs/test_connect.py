@@ -125,7 +125,10 @@ async def test_each_job_that_can_runs_there(
         assert (await run(made.verify_of, {"key": key})).rows_in == events
         await draw(connection, 1, tables=4, edges=10)
         assert (await run(made.closure_of, {"pack": PACK, "propagation": PROPAGATION})).rows_out > 0
-        with pytest.raises(Faults, match="a proof needs a Spark of its own"):
+        with pytest.raises(Faults):
             await remote.run(made.proof_of, {"data": {}}, dsn=database, lake=lake, now=NOW)
+        last = await connection.fetchrow("SELECT state, error FROM sluice.job_run ORDER BY id DESC LIMIT 1")
+        assert last["state"] == "failed"
+        assert "a proof needs a Spark of its own" in last["error"]
     finally:
         await connection.close()
