@@ -117,7 +117,8 @@ class Keeper:
         told = Refreshed(
             files=(row["files"], sum(kind[1] for kind in files.kinds)),
             bytes=(row["bytes"], sum(kind[2] for kind in files.kinds)),
-            is_changed=now != row["signature"],
+            # Logs are hidden: that one came or went shows in no file that counts.
+            is_changed=now != row["signature"] or (files.table is None) == (row["format"] == DELTA),
             is_applied=True,
         )
         if not told.is_changed:

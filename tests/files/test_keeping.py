@@ -84,6 +84,9 @@ async def test_a_table_of_delta_has_the_columns_of_its_log(database: str, connec
     assert row is not None
     assert ('"bigint"' in row["columns"], row["finding"]) == (True, "")
     assert not (await mine.refresh(nullcontext(connection), EVENTS)).is_changed
+    spark.marks = ()
+    with pytest.raises(Faults, match="no table any more: a file is none of"):
+        await mine.refresh(nullcontext(connection), EVENTS)
 
 
 async def test_another_format_is_told(database: str, connection: Any) -> None:
