@@ -1,4 +1,4 @@
-"""A proof finds what the gateway does wrong, and nothing where it does not. It takes some 60 s of Spark."""
+"""A proof finds what the gateway does wrong, and nothing where it does not. It takes some 100 s of Spark."""
 
 from __future__ import annotations
 

@@ -51,12 +51,12 @@ def uses(days: Any, since: str) -> Any:
     from pyspark.sql import functions as f
 
     # What another version has written may be without times: then it is the day's.
-    of_day = f.to_timestamp("day")
+    begin = f.to_timestamp("day")
     found = days.groupBy(*_KEYS).agg(
         f.sum("statements").alias("statements"),
         f.sum(f.when(f.col("day") >= since, f.col("statements")).otherwise(0)).alias("recent"),
-        f.min(f.coalesce("first_at", of_day)).alias("first_at"),
-        f.max(f.coalesce("last_at", of_day)).alias("last_at"),
+        f.min(f.coalesce("first_at", begin)).alias("first_at"),
+        f.max(f.coalesce("last_at", begin)).alias("last_at"),
     )
     return found.select(*(part.split()[0] for part in USES.split(", ")))
 
