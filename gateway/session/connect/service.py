@@ -98,7 +98,7 @@ class ConnectSessions:
         RpcError.
         """
         asked = await in_turn(lambda: connect_requests.execute_plan(request))
-        options = _options(asked, self.limits)
+        options = await in_turn(lambda: _options(asked, self.limits))
         client = _known_as(client, asked)
         session = await self._session(principal, client, asked)
         plan = PlanRequest(kind="execute", message=asked.plan)
