@@ -80,7 +80,7 @@ async def test_no_error_tells_of_a_hidden_row(lake: LakeSpark, parser: ReaderPoo
         expected = answer(cursor, text.format(fact="fact_copy", dim="dim_copy"))
         assert isinstance(expected, list), (expected, text)
         assert answer(cursor, governed) == expected, text
-    assert open_ones > len(texts) // 2
+    assert open_ones > len(texts) // 3
     # Over the rows themselves, the conditions do fail.
     unfiltered = FAILS.format(fact="fact").replace(" AND k = 2", "")
     assert answer(cursor, unfiltered) == "DIVIDE_BY_ZERO"
