@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from gateway.files.directories import Path, directories, matching, open_root
 from gateway.files.formats import DELTA
-from gateway.files.links import LeadsOut
+from gateway.files.links import LeadsOut, require_no_links
 from gateway.files.looking import Looking, Nothing, Refused
 from gateway.files.taken import Query
 from gateway.model.files import FileSource
@@ -63,10 +63,18 @@ class Walking:
 
     async def reach(self, source: FileSource) -> int:
         """Return how many files lie below the root of a source, which is a directory that Spark can list, and
-        the gateway as well where it has to. Raises Refused, with what is wrong."""
+        the gateway as well where it has to. Raises Refused, with what is wrong.
+
+        A local one with links in it is left to the gateway: Spark follows them, in circles too.
+        """
         try:
             if source.root.startswith("file:"):
-                os.close(await asyncio.to_thread(open_root, source.root.removeprefix("file:")))
+                local = source.root.removeprefix("file:")
+                os.close(await asyncio.to_thread(open_root, local))
+                try:
+                    await asyncio.to_thread(require_no_links, local, (), source.files)
+                except LeadsOut:
+                    return sum((await self.look(source, "", {})).files.values())
             async with asyncio.timeout(self._timeout_s):
                 return await self._looking.count(source)
         except LeadsOut as why:

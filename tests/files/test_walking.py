@@ -285,3 +285,9 @@ async def test_so_many_directories_are_noted_and_no_more(connection: Any, monkey
     await found.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
     await found.keep(connection, LAKE, "", Round(files={"b": 1, "c": 1}, formats={}, reached=""))
     assert set(await found.no_tables(connection, LAKE)) == {"b", "c"}
+
+
+async def test_spark_is_sent_into_no_circle(lake: FileSource) -> None:
+    spark = ListingSpark()
+    assert await walking(spark).reach(lake) == sum(FOUND.values())
+    assert spark.asked == []
