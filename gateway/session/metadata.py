@@ -249,12 +249,17 @@ class Metadata:
         matches = matcher(wanted.table)
         async for catalog, database in self._databases(wanted):
             listed = sorted(await self._catalog.list_tables(catalog, database))
-            names = [table for table, _ in listed]
-            for table, is_view in compress(
-                listed, self._visible_tables(Resource.database(catalog, database), names)
-            ):
-                if matches(table):
-                    yield TableName(catalog, database, table), is_view
+            if is_everything(wanted.table):
+                names = [table for table, _ in listed]
+                visible = self._visible_tables(Resource.database(catalog, database), names)
+            else:
+                # Few are asked for: nothing is worked out, or remembered, for all the others.
+                visible = bytes(
+                    matches(table) and self._visible(Resource.table(catalog, database, table))
+                    for table, _ in listed
+                )
+            for table, is_view in compress(listed, visible):
+                yield TableName(catalog, database, table), is_view
             # Of long lists others have their turn.
             await asyncio.sleep(0)
 

@@ -106,15 +106,19 @@ class Verdicts:
         """Catalogs that come and go, as they are now."""
         return self._catalog.snapshot.listed
 
+    def _authority_in_force(self) -> Authority:
+        """Return the engine of the policies of this instant. Raises PoliciesStale."""
+        stale = self._stale()
+        if stale is not None:
+            raise PoliciesStale(stale)
+        return self._authority(self._policies())
+
     def visible_to(self, principal: Principal, client: Client) -> Callable[[Resource], bool]:
         """Return whether `principal` may know of a resource, under the policies of this instant.
 
         Raises PoliciesStale.
         """
-        stale = self._stale()
-        if stale is not None:
-            raise PoliciesStale(stale)
-        authority = self._authority(self._policies())
+        authority = self._authority_in_force()
         context = self._context(client, "METADATA OPERATION", "")
 
         def may_know(resource: Resource) -> bool:
@@ -131,19 +135,13 @@ class Verdicts:
     ) -> Callable[[Resource, Sequence[str]], bytes]:
         """Return what says of all tables of a database whether `principal` may know of them, 1 or 0 for each,
         under the policies of this instant. Raises PoliciesStale."""
-        stale = self._stale()
-        if stale is not None:
-            raise PoliciesStale(stale)
-        authority = self._authority(self._policies())
+        authority = self._authority_in_force()
         context = self._context(client, "METADATA OPERATION", "")
         return lambda database, tables: authority.visible_tables(principal, database, tables, context)
 
     def deciding_for(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
         """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""
-        stale = self._stale()
-        if stale is not None:
-            raise PoliciesStale(stale)
-        authority = self._authority(self._policies())
+        authority = self._authority_in_force()
         context = self._context(client, action, "")
 
         def decide(resource: Resource, access: str) -> Decision:
