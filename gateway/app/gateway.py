@@ -246,8 +246,10 @@ class Gateway:
             schedule = {str(name): when for name, when in settings.jobs.schedule.items()}
             states = JobStates({})
             self.metrics.registry.register(states)
-            poll_s = settings.jobs.poll_s
-            self._background.append(keep_running(schedule, dsn, self._config, poll_s=poll_s, states=states))
+            poll_s, niceness = settings.jobs.poll_s, settings.jobs.niceness
+            self._background.append(
+                keep_running(schedule, dsn, self._config, poll_s=poll_s, niceness=niceness, states=states)
+            )
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,

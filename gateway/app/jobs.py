@@ -153,6 +153,7 @@ async def keep_running(
     config: Path,
     *,
     poll_s: float,
+    niceness: int,
     states: JobStates,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
@@ -167,7 +168,7 @@ async def keep_running(
                 known = states.jobs.get(name)
                 since = due_since(when, clock(), known.began if known is not None else None)
                 if since is not None:
-                    await _run(name, config, since)
+                    await _run(name, config, since, niceness)
         await asyncio.sleep(poll_s)
 
 
@@ -182,7 +183,7 @@ def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> d
     return moment
 
 
-async def _run(name: str, config: Path, since: datetime) -> None:
+async def _run(name: str, config: Path, since: datetime, niceness: int) -> None:
     """Run a job in a process of its own and wait for its end; it is stopped when we are."""
     words = ("jobs", "run", name, "--config", str(config), "--unless-since", since.isoformat())
     log.info("job_starting", job=name)
@@ -194,6 +195,8 @@ async def _run(name: str, config: Path, since: datetime) -> None:
         start_new_session=True,
     )
     try:
+        # It still loads its modules: Spark and its workers are started later, and take after it.
+        os.setpriority(os.PRIO_PROCESS, process.pid, max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
         code = await process.wait()
     finally:
         if process.returncode is None:

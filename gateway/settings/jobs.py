@@ -226,6 +226,9 @@ class JobsSettings(Section):
     """Which jobs run by themselves."""
     poll_s: Seconds = 30.0
     """Seconds between looks at what is due."""
+    niceness: Annotated[int, Field(strict=True, ge=0, le=19)] = 10
+    """How much those that the schedule starts, with all that they start, give way to a gateway on the same
+    processors, as of `nice`; 0: not at all."""
     archive: ArchiveSettings = ArchiveSettings()
     rollups: RollupSettings = RollupSettings()
     classify: ClassifySettings = ClassifySettings()

@@ -68,7 +68,9 @@ def _proportional_kib(pid: int) -> int:
     return 0
 
 
-def run(words: Sequence[str], *, postgres: int, allowed: Sequence[int] = (0,)) -> tuple[Cost, str]:
+def run(
+    words: Sequence[str], *, postgres: int, allowed: Sequence[int] = (0,), niceness: int = 0
+) -> tuple[Cost, str]:
     """Run `sluice WORDS` to its end; return what it cost, and what it wrote.
 
     `postgres` is the pid of the server. Raises RuntimeError with the end of its messages when it fails.
@@ -81,6 +83,7 @@ def run(words: Sequence[str], *, postgres: int, allowed: Sequence[int] = (0,)) -
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
     tree, server = Watched(process.pid), Watched(postgres)
     server.look(memory=False)
     before, done = server.cpu_s, threading.Event()

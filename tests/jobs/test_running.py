@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psutil
 import pytest
 
 from gateway.app.jobs import keep_running
@@ -221,17 +223,25 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     await fill(database, ())
     schedule = {"archive": ScheduleSettings(cron="* * 1 1 *")}
     gateways = [
-        asyncio.create_task(keep_running(schedule, database, config, poll_s=0.2, states=JobStates({})))
+        asyncio.create_task(
+            keep_running(schedule, database, config, poll_s=0.2, niceness=7, states=JobStates({}))
+        )
         for _ in range(2)
     ]
+    niceness: list[int] = []
     async with asyncio.timeout(120):
         while not [row for row in await runs(connection) if row["state"] == "done"]:  # noqa: ASYNC110
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if str(config) in process.cmdline():
+                        niceness.append(process.nice())
             await asyncio.sleep(0.1)
         await asyncio.sleep(3)
     for gateway in gateways:
         gateway.cancel()
     await asyncio.gather(*gateways, return_exceptions=True)
     assert [row["state"] for row in await runs(connection)] == ["done"]
+    assert niceness[-1] == 7  # it gives way to the gateways
 
 
 def figures(states: JobStates) -> dict[tuple[str, str], float]:
