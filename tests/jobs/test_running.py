@@ -230,7 +230,7 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     ]
     niceness: list[int] = []
     async with asyncio.timeout(120):
-        while not [row for row in await runs(connection) if row["state"] == "done"]:  # noqa: ASYNC110
+        while not [row for row in await runs(connection) if row["state"] == "done"]:
             for process in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if str(config) in process.cmdline():
