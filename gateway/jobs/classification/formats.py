@@ -401,7 +401,7 @@ _STREET = re.compile(
     r"|bakken|haugen|katu|(?<=\w{3})tie|polku|kuja|bulevardi)\b"
     r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|allé|chemin|impasse|quai|route|cours|square"
     r"|calle|c/|paseo|plaza|carrera|ronda|camino|pasaje|glorieta|rambla|cuesta|callejón|cañada|acceso|andador|calzada"
-    r"|cerrada|circunvalación|circuito|eje vial|privada|prolongación|periférico|retorno|viaducto|urbanización|vía"
+    r"|cerrada|circunvalación|circuito|eje vial|privada|prolongación|periférico|retorno|viaducto|vía"
     r"|via|viale|v\.le|piazza|corso|largo|vicolo|strada|borgo|contrada|stretto|rua|avenida|travessa|praça|estrada|alameda"
     r"|rodovia|viela|ladeira|loteamento|quadra|setor|condomínio|ulica|ul\.|aleja|aleje|al\.|plac|pl\.|os\.|osiedle"
     r"|náměstí|nábřeží|třída|ulice|utca|út|útja|tér|tere|körút|sétány|str\.|bulevardul|bd-ul|șoseaua|soseaua|aleea"
