@@ -37,9 +37,9 @@ from gateway.catalog.rest import (
     text,
     unavailable,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl, unquoted
-from gateway.catalog.types import quote as quoted
-from gateway.model.catalog import Column, TableKind
+from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl
+from gateway.model.catalog import Column, TableKind, unquoted
+from gateway.model.catalog import quote as quoted
 from gateway.model.closing import Closing
 from gateway.model.metalakes import (
     RELATIONAL,

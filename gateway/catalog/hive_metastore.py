@@ -40,9 +40,9 @@ from gateway.catalog.readable import (
     TableAlreadyExists,
     TableEntry,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, checked_ddl, parsed_ddl, quote, unquoted
+from gateway.catalog.types import DdlType, NotUnderstood, checked_ddl, parsed_ddl
 from gateway.errors import Faults
-from gateway.model.catalog import Column, TableKind
+from gateway.model.catalog import Column, TableKind, quote, unquoted
 from gateway.wire.thrift import Struct
 
 T = TypeVar("T")

@@ -37,8 +37,8 @@ from gateway.catalog.rest import (
     text,
     unavailable,
 )
-from gateway.catalog.types import quote as quoted
 from gateway.model.catalog import Column, TableKind
+from gateway.model.catalog import quote as quoted
 
 PAGES = 10_000
 """Pages of one list that are asked for at most: a server that never ends a list must not hold us."""

@@ -29,9 +29,9 @@ from gateway.catalog.readable import (
     TableEntry,
     parted,
 )
-from gateway.catalog.types import NotUnderstood, checked_ddl, quote
+from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.errors import BackendUnavailable, SluiceError
-from gateway.model.catalog import TableKind, TableName, levels
+from gateway.model.catalog import TableKind, TableName, levels, quote
 from gateway.model.closing import Closing
 
 _SAID_CHARS = 200

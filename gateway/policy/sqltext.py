@@ -46,11 +46,6 @@ NO_VALUE = "NULL"
 _PLACE = {"filter": "a row filter", "mask": "a custom mask"}
 
 
-def quote_name(name: str) -> str:
-    """Return an identifier in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def string_literal(text: str) -> str | None:
     """Return Spark SQL of exactly this string, or None when it is not Unicode text."""
     if _SIMPLE.match(text):
