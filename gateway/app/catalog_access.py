@@ -7,7 +7,6 @@ settings, by whoever may read these. The gateway itself has no part in it, and i
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from gateway.app.endpoints import Queries
@@ -33,9 +32,7 @@ class CatalogAccess:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def open(self, entry: CatalogEntry) -> WritableCatalog:

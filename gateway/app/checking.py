@@ -8,10 +8,10 @@ from pathlib import Path
 
 import orjson
 
-from gateway.app.backend_checks import ask_backend
 from gateway.app.classifying import classifiers
 from gateway.app.combining import closed_part, combine
-from gateway.app.explaining import named_parsers, parsers_for, reader_of
+from gateway.app.endpoints import require_connect
+from gateway.app.explaining import make_upstream, named_parsers, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.providers import PROVIDER_KEYS, load_providers
@@ -28,10 +28,10 @@ from gateway.app.rule_files import (
 )
 from gateway.app.table_checks import against_tables
 from gateway.catalog.static import StaticCatalog
-from gateway.errors import Faults
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
 from gateway.model.policy import PolicySet
-from gateway.model.spark_configuration import NOT_COMPARED
+from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration, SparkConfiguration
 from gateway.policy.diagnostics import hint
 from gateway.policy.documents import parse_document
 from gateway.policy.packs.files import PACK_KEYS
@@ -310,3 +310,56 @@ def _is_definition(file: Path) -> bool:
 def _defines(data: object) -> bool:
     """Whether this is a service definition: it lists its resources, where a policy maps them."""
     return isinstance(data, dict) and "name" in data and isinstance(data.get("resources"), list)
+
+
+# -- Asks the Spark that settings name how it reads texts, for `sluice check` --------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCheck:
+    """What is wrong with a Spark, and what may be."""
+
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
+    """Return why the Spark of the settings would get no statement; nothing when it would.
+
+    One that does not answer is a warning, because settings are checked where Spark cannot be reached. An
+    embedded one is the gateway's own. `reader` is the parser, or NOT_COMPARED.
+    """
+    if settings.backend.embedded is not None:
+        return BackendCheck()
+    try:
+        if settings.listeners.connect is not None:
+            require_connect()
+        upstream = make_upstream(settings, None, reader)
+    except Faults as error:
+        return BackendCheck(faults=error.faults)
+    try:
+        told = await upstream.ask()
+    except BackendMismatch as error:
+        return BackendCheck(faults=error.reasons)
+    except BackendUnavailable as error:
+        return BackendCheck(warnings=(f"Spark was not asked how it reads texts: {error.message}",))
+    finally:
+        await upstream.close()
+    return BackendCheck(warnings=_catalogs(settings, told))
+
+
+def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
+    """Tell of catalogs that only one of the two sides knows; Spark always has `spark_catalog`."""
+    named, plugged = set(settings.policies.catalogs), told.catalogs
+    return (
+        *(
+            f"Spark has the catalog `{name}` ({plugged[name]}), which `policies.catalogs` does not name: "
+            "nobody reaches its tables"
+            for name in plugged
+            if name not in named and name != "spark_catalog"
+        ),
+        *(
+            f"`policies.catalogs` names `{name}`, and Spark has no `spark.sql.catalog.{name}`"
+            for name in sorted(named - set(plugged) - {"spark_catalog"})
+        ),
+    )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,23 @@ from typing import Any
 import asyncpg
 import structlog
 
-from gateway.app.classifying import classify_options
-from gateway.app.closing import closure_options
-from gateway.app.explaining import named_parsers, reader_of
+from gateway.app.accepted_tags import accepted_path
+from gateway.app.classifying import classify_options, gateway_session
+from gateway.app.explaining import (
+    catalog_without_sessions,
+    judging_rules,
+    make_reader,
+    named_parsers,
+    reader_of,
+)
 from gateway.app.jobs_metrics import JobStates
+from gateway.app.metalakes import Metalakes
 from gateway.app.opening_catalogs import revealed
-from gateway.app.proof import proof_options
+from gateway.app.policy_diff import read_people, settings_side
+from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
+from gateway.app.tags import accepted_list
 from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
@@ -37,18 +47,21 @@ from gateway.errors import Faults
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.classification.job import classify
-from gateway.jobs.closure import closure
-from gateway.jobs.job import Job
-from gateway.jobs.proof.job import proof
+from gateway.jobs.closure import ClosureOptions, ClosureRules, closure
+from gateway.jobs.job import Job, Work
+from gateway.jobs.proof.job import Gate, ProofOptions, proof
+from gateway.jobs.proof.source import GatewaySamples
 from gateway.jobs.recommending.job import recommend
 from gateway.jobs.replay.job import replay
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
 from gateway.jobs.verifying import verify
+from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ScheduleSettings
 from gateway.settings.models import Settings
+from gateway.sources.accepted_tags import kept
 
 log = structlog.get_logger(__name__)
 
@@ -218,3 +231,68 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+# -- The job `proof` as the settings have it: what judges, and the session that samples tables ---------
+
+
+def proof_options(settings: Settings) -> ProofOptions:
+    """Return what the job is given."""
+    chosen = settings.jobs.proof
+
+    @asynccontextmanager
+    async def gate() -> AsyncIterator[Gate]:
+        people = read_people(settings.users.file) if settings.users.file.exists() else {}
+        policies = settings_side(settings, people, kept(accepted_path(settings)))
+        async with await make_reader(settings) as reader:
+            metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+            async with catalog_without_sessions(settings, reader, None, metalakes) as catalog:
+                yield Gate(
+                    reader=reader,
+                    policies=policies,
+                    principals=people,
+                    rules=judging_rules(settings),
+                    catalogs=frozenset(name.lower() for name in settings.policies.catalogs),
+                    look_up=catalog.look_up,
+                )
+
+    @contextmanager
+    def source(work: Work) -> Iterator[GatewaySamples]:
+        with gateway_session("jobs.proof", chosen.gateway, chosen.token) as session:
+            work.progress(f"sampling through the gateway at {chosen.gateway}")
+            yield GatewaySamples(session)
+
+    return ProofOptions(
+        gate=gate,
+        source=source,
+        days=chosen.days,
+        statements=chosen.statements,
+        per_stratum=chosen.per_stratum,
+        tables=chosen.tables,
+        rows=chosen.rows,
+        bytes=chosen.bytes,
+        result_rows=chosen.result_rows,
+        statement_s=chosen.statement_s,
+    )
+
+
+# The job `closure` as the settings have it: tags of columns by the policies, and rules of propagation.
+
+
+def closure_options(settings: Settings) -> ClosureOptions:
+    """Return what the job is given."""
+
+    async def rules(connection: Any) -> ClosureRules:
+        people = read_people(settings.users.file) if settings.users.file.exists() else {}
+        accepted = await accepted_list(connection)
+        policies = await asyncio.to_thread(settings_side, settings, people, accepted)
+        told = repr([sorted(policies.origins.items()), accepted.number])
+        return ClosureRules(
+            policies=policies,
+            propagation=propagation_rules(settings.tag_propagation),
+            basis=hashlib.sha256(told.encode()).hexdigest(),
+        )
+
+    return ClosureOptions(
+        rules=rules, depth=settings.jobs.closure.depth, findings=settings.jobs.closure.findings
+    )

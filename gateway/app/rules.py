@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -30,6 +29,7 @@ from gateway.app.rule_files import (
     shipped_rules,
 )
 from gateway.errors import Faults
+from gateway.model.closing import Closing
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
@@ -74,7 +74,7 @@ class SourceState:
     """Why nothing may be judged by this source now, or None."""
 
 
-class RulesInForce:
+class RulesInForce(Closing):
     """The current policies, and the tasks that look for new ones."""
 
     def __init__(
@@ -174,11 +174,6 @@ class RulesInForce:
             await self.close()
             raise
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def start(self) -> None:
         """Load the files, then whatever the Ranger services have, from their Admins or their caches.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Table, TableName, quote
 from gateway.model.policy import (
     FilterItem,
     MaskItem,
@@ -22,7 +22,7 @@ from gateway.model.policy import (
 from gateway.model.reading import Reading, RelationRole
 from gateway.policy.diagnostics import hint
 from gateway.policy.resource_names import main_way
-from gateway.policy.sqltext import quote_name, sample
+from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import fits
 
@@ -191,7 +191,7 @@ class _PolicyCheck:
             unknown: dict[str, None] = {}
             columns = set[str]()
             for table, column in tables:
-                written = sample(text.replace("{col}", quote_name(column)))
+                written = sample(text.replace("{col}", quote(column)))
                 reading = await readings.of(written)
                 if reading is None:
                     break

@@ -12,20 +12,23 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import zipfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+from xml.etree import ElementTree
 
 from gateway.backends import parent_watchdog
-from gateway.backends.hadoop_defaults import write_hadoop_defaults
-from gateway.backends.ports import free_port
 from gateway.backends.unprivileged import (
     file_within_reach,
     run_as,
@@ -453,3 +456,76 @@ def _property(text: str) -> str:
     units = text.encode("utf-16-be", "surrogatepass")
     pairs = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     return "".join(chr(u) if chr(u).isascii() and chr(u).isalnum() else f"\\u{u:04x}" for u in pairs)
+
+
+# -- Ports for servers that are told theirs before they listen -----------------------------------------
+
+
+_BELOW_EPHEMERAL = range(20_000, 32_000)
+"""Where neither Linux (32768 to 60999) nor macOS and Windows (from 49152) take ports for connections by
+themselves: within the seconds until a server listens, one of those is gone to whoever opens a connection."""
+_ATTEMPTS = 100
+
+
+def free_port(host: str) -> int:
+    """Return a port at an address of this machine that nobody listens on, and that the system gives to nobody
+    who does not ask for it. Raises OSError when all that are tried are taken."""
+    for _ in range(_ATTEMPTS - 1):
+        port = random.choice(_BELOW_EPHEMERAL)  # noqa: S311 - not a secret
+        try:
+            return _bound(host, port)
+        except OSError:
+            continue
+    return _bound(host, random.choice(_BELOW_EPHEMERAL))  # noqa: S311
+
+
+def _bound(host: str, port: int) -> int:
+    with closing(socket.socket()) as free:
+        free.bind((host, port))
+    return port
+
+
+# -- Hadoop's default settings without their descriptions, for an embedded Spark -----------------------
+# Every statement of Spark Connect runs in a thread of its own, and for each such thread the embedded
+# metastore reads Hadoop's defaults several times: 460 kB of XML, of which a tenth is names and values that
+# such a Spark has a use for. On its class path before the jars, the short ones are what is found.
+
+
+JAR = "hadoop-client-api-*.jar"
+UNUSED = frozenset({"yarn-default.xml"})
+"""Of these nothing is kept: an embedded Spark runs on this machine alone."""
+SITES = ("core-site.xml", "mapred-site.xml", "yarn-site.xml")
+"""What a cluster would have to say. One that is missing is looked for in each of 280 jars, every time."""
+EMPTY = "<configuration/>"
+
+
+def write_hadoop_defaults(jars: Path, directory: Path) -> None:
+    """Write the default settings of the Hadoop in `jars` into files that everybody may read."""
+    files = dict.fromkeys(SITES, EMPTY) | {
+        name: EMPTY if name in UNUSED else short(text) for name, text in defaults(jars)
+    }
+    for name, text in files.items():
+        file = directory / name
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o644)
+
+
+def defaults(jars: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield name and text of each file of defaults in Hadoop's jar; none where there is no such jar."""
+    for jar in jars.glob(JAR):
+        with zipfile.ZipFile(jar) as archive:
+            for name in archive.namelist():
+                if name.endswith("-default.xml") and "/" not in name:
+                    yield name, archive.read(name)
+
+
+def short(text: bytes) -> str:
+    """Return a file of settings with each one's name, value and `final`, and nothing else."""
+    root = ElementTree.fromstring(text)  # noqa: S314 - it comes out of the jar that Spark runs
+    made = ElementTree.Element(root.tag)
+    for setting in root.iterfind("property"):
+        kept = ElementTree.SubElement(made, setting.tag)
+        for name in ("name", "value", "final"):
+            if (given := setting.find(name)) is not None:
+                ElementTree.SubElement(kept, name).text = given.text
+    return ElementTree.tostring(made, encoding="unicode")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 from gateway.catalog.partitioning import partitioning
@@ -38,9 +37,10 @@ from gateway.catalog.rest import (
     text,
     unavailable,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl, unquoted
-from gateway.catalog.types import quote as quoted
-from gateway.model.catalog import Column, TableKind
+from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl
+from gateway.model.catalog import Column, TableKind, unquoted
+from gateway.model.catalog import quote as quoted
+from gateway.model.closing import Closing
 from gateway.model.metalakes import (
     RELATIONAL,
     MetadataObject,
@@ -62,7 +62,7 @@ _NO_OWNERS = frozenset({404, 405, 501})
 """Statuses of a server that does not know the object, or has no owners at all."""
 
 
-class GravitinoMetalake:
+class GravitinoMetalake(Closing):
     """One metalake of a server. Raises CatalogUnavailable when it does not answer as documented."""
 
     def __init__(
@@ -79,14 +79,6 @@ class GravitinoMetalake:
             url, login, accept=MEDIA_TYPE, told=_told, timeout_s=timeout_s, max_bytes=max_bytes
         )
         self._metalake = metalake
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -234,21 +226,13 @@ class GravitinoMetalake:
         return answer
 
 
-class GravitinoCatalog:
+class GravitinoCatalog(Closing):
     """See WritableCatalog; it has no views. What opens the metalake closes it."""
 
     def __init__(self, metalake: GravitinoMetalake, name: str, types: Mapping[str, str]) -> None:
         self._metalake = metalake
         self._types = types
         self._path = f"catalogs/{quote(name, safe='')}"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     async def databases(self) -> Sequence[str]:
         try:

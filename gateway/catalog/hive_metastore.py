@@ -11,7 +11,6 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -41,9 +40,9 @@ from gateway.catalog.readable import (
     TableAlreadyExists,
     TableEntry,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, checked_ddl, parsed_ddl, quote, unquoted
+from gateway.catalog.types import DdlType, NotUnderstood, checked_ddl, parsed_ddl
 from gateway.errors import Faults
-from gateway.model.catalog import Column, TableKind
+from gateway.model.catalog import Column, TableKind, quote, unquoted
 from gateway.wire.thrift import Struct
 
 T = TypeVar("T")
@@ -105,9 +104,7 @@ class HiveMetastoreCatalog:
         await self._call("get_all_databases", hive.NoArguments(), hive.NamesResult)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._drop()
 
     async def databases(self) -> Sequence[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from gateway.catalog.partitioning import partitioning
 from gateway.catalog.readable import NotSupported, TableEntry
-from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl, unquoted
+from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl
+from gateway.model.catalog import unquoted
 
 _TYPES = {
     "boolean": "boolean", "tinyint": "int", "smallint": "int", "int": "int", "bigint": "long",

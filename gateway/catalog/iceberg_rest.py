@@ -6,7 +6,6 @@ Namespaces may be nested: their levels stand apart by 0x1F on the wire, and by d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -38,8 +37,8 @@ from gateway.catalog.rest import (
     text,
     unavailable,
 )
-from gateway.catalog.types import quote as quoted
 from gateway.model.catalog import Column, TableKind
+from gateway.model.catalog import quote as quoted
 
 PAGES = 10_000
 """Pages of one list that are asked for at most: a server that never ends a list must not hold us."""
@@ -85,9 +84,7 @@ class IcebergRestCatalog:
         self._prefix = {**told, **properties(config.get("overrides"))}.get("prefix", "")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
     async def databases(self) -> Sequence[str]:

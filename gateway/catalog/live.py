@@ -26,7 +26,7 @@ from gateway.catalog.describe import (
     view_keys,
 )
 from gateway.catalog.known import KnownTables
-from gateway.catalog.types import NotUnderstood, quote
+from gateway.catalog.types import NotUnderstood
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
     CatalogSnapshot,
@@ -38,6 +38,7 @@ from gateway.model.catalog import (
     kept_by_sessions,
     levels,
     namespaces_of,
+    quote,
 )
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs

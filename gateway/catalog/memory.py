@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from gateway.catalog.readable import (
     DatabaseAlreadyExists,
@@ -19,23 +17,16 @@ from gateway.catalog.readable import (
     TableEntry,
 )
 from gateway.model.catalog import TableKind
+from gateway.model.closing import Closing
 
 
-class MemoryCatalog:
+class MemoryCatalog(Closing):
     """See WritableCatalog. Names are compared without regard to case, as Spark does."""
 
     def __init__(self, default_database: str = "default") -> None:
         self._databases: dict[str, DatabaseEntry] = {}
         self._tables: dict[str, dict[str, TableEntry]] = {}
         self._add(DatabaseEntry(name=default_database))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     async def databases(self) -> Sequence[str]:
         return sorted(database.name for database in self._databases.values())

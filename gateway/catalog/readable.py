@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Protocol, Self
 
 from gateway.errors import SluiceError
@@ -131,9 +130,7 @@ class ReadableCatalog(Protocol):
         """Open it: log in, and see that it answers."""
         ...
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     async def databases(self) -> Sequence[str]:
         """Return the names of all databases, sorted."""

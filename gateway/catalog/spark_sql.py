@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 from gateway.catalog.describe import Row, split_name
@@ -30,9 +29,10 @@ from gateway.catalog.readable import (
     TableEntry,
     parted,
 )
-from gateway.catalog.types import NotUnderstood, checked_ddl, quote
+from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.errors import BackendUnavailable, SluiceError
-from gateway.model.catalog import TableKind, TableName, levels
+from gateway.model.catalog import TableKind, TableName, levels, quote
+from gateway.model.closing import Closing
 
 _SAID_CHARS = 200
 """How much of Spark's own words stands in a message."""
@@ -54,7 +54,7 @@ _PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _PROVIDER = re.compile(r"[\w.]+", re.ASCII)
 
 
-class SparkSqlCatalog:
+class SparkSqlCatalog(Closing):
     """See WritableCatalog. Databases have one level here, and views are made by statements alone."""
 
     def __init__(
@@ -77,11 +77,6 @@ class SparkSqlCatalog:
     async def __aenter__(self) -> Self:
         await self._run(f"SHOW DATABASES IN {quote(self._name)}", CatalogUnavailable)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     async def databases(self) -> Sequence[str]:
         try:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.model.catalog import quote
+
 
 class NotUnderstood(Exception):
     """Spark described something in a way that is not known; it must not be guessed at."""
@@ -20,11 +22,6 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*(\(\d{1,9}(, ?\d{1,9})?\))?")
 _COLLATION = re.compile(r"[A-Za-z0-9_.]+")
 _UNITS = ("year", "month", "day", "hour", "minute", "second")
 _MAX_DEPTH = 100
-
-
-def quote(part: str) -> str:
-    """Quote one name part for Spark SQL."""
-    return "`" + part.replace("`", "``") + "`"
 
 
 def ddl_of(described: Any, depth: int = 0) -> str:
@@ -118,13 +115,6 @@ def parsed_ddl(text: str) -> DdlType:
     ddl = parser.type(0)
     parser.end()
     return ddl
-
-
-def unquoted(name: str) -> str:
-    """Return a name as it is, where it was written in backticks."""
-    if len(name) > 1 and name[0] == name[-1] == "`":
-        return name[1:-1].replace("``", "`")
-    return name
 
 
 class _Ddl:

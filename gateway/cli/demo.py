@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
 
 from gateway.app import logs
 from gateway.app.signals import until_signalled
@@ -24,10 +27,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         with_tour=not arguments.no_tour,
         exit_after_tour=arguments.exit_after_tour,
     )
-    options.directory.mkdir(parents=True, exist_ok=True)
+    return running(options.directory, demo(options, terminal), terminal)
+
+
+def running(directory: Path, work: Coroutine[Any, Any, None], terminal: Terminal) -> int:
+    """Run a demo that keeps its state in a directory, until it ends or Ctrl-C."""
+    directory.mkdir(parents=True, exist_ok=True)
     # The terminal shows the tour; what an operator would read goes into a file beside it.
-    with (options.directory / "gateway.log").open("w", encoding="utf-8") as log:
+    with (directory / "gateway.log").open("w", encoding="utf-8") as log:
         logs.configure(LogSettings(format="json"), log)
-        asyncio.run(until_signalled(demo(options, terminal)))
+        asyncio.run(until_signalled(work))
     terminal.line("Stopped; nothing is left running.")
     return exit_codes.OK

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 
-from gateway.app import logs
-from gateway.app.signals import until_signalled
-from gateway.cli import exit_codes
+from gateway.cli.demo import running
 from gateway.cli.terminal import Terminal
 from gateway.demo.lake import LakeDemoOptions, lake_demo
-from gateway.settings.models import LogSettings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -23,9 +19,4 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         with_tour=not arguments.no_tour,
         exit_after_tour=arguments.exit_after_tour,
     )
-    options.directory.mkdir(parents=True, exist_ok=True)
-    with (options.directory / "gateway.log").open("w", encoding="utf-8") as log:
-        logs.configure(LogSettings(format="json"), log)
-        asyncio.run(until_signalled(lake_demo(options, terminal)))
-    terminal.line("Stopped; nothing is left running.")
-    return exit_codes.OK
+    return running(options.directory, lake_demo(options, terminal), terminal)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gateway.files.places import Place, overlaps, places
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, quote, unquoted
 from gateway.model.files import SESSION_CATALOG
 from gateway.session.ports import Catalog
 
@@ -119,7 +119,7 @@ class TakenPlaces:
 
     async def _databases(self) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN `{SESSION_CATALOG}`", "its databases")
-        return [_unquoted(str(row[0])) for row in rows or ()]
+        return [unquoted(str(row[0])) for row in rows or ()]
 
     async def _warehouse(self) -> Sequence[Taken]:
         """Where the databases lie that are not made yet."""
@@ -128,7 +128,7 @@ class TakenPlaces:
 
     async def _in_database(self, database: str) -> Sequence[Taken]:
         """Return the places of a database and of its tables; none when it was dropped meanwhile."""
-        dotted = f"{_quoted(SESSION_CATALOG)}.{_quoted(database)}"
+        dotted = f"{quote(SESSION_CATALOG)}.{quote(database)}"
         began, changes = self._clock(), self._catalog.changes(SESSION_CATALOG, database)
         # Listed as its catalog has them, and told by Spark's own, which a catalog in its place may go past.
         described, listed = await answers(
@@ -219,14 +219,3 @@ def _first(own: frozenset[Place], taken: Iterable[Taken]) -> Taken | None:
 
 def _parts(names: Sequence[str], size: int) -> Iterable[Sequence[str]]:
     return (names[at : at + size] for at in range(0, len(names), size))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _unquoted(name: str) -> str:
-    """Return a name as it is, where Spark wrote it in backticks because of its characters."""
-    if len(name) > 1 and name[0] == name[-1] == "`":
-        return name[1:-1].replace("``", "`")
-    return name

@@ -8,23 +8,24 @@ deadline, and a response is written when the one before it was taken.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 import structlog
 
-from gateway.errors import AuthenticationFailed, InvalidRequest, RpcError, SluiceError
+from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.connect_credentials import Bearer, Password, client_of, credentials
-from gateway.frontends.connect_intake import Hand, Requests
 from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -340,3 +341,186 @@ def _handler(serve: Serve, method: Method) -> grpc.RpcMethodHandler:
     if method.name in SMALL:
         return grpc.stream_unary_rpc_method_handler(answer)
     return grpc.stream_stream_rpc_method_handler(call)
+
+
+# -- Requests of Spark Connect calls: read within a time, and within a bound of all calls together -----
+
+
+UNCOUNTED_BYTES = 64 * 1024
+"""Requests that are smaller need no room: whatever large ones there are, small calls go on."""
+FULL = "the gateway has its hands full of large requests; try again later"
+
+
+class Requests:
+    """Room for the requests of one listener, from their reading to the end of their calls."""
+
+    def __init__(self, *, room: int, largest: int, timeout_s: float, grace_s: float) -> None:
+        """Bytes: `room` of all, and `largest` of one, for which there always is room. A whole message has
+        `timeout_s`, and counts as the largest when it is not there after `grace_s`."""
+        self._room = max(room, largest)
+        self.largest = largest
+        self.timeout_s = timeout_s
+        self.grace_s = grace_s
+        self.in_hand = 0
+
+    @contextmanager
+    def hand(self) -> Iterator[Hand]:
+        """Have the hand of one call; it is empty again afterwards."""
+        hand = Hand(self)
+        try:
+            yield hand
+        finally:
+            hand.hold(0)
+
+    def change(self, before: int, after: int) -> None:
+        """Count so many bytes instead of others. Raises LimitExceeded when there is no room for more."""
+        if after > before and self.in_hand - before + after > self._room:
+            raise LimitExceeded(FULL)
+        self.in_hand += after - before
+
+
+class Hand:
+    """The message of a client that one call has, or is waiting for."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._held = 0
+
+    def hold(self, size: int) -> None:
+        """Count so many bytes for this call. Raises LimitExceeded."""
+        self._requests.change(self._held, size)
+        self._held = size
+
+    async def read(self, context: Any) -> bytes | None:
+        """Return the next message in place of the one before, or None when the client has said that there
+        are no more. Raises InvalidRequest when it takes too long, LimitExceeded.
+
+        How much of a message has come nobody can say before it is whole. So one that takes long is counted
+        as the largest meanwhile, and not waited for when there is no room for that.
+        """
+        self.hold(0)
+        loop, full = asyncio.get_running_loop(), False
+
+        def count(deadline: asyncio.Timeout) -> None:
+            nonlocal full
+            try:
+                self.hold(self._requests.largest)
+            except LimitExceeded:
+                full = True
+                deadline.reschedule(loop.time())
+
+        try:
+            async with asyncio.timeout(self._requests.timeout_s) as deadline:
+                late = loop.call_later(self._requests.grace_s, count, deadline)
+                try:
+                    message = await context.read()
+                finally:
+                    late.cancel()
+        except TimeoutError:
+            if full:
+                raise LimitExceeded(FULL) from None
+            raise InvalidRequest(
+                f"no whole request came within {self._requests.timeout_s:.0f} seconds"
+            ) from None
+        if message is grpc.aio.EOF:
+            self.hold(0)
+            return None
+        data = bytes(message)
+        self.hold(len(data) if len(data) > UNCOUNTED_BYTES else 0)
+        return data
+
+
+# Who calls, as the metadata of a Spark Connect call tells it: a token, or a user name and a password.
+# PySpark sends `authorization: Bearer T` with the T of `sc://host/;token=T`, and nothing else by itself. So T
+# is either a token that `sluice users token` made or `user:password`; others may send HTTP's basic login.
+
+
+MAX_AGENT_CHARS = 200
+HOW = (
+    "connect with `sc://HOST:PORT/;token=TOKEN`, where TOKEN is what `sluice users token` printed, "
+    "or `USER:PASSWORD`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A user name and a password, neither checked."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token, not checked."""
+
+    secret: str = field(repr=False)
+
+
+Metadata = Iterable[tuple[str, str | bytes]]
+
+
+def credentials(metadata: Metadata) -> Password | Bearer:
+    """Return what the call shows. Raises AuthenticationFailed when it is nothing, or not understood.
+
+    Nothing but `authorization` is looked at: who somebody says to be elsewhere does not count.
+    """
+    shown = [value for key, value in metadata if key == "authorization"]
+    if not shown:
+        raise AuthenticationFailed(f"no token was sent; {HOW}")
+    if len(shown) > 1:
+        # Which one would count? A proxy before us may have looked at the other.
+        raise AuthenticationFailed("more than one `authorization` was sent")
+    text = shown[0] if isinstance(shown[0], str) else shown[0].decode("latin-1")
+    scheme, _, value = text.strip().partition(" ")
+    value = value.strip()
+    match scheme.lower():
+        case "bearer" if value:
+            return _of_token(value)
+        case "basic" if value:
+            return _of_basic(value)
+        case _:
+            raise AuthenticationFailed(f"`authorization` is neither Bearer nor Basic; {HOW}")
+
+
+def _of_token(value: str) -> Password | Bearer:
+    user, colon, password = value.partition(":")
+    if not colon:
+        return Bearer(value)
+    if not user:
+        raise AuthenticationFailed(f"there is no user name before the colon; {HOW}")
+    return Password(user, password)
+
+
+def _of_basic(value: str) -> Password:
+    try:
+        user, colon, password = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        raise AuthenticationFailed("the `Basic` login is not base64 of `USER:PASSWORD` in UTF-8") from None
+    if not user or not colon:
+        raise AuthenticationFailed("the `Basic` login is not `USER:PASSWORD`")
+    return Password(user, password)
+
+
+def client_of(peer: str, metadata: Metadata) -> Client:
+    """Return where a call comes from, for the audit record."""
+    agent = next((value for key, value in metadata if key == "user-agent"), "")
+    text = agent if isinstance(agent, str) else agent.decode("latin-1")
+    shown = text[:MAX_AGENT_CHARS]
+    if not shown.isprintable():
+        shown = "".join(character for character in shown if character.isprintable())
+    return Client(address=address_of(peer), protocol="connect", application=shown)
+
+
+def address_of(peer: str) -> str:
+    """Return the address in what gRPC calls a peer: `ipv4:10.0.0.7:4711`, `ipv6:%5B::1%5D:4711`, `unix:…`."""
+    kind, _, rest = peer.partition(":")
+    match kind:
+        case "ipv4":
+            return rest.rpartition(":")[0]
+        case "ipv6":
+            address = unquote(rest).rpartition(":")[0].strip("[]")
+            # A client of IPv4 at a socket for both: the limits are to count it once.
+            return address.removeprefix("::ffff:") if "." in address else address
+        case _:
+            return peer

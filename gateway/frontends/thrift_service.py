@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
-from gateway.frontends.thrift_opening import read_configuration
-from gateway.frontends.thrift_status import OK, error_status, operation_text
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
-from gateway.session.failures import StatementRefused
+from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import METADATA_CALLS
@@ -30,6 +29,8 @@ from gateway.wire.tcli import (
     TOperationHandle,
     TProtocolVersion,
     TSessionHandle,
+    TStatus,
+    TStatusCode,
     TTableSchema,
     TTypeId,
 )
@@ -323,3 +324,149 @@ def _info_value(value: InfoValue) -> calls.TGetInfoValue:
             return calls.TGetInfoValue(integerBitmask=int(value.value))
         case "flag":
             return calls.TGetInfoValue(integerFlag=int(value.value))
+
+
+# What of OpenSession's configuration counts: an allow-list, because every key of it is the client's word.
+
+
+MAX_SETTINGS = 100
+MAX_VALUE_CHARS = 4096
+
+_HIVECONF = "set:hiveconf:"
+_KEY = re.compile(r"[A-Za-z][\w.-]{0,250}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a client asks of its new session."""
+
+    database: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of Spark, to be judged as SET statements."""
+    hostile: tuple[str, ...] = ()
+    """Keys with which the client tries to be somebody else: refuse and record."""
+
+
+def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
+    """Pick out what counts.
+
+    `use:database` and `set:hiveconf:spark.*` count. Keys of Hive, Hadoop and of drivers (beeline's fetch
+    size, say) are accepted and mean nothing; so are `set:hivevar:` and bare keys, which Spark ignores too or
+    which would be substituted into statements. Raises InvalidRequest for a setting that cannot be one.
+    """
+    database: str | None = None
+    settings: dict[str, str] = {}
+    hostile: list[str] = []
+    for key, value in configuration.items():
+        if "proxy.user" in key.lower():
+            # The bare key is the one that Spark honours without asking anybody.
+            if value != user:
+                hostile.append(key)
+        elif key == "use:database":
+            database = _database(value)
+        elif key.startswith(_HIVECONF):
+            name = key.removeprefix(_HIVECONF)
+            if name.lower().startswith("spark."):
+                settings[_setting(name)] = _value(name, value)
+    if len(settings) > MAX_SETTINGS:
+        raise InvalidRequest(f"more than {MAX_SETTINGS} settings for one session")
+    return Opening(database=database, settings=settings, hostile=tuple(hostile))
+
+
+def _database(value: str) -> str | None:
+    if len(value) > 255 or "\0" in value:
+        raise InvalidRequest("the database name is longer than 255 characters or has a NUL in it")
+    return value or None
+
+
+def _setting(name: str) -> str:
+    if not _KEY.fullmatch(name):
+        raise InvalidRequest(f"`{name[:100]}` cannot be the name of a setting")
+    return name
+
+
+def _value(name: str, value: str) -> str:
+    if len(value) > MAX_VALUE_CHARS or "\0" in value:
+        raise InvalidRequest(f"the value of `{name}` is longer than {MAX_VALUE_CHARS} or has a NUL in it")
+    return value
+
+
+# Errors as HiveServer2 says them: a TStatus with code 3, an SQLSTATE, a message and lines of detail.
+
+
+OK = TStatus(statusCode=TStatusCode.SUCCESS)
+
+_EXCEPTION = "org.apache.hive.service.cli.HiveSQLException"
+"""The class that Hive's JDBC driver makes of the first line of detail."""
+_FRAME = re.compile(r"\tat (?:[\w.@$-]+/+)?([^()\s]+)\.([^.()\s]+)\(([^()]*?)(?::(\d+))?\)")
+_COMMON = re.compile(r"\t\.\.\. (\d+) more")
+_CAUSE = "Caused by: "
+
+
+def error_status(fault: SluiceError) -> TStatus:
+    """Return the status for an error of a call."""
+    text = status_text(fault)
+    return TStatus(
+        statusCode=TStatusCode.ERROR,
+        infoMessages=_details(fault, text),
+        sqlState=fault.sqlstate or None,
+        errorCode=getattr(fault, "error_code", 0),
+        errorMessage=text,
+    )
+
+
+def status_text(fault: SluiceError) -> str:
+    """Return the message of an error; an invalid handle is worded exactly as Spark words it."""
+    if isinstance(fault, StatementRefused) and fault.in_sparks_words:
+        condition = f"[{fault.condition}] " if fault.condition else ""
+        return f"Error running query: {condition}{_thrown(fault)}"
+    return fault.message if isinstance(fault, InvalidHandle) else fault.text
+
+
+def operation_text(fault: SluiceError) -> str:
+    """Return the message of an error that ended an operation: with stack and causes, as Spark tells it, where
+    all may be told."""
+    if isinstance(fault, StatementFailed) and fault.trace:
+        return fault.trace
+    if isinstance(fault, StatementRefused) and fault.in_sparks_words:
+        return f"{_EXCEPTION}: {status_text(fault)}\n{_CAUSE}{_thrown(fault)}"
+    return status_text(fault)
+
+
+def _thrown(refused: StatementRefused) -> str:
+    """Return a message in Spark's words as the exception's own `toString` has it."""
+    return f"{refused.classes[0]}: {refused.text}"
+
+
+def _details(fault: SluiceError, text: str) -> list[str]:
+    """Return the lines of detail: for each exception `*class:message:trace length:unique frames`, and its
+    frames as `class:method:file:line` (HiveSQLException.toString in Hive's service, 2.3).
+
+    Drivers parse the numbers; `0:-1` is a trace without frames.
+    """
+    if isinstance(fault, StatementFailed) and fault.details:
+        return list(fault.details)
+    if isinstance(fault, StatementFailed) and fault.trace:
+        return [line for thrown in fault.trace.split(f"\n{_CAUSE}") for line in _detail(thrown)]
+    lines = [f"*{_EXCEPTION}:{text}:0:-1"]
+    if isinstance(fault, StatementRefused) and fault.in_sparks_words:
+        lines.append(f"*{fault.classes[0]}:{fault.text}:0:-1")
+    return lines
+
+
+def _detail(thrown: str) -> Iterator[str]:
+    name, _, rest = thrown.partition(": ")
+    lines = rest.rstrip("\n").split("\n")
+    frames: list[str] = []
+    common = 0
+    if lines and (found := _COMMON.fullmatch(lines[-1])) is not None:
+        common = int(found[1])
+        lines.pop()
+    while lines and (found := _FRAME.fullmatch(lines[-1])) is not None:
+        kind, method, file, line = found.groups()
+        native = file == "Native Method"
+        frames.append(f"{kind}:{method}:{'' if native else file}:{-2 if native else line or -1}")
+        lines.pop()
+    message = "\n".join(lines)
+    yield f"*{name}:{message}:{len(frames) + common}:{len(frames) - 1}"
+    yield from reversed(frames)

@@ -15,7 +15,6 @@ import sys
 from contextlib import AbstractAsyncContextManager
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
 from typing import Protocol
 
 from gateway.model.lineage import StatementLineage
@@ -60,9 +59,7 @@ class LineageWorkers(AbstractAsyncContextManager["LineageWorkers"]):
             self._idle.put_nowait(worker)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for worker in self._all:
             worker.end()
 

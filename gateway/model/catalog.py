@@ -144,3 +144,15 @@ class CatalogSnapshot:
         """Whether the name was looked up, with either answer."""
         folded = name.folded()
         return folded in self.tables or folded in self.missing
+
+
+def quote(part: str) -> str:
+    """Quote one name part for Spark SQL."""
+    return "`" + part.replace("`", "``") + "`"
+
+
+def unquoted(name: str) -> str:
+    """Return a name as it is, where it was written in backticks because of its characters."""
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        return name[1:-1].replace("``", "`")
+    return name

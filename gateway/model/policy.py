@@ -218,6 +218,18 @@ class Policy:
     """Whether it denies what no policy has named yet, and is meant for nothing that one names."""
     place: Place | None = field(default=None, compare=False)
 
+    @property
+    def items(self) -> tuple[PolicyItem, ...]:
+        """Every item, exceptions too."""
+        return (
+            *self.allow,
+            *self.deny,
+            *self.allow_exceptions,
+            *self.deny_exceptions,
+            *self.masks,
+            *self.filters,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:

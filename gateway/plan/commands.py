@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Never
 
+from gateway.model.catalog import quote
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
 from gateway.plan.reading import PlanReading
 from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, pinned, split_option
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
-from gateway.sql.names import Names, quote
+from gateway.sql.names import Names
 from gateway.sql.required import Privilege, Required, Unsupported, Written
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.wire.connect import Message, pb

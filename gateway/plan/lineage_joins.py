@@ -8,24 +8,194 @@ from dataclasses import replace
 
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_expressions import PlanFragment
-from gateway.plan.lineage_grouping import Grouping
-from gateway.plan.lineage_relations import Outer, code_over
+from gateway.plan.lineage_names import column_name, literal_name
+from gateway.plan.lineage_relations import OneInput, Outer, Several, code_over
+from gateway.plan.lineage_sources import names_in
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_joins import keep_unmatched, key_parts, merged_keys, rejecting
 from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
+    AGGREGATED,
+    CHOOSING,
     NOTHING,
     TRANSFORMED,
     Attribute,
     ConditionPart,
     Environment,
     Frame,
+    LineageRelation,
+    Open,
     RelationRows,
+    RowCondition,
     Value,
     merged,
 )
 from gateway.sql.lineage_sets import Branches
 from gateway.wire.connect import pb
+
+# Relations of a plan that make fewer rows of many: aggregates, pivots, statistics, code over groups.
+
+_OF_NUMBERS_AND_TEXT = frozenset(
+    {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "byte", "short",
+     "integer", "long", "char", "varchar"}
+)  # fmt: skip
+"""Types of the columns that `describe` and `summary` take without being told which."""
+
+
+class Grouping(OneInput):
+    """The relations with one input that group its rows."""
+
+    # ---------------------------------------------------------------- aggregates
+
+    def aggregate(self, message: pb.Aggregate, frame: Frame, outer: Outer) -> Frame:
+        rows = RelationRows(parents=[frame.rows])
+        place = Environment(frame, outer)
+        grouping = RowCondition(Clause.GROUP_BY, Several(message.grouping_expressions))
+        by = [self._not_ordinal(item, message) for item in message.grouping_expressions[:]]
+        keys = self.project(by, place)
+        if by or message.grouping_sets:
+            place = replace(place, groups=RelationRows(groups=grouping))
+        if message.HasField("pivot"):
+            return self._pivot(message, frame, keys, rows, grouping, place)
+        made = self.project(message.aggregate_expressions, place)
+        if place.groups is not None:
+            sets = [self.operands(one.grouping_set, place) for one in message.grouping_sets[:]]
+            _group(rows, grouping, merged((*(a.value for a in keys.attributes), *sets)))
+        return frame.over([*keys.attributes, *made.attributes], [*keys.opens, *made.opens], rows)
+
+    def _not_ordinal(self, item: pb.Expression, message: pb.Aggregate) -> pb.Expression:
+        """Return what is grouped by; a number is a column of the result by its position."""
+        if item.WhichOneof("expr_type") != "literal" or not item.literal.HasField("integer"):
+            return item
+        outputs = [*message.grouping_expressions[:], *message.aggregate_expressions[:]]
+        place = item.literal.integer
+        if not 1 <= place <= len(outputs) or outputs[place - 1].WhichOneof("expr_type") == "literal":
+            raise Unclear("a number that is grouped by")
+        return outputs[place - 1]
+
+    def _pivot(
+        self,
+        message: pb.Aggregate,
+        frame: Frame,
+        keys: LineageRelation,
+        rows: RelationRows,
+        grouping: RowCondition,
+        place: Environment,
+    ) -> Frame:
+        """Group by the keys, and compute each aggregate for each value of the pivot's column."""
+        place = replace(place, groups=RelationRows(groups=grouping))
+        chosen = self.value(message.pivot.col, Environment(frame, place.parent))
+        choosing = chosen.within(CHOOSING)
+        aggregates = []
+        for item in message.aggregate_expressions[:]:
+            value = self.value(item, place)
+            both = merged((value, choosing))
+            aggregates.append((column_name(item), Value(both.dependencies, both.rows, value.written)))
+        _group(rows, grouping, merged((*(a.value for a in keys.attributes), chosen)))
+        names = [literal_name(literal) for literal in message.pivot.values[:]]
+        if not names or None in names or not aggregates:
+            whole = merged(value for _, value in aggregates)
+            columns = [*keys.attributes, Attribute("*", whole)]
+            return frame.over(columns, [*keys.opens, Open((), None, whole)], rows)
+        made = [
+            Attribute(name if len(aggregates) == 1 else f"{name}_{of}" if of is not None else None, value)
+            for name in names
+            for of, value in aggregates
+        ]
+        return frame.over([*keys.attributes, *made], keys.opens, rows)
+
+    def unpivot(self, message: pb.Unpivot, frame: Frame, outer: Outer) -> Frame:
+        """Keep the ids; the columns that are named, or all the others, become rows."""
+        place = Environment(frame, outer)
+        ids = self.project(message.ids, place)
+        if message.HasField("values"):
+            named = self.project(message.values.values, place).attributes
+        else:
+            kept = {id(a.value) for a in ids.attributes}
+            named = [a for a in frame.shown if id(a.value) not in kept]
+        made = [
+            Attribute(message.variable_column_name.lower(), Value(NOTHING)),
+            Attribute(message.value_column_name.lower(), merged(a.value for a in named)),
+        ]
+        return frame.over([*ids.attributes, *made], ids.opens)
+
+    # ---------------------------------------------------------------- statistics
+
+    def describe(self, message: pb.StatDescribe | pb.StatSummary, frame: Frame, outer: Outer) -> Frame:
+        if isinstance(message, pb.StatDescribe) and message.cols:
+            chosen = self._chosen(message.cols, frame)
+        else:
+            chosen = [a for a in frame.shown if _has_statistics(a.value.type)]
+        columns = [Attribute(a.name, a.value.within(AGGREGATED, (f"describe({a.name})",))) for a in chosen]
+        return frame.over([Attribute("summary", Value(NOTHING)), *columns])
+
+    def crosstab(self, message: pb.StatCrosstab, frame: Frame, outer: Outer) -> Frame:
+        first, second = (self.named(name, frame).value for name in (message.col1, message.col2))
+        rows = RelationRows(parents=[frame.rows])
+        grouping = RowCondition(Clause.GROUP_BY, f"{message.col1}, {message.col2}")
+        _group(rows, grouping, merged((first, second)))
+        counts = replace(second.within(CHOOSING, ("count(1)",)), rows=(RelationRows(groups=grouping),))
+        name = f"{message.col1}_{message.col2}".lower()
+        columns = [Attribute(name, first), Attribute("*", counts)]
+        return frame.over(columns, [Open((), None, counts)], rows)
+
+    def statistic(self, message: pb.StatCov | pb.StatCorr, frame: Frame, outer: Outer) -> Frame:
+        name = "cov" if isinstance(message, pb.StatCov) else "corr"
+        both = merged((self.named(n, frame).value for n in (message.col1, message.col2)), AGGREGATED)
+        written = f"{name}({message.col1}, {message.col2})"
+        return frame.over([Attribute(name, replace(both, written=(written,)))], [])
+
+    def approx_quantile(self, message: pb.StatApproxQuantile, frame: Frame, outer: Outer) -> Frame:
+        chosen = merged((a.value for a in self._chosen(message.cols, frame)), AGGREGATED)
+        value = replace(chosen, written=(f"approx_percentile({', '.join(message.cols[:])})",))
+        return frame.over([Attribute("approx_quantile", value)], [])
+
+    def freq_items(self, message: pb.StatFreqItems, frame: Frame, outer: Outer) -> Frame:
+        chosen = self._chosen(message.cols, frame)
+        return frame.over(
+            [
+                Attribute(f"{a.name}_freqitems", a.value.within(AGGREGATED, (f"freqItems({a.name})",)))
+                for a in chosen
+            ],
+            [],
+        )
+
+    # ---------------------------------------------------------------- code over groups
+
+    def group_map(self, message: pb.GroupMap, inputs: Sequence[Frame], outer: Outer) -> Frame:
+        info = message.transform_with_state_info
+        schema = [item.name.lower() for item in info.output_schema.struct.fields]
+        made = code_over(inputs, message.func, schema)
+        value = self.operands(message.grouping_expressions, Environment(inputs[0], outer))
+        if len(inputs) > 1:
+            initial = Environment(inputs[1], outer)
+            value = merged((value, self.operands(message.initial_grouping_expressions, initial)))
+        return self._over_groups(made, message.grouping_expressions, value)
+
+    def apply_in_pandas_with_state(
+        self, message: pb.ApplyInPandasWithState, frame: Frame, outer: Outer
+    ) -> Frame:
+        made = code_over((frame,), message.func, names_in(message.output_schema))
+        value = self.operands(message.grouping_expressions, Environment(frame, outer))
+        return self._over_groups(made, message.grouping_expressions, value)
+
+    def _over_groups(self, made: Frame, by: Sequence[pb.Expression], value: Value) -> Frame:
+        if not by:
+            return made
+        rows = RelationRows(parents=[made.rows])
+        decide_by(rows, Clause.GROUP_BY, Several(by), value)
+        return made.over(rows=rows)
+
+
+def _group(rows: RelationRows, grouping: RowCondition, by: Value) -> None:
+    grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
+    rows.conditions.append(grouping)
+    rows.parents += by.rows
+
+
+def _has_statistics(type_: str) -> bool:
+    return not type_ or type_.split("(")[0].strip().lower() in _OF_NUMBERS_AND_TEXT
+
 
 _JOINS = {
     0: ("", ""), 1: ("", "INNER"), 2: ("FULL", ""), 3: ("LEFT", ""), 4: ("RIGHT", ""), 5: ("LEFT", "ANTI"),

@@ -389,21 +389,13 @@ def evaluation_score(policy: Policy, types: int) -> int:
     score -= min(100, breadth)
     if dynamic:
         score += 20
-    items: tuple[PolicyItem, ...] = (
-        *policy.allow,
-        *policy.deny,
-        *policy.allow_exceptions,
-        *policy.deny_exceptions,
-        *policy.masks,
-        *policy.filters,
-    )
-    users = frozenset[str]().union(*[item.users for item in items])
-    groups = frozenset[str]().union(*[item.groups for item in items])
-    accesses = {a.lower() for item in items for a in item.accesses}
+    users = frozenset[str]().union(*[item.users for item in policy.items])
+    groups = frozenset[str]().union(*[item.groups for item in policy.items])
+    accesses = {a.lower() for item in policy.items for a in item.accesses}
     everyone = PUBLIC in groups or CURRENT_USER in users or policy.deny_all_else
     score -= 25 if everyone else min(25, len(users) + len(groups))
     score -= int(25 * len(accesses) / max(1, types) + 0.5)
-    conditions = len(policy.conditions) + sum([len(item.conditions) for item in items])
+    conditions = len(policy.conditions) + sum([len(item.conditions) for item in policy.items])
     return score - max(0, 25 - 5 * conditions)
 
 

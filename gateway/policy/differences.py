@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceSet, Service, ServiceDef
+from gateway.model.policy import Policy, PolicySet, PolicyType, ResourceSet, Service, ServiceDef
 from gateway.model.principal import Principal
 
 PUBLIC = "public"
@@ -141,18 +141,6 @@ def key_of(found: ResourceSet) -> SetKey:
     return frozenset(found.items())
 
 
-def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
-    """Return every item of a policy, exceptions too."""
-    return (
-        *policy.allow,
-        *policy.deny,
-        *policy.allow_exceptions,
-        *policy.deny_exceptions,
-        *policy.masks,
-        *policy.filters,
-    )
-
-
 def depends_on_circumstances(policies: PolicySet) -> bool:
     """Say whether an answer may depend on when and from where it is asked."""
     tags = (tag for service in policies.services.values() for t in service.tagged for tag in t.tags)
@@ -162,7 +150,7 @@ def depends_on_circumstances(policies: PolicySet) -> bool:
     return any(tag.validity for tag in tags) or any(
         policy.conditions
         or policy.schedules
-        or any(item.conditions for item in items_of(policy))
+        or any(item.conditions for item in policy.items)
         or any(
             "${{" in value
             for found in sets_of(policy)
@@ -178,7 +166,7 @@ def depends_on_circumstances(policies: PolicySet) -> bool:
 def speaks_of_everybody(policy: Policy) -> bool:
     """Say whether a policy concerns people whom it does not name."""
     return policy.deny_all_else or any(
-        PUBLIC in item.groups or not item.users.isdisjoint(_WHOEVER) for item in items_of(policy)
+        PUBLIC in item.groups or not item.users.isdisjoint(_WHOEVER) for item in policy.items
     )
 
 
@@ -193,7 +181,7 @@ def principals_of(pairs: Iterable[Pair]) -> list[Principal]:
             or any(speaks_of_everybody(policy) for policy in pair.changed)
         )
         for policy in pair.policies if wide else pair.changed:
-            for item in items_of(policy):
+            for item in policy.items:
                 users |= item.users - _WHOEVER
                 owner = owner or _OWNER in item.users
                 groups |= item.groups - {PUBLIC}
@@ -235,13 +223,13 @@ def accesses_of(pair: Pair) -> list[tuple[str, ...]]:
     Types that every item of both sides grants together cannot be told apart, unless a condition asks.
     """
     names = [access.name.lower() for access in pair.definition.access_types]
-    if any(p.conditions or any(item.conditions for item in items_of(p)) for p in pair.policies):
+    if any(p.conditions or any(item.conditions for item in p.items) for p in pair.policies):
         return [(name,) for name in names]
     granted = {
         each.name.lower(): {each.name.lower(), *(implied.lower() for implied in each.implied)}
         for each in (*pair.definition.access_types, *pair.definition.markers)
     }
-    listed = {item.accesses for p in pair.policies if p.type is PolicyType.ACCESS for item in items_of(p)}
+    listed = {item.accesses for p in pair.policies if p.type is PolicyType.ACCESS for item in p.items}
     grants = [set[str]().union(*(granted.get(a, set()) for a in accesses)) for accesses in listed]
     classes: dict[tuple[bool, ...], list[str]] = defaultdict(list)
     for name in names:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from gateway.model.catalog import quote
 from gateway.policy.column_types import ColumnType, column_type
 from gateway.policy.facts import Facts
-from gateway.policy.sqltext import bind, quote_name
+from gateway.policy.sqltext import bind
 from gateway.policy.transformers import FIXED, KEEP, MONTH_DAYS, STANDARD, Masking, hive_masking
 
 DEFAULT_MASKED_DATE = "1900-01-01"
@@ -58,7 +59,7 @@ def mask_expression(
     `custom` is the text of a CUSTOM mask; `bare`: built-in functions are called by bare names. A mask type
     that is not known shows NULL.
     """
-    name = quote_name(column)
+    name = quote(column)
     type_ = column_type(data_type)
     if mask_type == "MASK_NONE":
         return None
@@ -92,7 +93,7 @@ def standard_masks(column: str, data_type: str) -> frozenset[str]:
 
 def null_of(column: str) -> str:
     """Return NULL of the column's own type, whatever that is, without having to spell the type."""
-    return f"CASE WHEN FALSE THEN {quote_name(column)} END"
+    return f"CASE WHEN FALSE THEN {quote(column)} END"
 
 
 def _custom(text: str, name: str, type_: ColumnType, facts: Facts | None) -> str:

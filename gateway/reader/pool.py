@@ -8,12 +8,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import structlog
 
 from gateway.errors import BackendUnavailable
+from gateway.model.closing import Closing
 from gateway.model.reading import ExpressionNode, NotRead, Proof, Reading, ReadingAnswer, Splice
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import minor_of, supported_minor
@@ -51,7 +51,7 @@ class _Question:
     wanted: int = 0
 
 
-class ReaderPool:
+class ReaderPool(Closing):
     """Implements ReaderPort with `size` JVMs.
 
     A process takes a few requests at a time; the others wait for their turn, in order, and the same question
@@ -132,11 +132,6 @@ class ReaderPool:
     async def __aenter__(self) -> Self:
         await self.start()
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def healthy(self) -> bool:

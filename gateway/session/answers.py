@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.model.catalog import TableName, joined, levels
+from gateway.model.catalog import TableName, joined, levels, unquoted
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
@@ -83,13 +83,6 @@ def filter_rows(
 
 def _sees_setting(key: str, visible: Visible) -> bool:
     return not is_servers_own(key) and not is_of_catalog(key) and visible(Resource.setting(key))
-
-
-def unquoted(name: str) -> str:
-    """Return a name as it is, where Spark wrote it in backticks because of its characters."""
-    if len(name) > 1 and name[0] == name[-1] == "`":
-        return name[1:-1].replace("``", "`")
-    return name
 
 
 def _databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:

@@ -12,14 +12,13 @@ import enum
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
 
 from gateway.errors import Faults
+from gateway.model.closing import Closing
 
 CAPABILITIES = "fffff"
 """Every capability that Ranger knows: the server then leaves nothing out of what it sends."""
@@ -117,21 +116,13 @@ class NoAnswer(Exception):
         self.silent = silent
 
 
-class RangerClient:
+class RangerClient(Closing):
     """Speaks to one service of the Admins of one address list; keeps connections and the session cookie."""
 
     def __init__(self, options: AdminOptions) -> None:
         self._options = options
         self._preferred = 0
         self._session: aiohttp.ClientSession | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close every connection."""

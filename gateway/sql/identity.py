@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gateway.model.catalog import Table
+from gateway.model.catalog import Table, quote
 from gateway.model.reading import Identity, Reading, RelationRole, Splice
 from gateway.policy.sqltext import string_literal
-from gateway.sql.names import quote
 from gateway.sql.required import Unsupported
 from gateway.sql.varying import QUERIES
 

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from gateway.model.catalog import quote
 from gateway.model.reading import ExpressionNode
 from gateway.policy.sqltext import string_literal
 from gateway.sql.functions import builtin_name
-from gateway.sql.names import quote
 
 Stored = Callable[[Sequence[str]], tuple[str, str] | None]
 """A reference's parts → name and type of the column that it means."""

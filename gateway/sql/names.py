@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import TableName, joined, levels
+from gateway.model.catalog import TableName, joined, levels, quote
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
@@ -117,11 +117,6 @@ class Ungovernable:
         if self.sqlstate:
             return Unsupported(self.why, self.sqlstate)
         return Unsupported(f"`{written}` {self.why}")
-
-
-def quote(part: str) -> str:
-    """Quote one name part for Spark SQL."""
-    return "`" + part.replace("`", "``") + "`"
 
 
 def dotted(parts: tuple[str, ...]) -> str:

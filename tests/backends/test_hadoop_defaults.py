@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from gateway.backends.hadoop_defaults import SITES, UNUSED, defaults, write_hadoop_defaults
+from gateway.backends.embedded_spark import SITES, UNUSED, defaults, write_hadoop_defaults
 from gateway.reader.java_runtime import find_spark_home
 
 JARS = find_spark_home() / "jars"

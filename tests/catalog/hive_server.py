@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gateway.backends.ports import free_port
+from gateway.backends.embedded_spark import free_port
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.ports import free_port
+from gateway.backends.embedded_spark import free_port
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.readable import (
     CatalogRefused,

@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors.exceptions.connect import AnalysisException, ParseException, SparkConnectGrpcException
 from pyspark.sql import SparkSession
 
-from gateway.backends.ports import free_port
+from gateway.backends.embedded_spark import free_port
 from gateway.frontends.users import set_user
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect_session, until

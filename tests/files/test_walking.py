@@ -13,9 +13,8 @@ import pytest
 
 from gateway.database.migrate import migrate
 from gateway.files import found
-from gateway.files.directories import directories, matching
 from gateway.files.looking import Refused
-from gateway.files.walking import Round, Walking, not_tables
+from gateway.files.walking import Round, Walking, directories, matching, not_tables
 from gateway.model.files import FileSource
 from gateway.session.ports import BackendError
 from tests.files.played import LAKE, PlayedSpark

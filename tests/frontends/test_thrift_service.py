@@ -11,8 +11,7 @@ import pytest
 
 from gateway.errors import InvalidRequest
 from gateway.frontends import thrift_service
-from gateway.frontends.thrift_opening import read_configuration
-from gateway.frontends.thrift_service import FREE_TRIES, LONGEST_PAUSE_S, pause_s
+from gateway.frontends.thrift_service import FREE_TRIES, LONGEST_PAUSE_S, pause_s, read_configuration
 from gateway.model.statement import AnswerFilter, AnswerRule
 from gateway.wire import calls
 from gateway.wire.calls import METHODS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.frontends.thrift_status import error_status, operation_text
+from gateway.frontends.thrift_service import error_status, operation_text
 from gateway.session.failures import StatementFailed, StatementRefused
 from tests.session.test_audit_records import refused_in_spark_s_words
 

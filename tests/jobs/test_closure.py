@@ -13,8 +13,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from gateway.app.closing import closure_options
-from gateway.app.jobs import jobs
+from gateway.app.jobs import closure_options, jobs
 from gateway.app.recommending import recommend_options
 from gateway.database.migrate import migrate
 from gateway.jobs.closure_frames import CARRIES

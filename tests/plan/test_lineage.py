@@ -18,7 +18,7 @@ from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import EdgeType, Operation, StatementLineage
 from gateway.model.statement import PlanRequest, SessionContext
-from gateway.plan import lineage_walk, lineage_writes
+from gateway.plan import lineage, lineage_walk
 from gateway.plan.lineage import LineagePlan, plan_lineage, plan_table_lineage
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
@@ -517,7 +517,7 @@ async def test_every_case_is_followed_or_known_not_to_be() -> None:
     assert followed | lineage_walk.NOT_FOLLOWED == cases
     assert not followed & lineage_walk.NOT_FOLLOWED
     commands = {f.name for f in pb.Command.DESCRIPTOR.oneofs_by_name["command_type"].fields}
-    assert set(lineage_writes.COMMANDS) | lineage_writes.MOVE_NO_ROWS == commands
+    assert set(lineage.COMMANDS) | lineage.MOVE_NO_ROWS == commands
 
 
 async def test_deep_plans_and_deep_expressions_are_walked_without_recursion(reader: ReaderPool) -> None:

@@ -19,7 +19,6 @@ from gateway.plan import (
     prove,
     rendering,
     rendering_expressions,
-    rendering_templates,
     walk,
     walk_steps,
 )
@@ -101,10 +100,10 @@ def test_what_is_rendered_by_the_type_of_a_message_takes_it() -> None:
 
 def test_templates_are_of_messages_that_are_there_and_place_fields_that_they_have() -> None:
     fields = {field.full_name for each in TYPES.values() for field in each.fields}
-    for name in rendering_templates.TEMPLATES:
+    for name in rendering.TEMPLATES:
         template = rendering._template(TYPES[name])
-        assert template.fields - rendering_templates.UNSAID <= set(TYPES[name].fields_by_name)
-    assert {f"spark.connect.{name}" for name in rendering_templates.TRUE_UNLESS_SAID} <= fields
+        assert template.fields - rendering.UNSAID <= set(TYPES[name].fields_by_name)
+    assert {f"spark.connect.{name}" for name in rendering.TRUE_UNLESS_SAID} <= fields
 
 
 def test_checks_of_the_proof_take_the_type_that_they_are_for() -> None:

@@ -13,9 +13,8 @@ from impala._thrift_gen.TCLIService.ttypes import TGetInfoType
 from gateway.errors import InvalidHandle, InvalidRequest, LimitExceeded
 from gateway.model.statement import AnswerFilter, AnswerRule, CreateTempView
 from gateway.session.identifiers import Handle
-from gateway.session.jdbc_types import describe, type_info_rows
 from gateway.session.limits import SessionLimits
-from gateway.session.metadata import TYPE_INFO, Patterns, matcher
+from gateway.session.metadata import TYPE_INFO, Patterns, describe, matcher, type_info_rows
 from gateway.session.metadata_calls import METADATA_CALLS
 from gateway.session.operation import Batch
 from gateway.session.server_info import server_info

@@ -147,15 +147,7 @@ def with_policies(policies: PolicySet, change: Callable[[Policy], Policy | None]
 
 def circumstantial(policy: Policy) -> bool:
     """Say whether a policy holds only now and then."""
-    items = (
-        *policy.allow,
-        *policy.deny,
-        *policy.allow_exceptions,
-        *policy.deny_exceptions,
-        *policy.masks,
-        *policy.filters,
-    )
-    return bool(policy.conditions or policy.schedules or any(item.conditions for item in items))
+    return bool(policy.conditions or policy.schedules or any(item.conditions for item in policy.items))
 
 
 def table_of(policies: PolicySet, name: str | None) -> Resource | None:

@@ -15,7 +15,6 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -108,9 +107,7 @@ class HttpSink:
         self._task = asyncio.create_task(self._run(), name="openlineage-sender")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -44,7 +44,7 @@ def _of_roles(policies: PolicySet, packs: Sequence[Pack]) -> Iterator[str]:
                 yield f"{pack.document.place(path)}: role `{name}` contains itself: {way}"
     known = roles.keys() | {role for pack in packs for one in pack.people.values() for role in one.roles}
     for policy in policies.policies():
-        for item in _items(policy):
+        for item in policy.items:
             for role in sorted(item.roles - known):
                 yield f"{item.place}: no pack defines role `{role}`; only a login directory can give it"
 
@@ -203,14 +203,3 @@ def _matches(value: str, pattern: str, level: ResourceDef) -> bool:
 
 def _sets(policy: Policy) -> tuple[ResourceSet, ...]:
     return tuple(found for found in (policy.resources, *policy.additional_resources) if found)
-
-
-def _items(policy: Policy) -> tuple[PolicyItem, ...]:
-    return (
-        *policy.allow,
-        *policy.deny,
-        *policy.allow_exceptions,
-        *policy.deny_exceptions,
-        *policy.masks,
-        *policy.filters,
-    )

@@ -6,6 +6,7 @@ they stay the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,6 @@ from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS
 from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
 from gateway.policy.schedules import parse_time, zone_of
-from gateway.policy.script.dates import attribute_instant
 from gateway.policy.script.values import (
     UNDEFINED,
     AttributeValues,
@@ -415,3 +415,31 @@ def _add_lists() -> None:
 
 
 _add_lists()
+
+
+# -- Dates as attributes of tags write them ------------------------------------------------------------
+
+
+_DAY = re.compile(r"(?P<year>[0-9]{4})/(?P<month>[0-9]{1,2})/(?P<day>[0-9]{1,2})(?![0-9])")
+_MOMENT = re.compile(
+    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+    r"T(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2}):(?P<second>[0-9]{1,2})\.[0-9]{1,9}Z"
+)
+
+
+def attribute_instant(text: str | None) -> float | None:
+    """Return a date in seconds since 1970, None for what is not one.
+
+    Ranger's two formats: `yyyy-MM-dd'T'HH:mm:ss.SSS'Z'` and `yyyy/MM/dd`, both in UTC; what follows the date
+    is ignored, as Ranger does.
+    """
+    if text is None:
+        return None
+    found = _MOMENT.match(text) or _DAY.match(text)
+    if found is None:
+        return None
+    parts = {name: int(value) for name, value in found.groupdict().items()}
+    try:
+        return datetime(**parts, tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -18,11 +18,11 @@ from gateway.admin.ranger.downloads import (
     service_tags,
     user_store,
 )
-from gateway.admin.ranger.importing import Mapped, exported, file_name, mapping, placed, policies_of, roles_of
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import ObjectChange, Version
 from gateway.admin.ranger.shapes import SERVICE_TAGS, read
 from gateway.admin.ranger.tag_changes import imported, tag_failures
+from gateway.admin.ranger.transfers import Mapped, exported, file_name, mapping, placed, policies_of, roles_of
 from tests.admin.ranger.objects import hive, hive_body, policy, resources
 
 NOW = Version(5, 1000)

@@ -10,10 +10,10 @@ import pytest
 
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
+from gateway.admin.ranger.roles import role_failures
 from gateway.admin.ranger.shapes import POLICY, ROLE, SERVICE, ZONE, read
 from gateway.admin.ranger.validation import Failure, message, messages
 from gateway.admin.ranger.validation_policy import Surroundings, normalised, policy_failures
-from gateway.admin.ranger.validation_role import role_failures
 from gateway.admin.ranger.validation_service import service_def_failures, service_failures
 from gateway.admin.ranger.validation_zone import zone_failures
 from gateway.policy.ranger import load

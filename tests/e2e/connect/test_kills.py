@@ -19,8 +19,7 @@ import asyncpg
 import pyarrow.compute
 import pytest
 
-from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
-from gateway.backends.ports import free_port
+from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions, free_port
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.connect import world
