@@ -12,11 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +31,11 @@ come again with each event."""
 _EVENT = b"sluice event 1\n"
 _LINK = b"sluice link 1\n"
 _START = b"sluice chain 1\n"
+ERASED_COLUMNS = ("statement", "forwarded", "message", "error", "original_record")
+ERASED_KEYS = ("texts", "lineage", "message", "reason", "error")
+"""Keys of the body that hold texts of statements, or may quote them."""
+ERASABLE = frozenset({*ERASED_COLUMNS, *(f"body.{key}" for key in ERASED_KEYS)})
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SCALARS = frozenset({int, float, bool, type(None)})
 _AS_READ = (
     orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -65,9 +72,16 @@ def digest(values: Mapping[str, Any], erased: Mapping[str, str] | None = None) -
 
     `values` are the columns of its row, the body as a mapping that was read from JSON; nulls count as absent.
     `erased` has the digests, in hexadecimal, of values that are gone, `body.` before the names of those of
-    the body.
+    the body. Only `ERASABLE` ones can be gone: else whoever knows an event could take any value out of it,
+    and put the value's digest there.
     """
-    lines = {name: f"{name} {told}\n" for name, told in erased.items()} if erased else {}
+    lines: dict[str, str] = {}
+    for name, told in erased.items() if erased else ():
+        if name in ERASABLE and _is_digest(told) and not _is_there(name, values):
+            lines[name] = f"{name} {told}\n"
+        else:
+            # No event has such a line, so that its digest is another.
+            lines["erased"] = "erased\n"
     for name, value in values.items():
         if name == "body":
             for key, inner in value.items():
@@ -75,6 +89,16 @@ def digest(values: Mapping[str, Any], erased: Mapping[str, str] | None = None) -
         elif value is not None:
             lines[name] = line(name, value)
     return digest_of_lines("".join([lines[name] for name in _in_order(tuple(lines))]))
+
+
+def _is_digest(told: Any) -> bool:
+    return isinstance(told, str) and _DIGEST.fullmatch(told) is not None
+
+
+def _is_there(name: str, values: Mapping[str, Any]) -> bool:
+    if name.startswith("body."):
+        return name.removeprefix("body.") in values["body"]
+    return values[name] is not None
 
 
 def digest_of_lines(lines: str) -> bytes:
@@ -115,7 +139,8 @@ def _line_of_json(name: str, written: bytes) -> str:
 
 @lru_cache(maxsize=1_024)
 def _in_body(key: str) -> str:
-    return f"body.{key}"
+    # A key with a line break in it could be the lines of several values that are gone.
+    return f"body.{key}" if "\n" not in key else f"body.{digest_of(key)}"
 
 
 @lru_cache(maxsize=1_024)
@@ -125,7 +150,7 @@ def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_024)
 def _body_in_order(keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, _in_body(key)) for key in sorted(keys))
+    return tuple(sorted(((key, _in_body(key)) for key in keys), key=itemgetter(1)))
 
 
 def digest_of(value: Any) -> str:

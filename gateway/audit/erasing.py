@@ -12,12 +12,11 @@ from typing import Any
 import asyncpg
 import orjson
 
+from gateway.audit.chain import ERASED_COLUMNS as COLUMNS
+from gateway.audit.chain import ERASED_KEYS as BODY
 from gateway.audit.chain import digest_of
 from gateway.errors import LedgerUnavailable
 
-COLUMNS = ("statement", "forwarded", "message", "error", "original_record")
-BODY = ("texts", "lineage", "message", "reason", "error")
-"""Keys of the body that hold texts of statements, or may quote them."""
 KINDS = ("decided", "completed", "abandoned")
 BATCH = 500
 

@@ -7,7 +7,8 @@ its link; which event is not what it was can.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import asyncpg
@@ -82,6 +83,7 @@ async def expected(
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), key)
     await _added(connection, found)
+    await _erased(connection, found, since, until)
     heads = {
         row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
         for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
@@ -149,34 +151,29 @@ async def _seals(
     connection: Any, found: Verified, exported: Sequence[str], key: Ed25519PublicKey | None
 ) -> list[Seal]:
     """Verify the seals, and return those that hold."""
-    rows = await connection.fetch("SELECT number, content FROM sluice.audit_seal ORDER BY number")
+    rows = await connection.fetch("SELECT number, made_at, content FROM sluice.audit_seal ORDER BY number")
     found.signatures_checked = key is not None
     there: dict[int, Seal] = {}
     for row in rows:
         try:
-            seal = read_seal(row["content"])
-            if seal.number != row["number"]:
-                raise NotASeal("it has another number")
+            there[row["number"]] = _sealed(row)
         except NotASeal as error:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {row['number']} cannot be read: {error}"))
-            continue
-        there[seal.number] = seal
+    numbers = [row["number"] for row in rows if row["number"] > 0]
+    for last, following in pairwise((0, *numbers)):
+        if following == last + 2:
+            found.add(Finding(kind=Kind.SEAL, where=f"seal {last + 1} is missing"))
+        elif following > last + 2:
+            found.add(Finding(kind=Kind.SEAL, where=f"seals {last + 1} to {following - 1} are missing"))
     known: list[Seal] = []
-    before: Seal | None = None
-    for number in range(1, max(there, default=0) + 1):
-        one = there.get(number)
-        if one is None:
-            if number not in {row["number"] for row in rows}:
-                found.add(Finding(kind=Kind.SEAL, where=f"seal {number} is missing"))
-            before = None
-            continue
-        why = _fault(one, before, key)
+    for number, one in there.items():
+        # Behind one that is missing or cannot be read, it is held to nothing before it.
+        why = _fault(one, there.get(number - 1), key)
         if why:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {number} of {one.day} {why}"))
         else:
             known.append(one)
         found.seals += 1
-        before = one
     for position, text in enumerate(exported, 1):
         try:
             kept = read_seal(text)
@@ -194,6 +191,20 @@ async def _seals(
         if not _fault(kept, None, key):
             known.append(kept)
     return known
+
+
+def _sealed(row: Mapping[str, Any]) -> Seal:
+    """Return the seal of a row, which has it as it was written. Raises NotASeal."""
+    seal = read_seal(row["content"])
+    if seal.number != row["number"]:
+        raise NotASeal("it has another number")
+    if seal.number < 1:
+        raise NotASeal("seals are counted from 1")
+    if seal.text() != row["content"]:
+        raise NotASeal("it is written otherwise")
+    if seal.made_at != row["made_at"].astimezone(UTC).isoformat(timespec="microseconds"):
+        raise NotASeal("its row is of another time")
+    return seal
 
 
 def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str:
@@ -216,32 +227,74 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
 
 
 async def _added(connection: Any, found: Verified) -> None:
-    """Look for events that no chain has, beyond those that are older than all chains."""
-    began = await connection.fetchrow("SELECT began, events FROM sluice.audit_before_chain")
-    found.before_chain = await connection.fetchval(
-        f"SELECT count(*) FROM sluice.audit_event WHERE {_UNCHAINED}"
+    """Look for events that no chain has, beyond those that are older than all chains, and for fewer."""
+    before = await connection.fetchrow("SELECT began, events FROM sluice.audit_before_chain")
+    known, began = (before["events"], before["began"]) if before is not None else (0, _NEVER)
+    there = await connection.fetchrow(
+        f"SELECT count(*) AS events, count(*) FILTER (WHERE stored_at > $1) AS newer"
+        f" FROM sluice.audit_event WHERE {_UNCHAINED}",
+        began,
     )
-    found.before_chain += await connection.fetchval(
-        "SELECT coalesce(sum(dropped_unchained), 0)::bigint FROM sluice.archive_day"
-    )
-    known = began["events"] if began is not None else 0
-    if found.before_chain <= known:
+    days = await connection.fetch("SELECT day, dropped_events, dropped_unchained FROM sluice.archive_day")
+    found.before_chain = there["events"] + sum(row["dropped_unchained"] for row in days)
+    for row in days:
+        if not 0 <= row["dropped_unchained"] <= row["dropped_events"]:
+            where = f"{row['dropped_unchained']:,} events of {row['day']} in the archive are in no chain"
+            found.add(Finding(kind=Kind.ADDED, where=f"{where}, of {row['dropped_events']:,}"))
+    if found.before_chain < known:
+        where = f"{known - found.before_chain:,} events from before the chain"
+        found.add(Finding(kind=Kind.MISSING, where=where))
+    # However many are said to be older: what came later is not.
+    beyond = max(found.before_chain - known, there["newer"])
+    if beyond <= 0:
         return
     newest = await connection.fetch(
         f"SELECT event_id, time, gateway FROM sluice.audit_event WHERE {_UNCHAINED}"
         " ORDER BY stored_at DESC, time DESC LIMIT $1",
-        min(found.before_chain - known, 100),
+        min(beyond, 100),
     )
+    if len(newest) < min(beyond, 100):
+        where = f"{beyond:,} events, of days that are in the archive, are in no chain"
+        found.add(Finding(kind=Kind.ADDED, where=where))
     for row in newest:
         found.add(
             Finding(
                 kind=Kind.ADDED,
-                where=f"event {row['event_id']} of {row['time']:%Y-%m-%d %H:%M:%S}, by its own word of"
-                f" `{row['gateway']}`, is in no chain",
+                where=f"{_event(row)} is in no chain",
                 gateway=row["gateway"],
                 event_id=str(row["event_id"]),
             )
         )
+
+
+async def _erased(connection: Any, found: Verified, since: datetime | None, until: datetime | None) -> None:
+    """Look for events whose texts are gone without an erasure on record: chains hold without these texts."""
+    async for row in connection.cursor(_ERASED, since, until, prefetch=BATCH):
+        found.add(
+            Finding(
+                kind=Kind.ERASED,
+                where=f"{_event(row)} has lost texts, and no erasure is on record",
+                gateway=row["gateway"],
+                first=row["chain_position"] or 0,
+                last=row["chain_position"] or 0,
+                event_id=str(row["event_id"]),
+            )
+        )
+
+
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
+_ERASED = """
+SELECT event_id, time, gateway, chain_position FROM sluice.audit_event e
+WHERE erased IS NOT NULL
+  AND ($1::timestamptz IS NULL OR time >= $1) AND ($2::timestamptz IS NULL OR time < $2)
+  AND NOT EXISTS (SELECT FROM sluice.audit_erasure r WHERE r.user_name = e.user_name AND e.time < r.until)
+"""
+
+
+def _event(row: Mapping[str, Any]) -> str:
+    return (
+        f"event {row['event_id']} of {row['time']:%Y-%m-%d %H:%M:%S}, by its own word of `{row['gateway']}`,"
+    )
 
 
 async def _range(

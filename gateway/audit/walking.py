@@ -35,6 +35,8 @@ class Kind(enum.Enum):
     """What the database says of the end of a chain is not what its events come to."""
     ADDED = "added"
     """An event has no place in any chain."""
+    ERASED = "erased"
+    """Texts of an event are gone, and no erasure on record is of them."""
     FORGED = "forged"
     """Events are not those that a seal was made of."""
     SEAL = "seal"

@@ -45,7 +45,11 @@ JSON = st.recursive(
 
 def _plainly(values: dict[str, Any]) -> bytes:
     """Return the digest of an event as docs/audit.md says it."""
-    named = {f"body.{key}": value for key, value in values["body"].items()}
+    named = {
+        # The lines of two values are those of no single one.
+        "body." + (digest_of(key) if "\n" in key else key): value
+        for key, value in values["body"].items()
+    }
     named |= {name: value for name, value in values.items() if name != "body" and value is not None}
     lines = "".join(
         f"{name} {hashlib.sha256(canonical(named[name])).hexdigest()}\n" for name in sorted(named)

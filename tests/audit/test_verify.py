@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.audit.backlog import read_checkpoint
-from gateway.audit.chain import Head, canonical
+from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import erase
 from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
@@ -116,7 +117,72 @@ async def test_a_changed_event_is_named(record: Any, what: str) -> None:
     await change(record, 3, COLUMNS[what])
     found = await looked_at(record)
     assert str(changed["event_id"]) in {one.event_id for one in found.findings}
-    assert kinds(found) == {"changed"}
+    assert kinds(found) == {"changed"} | ({"erased"} if "erased" in what else set())
+
+
+async def test_nothing_but_texts_is_ever_erased(record: Any) -> None:
+    """A digest stands for what was erased. Whoever has the database can make that of any value."""
+    event_ = await event(record, 3)
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for")
+    assert (await looked_at(record)).holds
+    body = orjson.loads(event_["body"])
+    for key, gone in (("verdict", "verdict = NULL"), ("body.scans", "body = body - 'scans'")):
+        value = body["scans"] if key == "body.scans" else event_[key]
+        more = orjson.dumps({key: digest_of(value)}).decode()
+        await change(record, 3, f"{gone}, erased = erased || '{more}'")
+        assert [(one.kind, one.first) for one in (await looked_at(record)).findings] == [(Kind.CHANGED, 3)]
+
+
+@pytest.mark.parametrize("more", ['{"statement": "00"}', '{"more": "00"}', '{"error": 7}'])
+async def test_what_is_said_to_be_erased_and_is_not_is_found(record: Any, more: str) -> None:
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for")
+    await change(record, 3, f"statement = 'SELECT 1', erased = erased || '{more}'")
+    assert kinds(await looked_at(record)) == {"changed"}
+
+
+async def test_texts_that_went_without_an_erasure_on_record_are_missed(record: Any) -> None:
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for")
+    count = await record.fetchval("SELECT count(*) FROM sluice.audit_event WHERE erased IS NOT NULL")
+    await record.execute("UPDATE sluice.audit_erasure SET user_name = 'alice'")
+    found = await looked_at(record)
+    assert kinds(found) == {"erased"}
+    assert len(found.findings) == count > 0
+    assert all(one.event_id for one in found.findings)
+    await record.execute("UPDATE sluice.audit_erasure SET user_name = 'bob', until = '2020-01-01'")
+    assert kinds(await looked_at(record)) == {"erased"}
+
+
+async def test_a_key_of_the_body_stands_for_no_other(record: Any) -> None:
+    """A key with a line break, that is written as two values were, would have their digest."""
+    body = orjson.loads((await event(record, 1))["body"])
+    first, second = sorted(body)[:2]
+    forged = {key: value for key, value in body.items() if key not in (first, second)}
+    forged[f"{first} {digest_of(body[first])}\nbody.{second}"] = body[second]
+    await change(record, 1, f"body = $body${orjson.dumps(forged).decode()}$body$")
+    assert [(one.kind, one.first) for one in (await looked_at(record)).findings] == [(Kind.CHANGED, 1)]
+
+
+async def test_the_number_of_events_before_the_chain_hides_none(record: Any) -> None:
+    await record.execute("UPDATE sluice.audit_before_chain SET events = 1")
+    assert kinds(await looked_at(record)) == {"missing"}
+    await record.execute(
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body)"
+        " SELECT gen_random_uuid(), time, kind, gateway, 'alice', body FROM sluice.audit_event LIMIT 1"
+    )
+    assert kinds(await looked_at(record)) == {"added"}
+
+
+@pytest.mark.parametrize("unchained", [-1, 1, 2])
+async def test_no_day_of_the_archive_has_fewer_or_more_events_out_of_chains(
+    record: Any, unchained: int
+) -> None:
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events, dropped_unchained)"
+        " SELECT '2020-01-01', 1, 1, 0, '0', '0', now(), 0, 0, now(), 1, $1::bigint",
+        unchained,
+    )
+    assert kinds(await looked_at(record)) >= {"added"}
 
 
 async def remove(connection: Any, positions: Sequence[int]) -> None:
@@ -207,7 +273,7 @@ async def test_an_event_in_a_place_that_no_chain_has_is_found(record: Any, chang
 @pytest.mark.parametrize("body", ["7", "null", "[]", '"x"'])
 async def test_what_is_no_record_at_all_is_a_changed_event(record: Any, body: str) -> None:
     await change(record, 3, f"body = '{body}', erased = '7'")
-    assert kinds(await looked_at(record)) == {"changed"}
+    assert kinds(await looked_at(record)) == {"changed", "erased"}
 
 
 async def make_anew(connection: Any, gateway: str) -> None:
@@ -277,6 +343,22 @@ async def test_a_replaced_root_is_signed_by_nobody(record: Any) -> None:
     # Without the key it all fits, and an export still tells.
     assert (await verify(record)).holds
     assert kinds(await verify(record, exported=kept)) == {"seal", "forged"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "made_at = made_at - interval '1 day'",
+        "content = content || ' '",
+        "content = replace(content, '{', '{\"more\": 1, ')",
+        "number = -number",
+        "number = 1000000000000000000",
+    ],
+)
+async def test_no_row_of_a_seal_can_be_changed(record: Any, change: str) -> None:
+    await free(record)
+    await record.execute(f"UPDATE sluice.audit_seal SET {change} WHERE number = 1")
+    assert kinds(await looked_at(record)) == {"seal"}
 
 
 @pytest.mark.parametrize("number", [1, 2])

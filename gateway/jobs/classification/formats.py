@@ -461,7 +461,7 @@ def _address_like(value: str) -> bool:
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*\.?")
 _NOT_PEOPLE = frozenset(
     """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
-    bank university hospital street road and und et""".split()
+    bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp şti""".split()
 )
 _PARTICLES = frozenset(
     "de da do dos das di del della la le van von der den het ter ten zu zum y e el al bin".split()

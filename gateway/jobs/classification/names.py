@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_BETWEEN = re.compile(r"[^a-z]+")
-_UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"})
+_OTHER = "\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
+"""Letters of Japanese and Chinese, which have no spaces between words: `*生年月日*` is looked for within."""
+_BETWEEN = re.compile(rf"[^a-z{_OTHER}]+")
+_PART = re.compile(rf"\*?[a-z]{{2,}}\*?|[a-z]|\*?[{_OTHER}]+\*?")
+_UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})
 _PREFIXES = frozenset("col column field fld f c s str txt val value the my t x v raw src".split())
 """What says nothing about what is in a column."""
 
@@ -42,7 +45,7 @@ class Phrase:
         alone = text.startswith("=")
         parts = tuple(fold(part) for part in re.split(r"[\s_-]+", text.removeprefix("=").strip()))
         for part in parts:
-            if not re.fullmatch(r"\*?[a-z]{2,}\*?|[a-z]", part):
+            if not _PART.fullmatch(part):
                 raise ValueError(f"`{text}` is no phrase: words of letters, `*` before or behind one")
         return cls(parts, alone)
 
