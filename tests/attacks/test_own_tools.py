@@ -52,6 +52,7 @@ def test_a_canary_is_found_in_bytes(leak: bytes) -> None:
         f"({canaries.HIDDEN_ROWS},)",
         f"count: {canaries.HIDDEN_ROWS + canaries.VISIBLE_ROWS} rows",
         f"({world.HIDDEN_ID},)",
+        f"#{canaries.HIDDEN_ROWS}",
         "(913370003,)",
         "('1971-03-12',)",
         "(datetime.date(1871, 3, 11),)",
@@ -62,7 +63,9 @@ def test_a_canary_is_found_among_values(shown: str) -> None:
     assert canaries.found([], [shown])
 
 
-@pytest.mark.parametrize("harmless", ["(6,)", "1971-01-01", UUID, "17919.5", "QZX", "[Ann Bell]"])
+@pytest.mark.parametrize(
+    "harmless", ["(6,)", "1971-01-01", UUID, "17919.5", "QZX", "[Ann Bell]", "Project [id#7919]"]
+)
 def test_what_anybody_may_see_is_no_canary(harmless: str) -> None:
     assert canaries.found([harmless.encode()], [harmless]) is None
 

@@ -20,15 +20,15 @@ USERS: Mapping[str, frozenset[str]] = {
 PASSWORD = "correct horse battery"
 
 SECRET = re.compile(r"K[a-z0-9]+K|97\d{5}", re.IGNORECASE)
-_EVENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""A refusal quotes one, whose digits are chance."""
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b")
+"""Refusals and Spark's errors quote events, sessions and operations, whose digits are chance."""
 NEVER = 4_102_444_800.0
 """2100, in seconds: the end of rows that do not expire."""
 
 
 def secrets_in(shown: object) -> set[str]:
     """Return the secret values that show in anything, in small letters."""
-    return {found.lower() for found in SECRET.findall(_EVENT_ID.sub("", str(shown)))}
+    return {found.lower() for found in SECRET.findall(_ID.sub("", str(shown)))}
 
 
 @dataclass(frozen=True, slots=True)
