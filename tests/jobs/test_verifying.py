@@ -157,7 +157,7 @@ async def test_what_was_done_to_postgresql_is_found_as_it_is_here(place: Place) 
     gone = "DELETE FROM sluice.audit_event WHERE gateway = $1 AND chain_position = ANY ($2::bigint[])"
     await connection.execute(gone, GATE, [first + 5, first + 6, last - 1, last])
     expected = await place.here()
-    assert {one[0] for one in expected} == {"changed", "swapped", "missing", "truncated"}
+    assert {one[0] for one in expected} == {"changed", "erased", "swapped", "missing", "truncated"}
     await place.found()
     assert await place.told() == expected
 
