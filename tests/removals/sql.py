@@ -428,7 +428,7 @@ REMOVALS = (
     ),
     Removal(
         "backticks within names are doubled",
-        "sql.names",
+        "model.catalog",
         'part.replace("`", "``")',
         "part",
         "plan.test_identifiers sql.test_identity test_pipeline",
