@@ -310,6 +310,8 @@ async def test_a_gateway_while_its_record_is_archived(
             thread.start()
             meanwhile = p50(client, 1, lambda: not ended.is_set())
             thread.join()
+            # Spark gets quicker meanwhile.
+            alone = min(alone, p50(client, 400))
     finally:
         assert running.stop() == 0
     assert costs
