@@ -12,22 +12,21 @@ from typing import Any
 import asyncpg
 import orjson
 
-from gateway.audit.chain import ERASED_COLUMNS as COLUMNS
-from gateway.audit.chain import ERASED_KEYS as BODY
-from gateway.audit.chain import digest_of
+from gateway.audit.chain import ERASED_COLUMNS, ERASED_KEYS, digest_of
 from gateway.errors import LedgerUnavailable
 
 KINDS = ("decided", "completed", "abandoned")
 BATCH = 500
 
 _FIND = f"""
-SELECT event_id, time, {", ".join(COLUMNS)}, body, erased FROM sluice.audit_event
+SELECT event_id, time, {", ".join(ERASED_COLUMNS)}, body, erased FROM sluice.audit_event
 WHERE user_name = $1 AND kind = ANY ($4::text[]) AND time < $2
-  AND (num_nonnulls({", ".join(COLUMNS)}) > 0 OR body ?| $3::text[])
+  AND (num_nonnulls({", ".join(ERASED_COLUMNS)}) > 0 OR body ?| $3::text[])
 ORDER BY time LIMIT {BATCH} FOR UPDATE"""
 _ERASE = f"""
 UPDATE sluice.audit_event e
-SET {", ".join(f"{name} = NULL" for name in COLUMNS)}, body = e.body - $4::text[], erased = n.erased::jsonb
+SET {", ".join(f"{name} = NULL" for name in ERASED_COLUMNS)},
+    body = e.body - $4::text[], erased = n.erased::jsonb
 FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS n (event_id, time, erased)
 WHERE e.event_id = n.event_id AND e.time = n.time"""
 
@@ -43,7 +42,7 @@ async def erase(connection: Any, user: str, *, until: datetime, by: str, reason:
         while True:
             async with connection.transaction():
                 await connection.execute("SET LOCAL sluice.erasing = 'on'")
-                rows = await connection.fetch(_FIND, user, until, list(BODY), list(KINDS))
+                rows = await connection.fetch(_FIND, user, until, list(ERASED_KEYS), list(KINDS))
                 if not rows and erased:
                     return erased
                 await connection.execute(
@@ -51,7 +50,7 @@ async def erase(connection: Any, user: str, *, until: datetime, by: str, reason:
                     [row["event_id"] for row in rows],
                     [row["time"] for row in rows],
                     [orjson.dumps(_digests(row)).decode() for row in rows],
-                    list(BODY),
+                    list(ERASED_KEYS),
                 )
                 await connection.execute(
                     "INSERT INTO sluice.audit_erasure (by_user, user_name, until, reason, events)"
@@ -78,8 +77,8 @@ def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
         return dict(row)
     return {
         **row,
-        **dict.fromkeys(COLUMNS),
-        "body": orjson.dumps({key: value for key, value in body.items() if key not in BODY}).decode(),
+        **dict.fromkeys(ERASED_COLUMNS),
+        "body": orjson.dumps({key: value for key, value in body.items() if key not in ERASED_KEYS}).decode(),
         "erased": orjson.dumps(_digests(row)).decode(),
     }
 
@@ -88,6 +87,6 @@ def _digests(row: Any) -> dict[str, str]:
     """Return the digests of all that is erased of an event, now and before."""
     body = orjson.loads(row["body"])
     digests: dict[str, str] = orjson.loads(row["erased"]) if row["erased"] is not None else {}
-    digests |= {name: digest_of(row[name]) for name in COLUMNS if row[name] is not None}
-    digests |= {f"body.{key}": digest_of(body[key]) for key in BODY if key in body}
+    digests |= {name: digest_of(row[name]) for name in ERASED_COLUMNS if row[name] is not None}
+    digests |= {f"body.{key}": digest_of(body[key]) for key in ERASED_KEYS if key in body}
     return digests

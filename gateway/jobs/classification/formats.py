@@ -131,11 +131,15 @@ def _stdnum(name: str) -> Whole:
 _NUMBERED = re.compile(r"(?=.*\d)[0-9A-Za-z .,/+-]{6,40}")
 
 
-def _phones() -> Any:
+def _library(module: str, package: str) -> Any:
     try:
-        return importlib.import_module("phonenumbers")
+        return importlib.import_module(module)
     except ImportError:
-        raise Faults([_NEEDED.format("phonenumbers")]) from None
+        raise Faults([_NEEDED.format(package)]) from None
+
+
+def _phones() -> Any:
+    return _library("phonenumbers", "phonenumbers")
 
 
 _FRACTION = re.compile(r"[0-9]+[.,][0-9]+")
@@ -288,11 +292,7 @@ def _card(value: str) -> bool:
 
 
 def _luhn(digits: str) -> bool:
-    try:
-        luhn = importlib.import_module("stdnum.luhn")
-    except ImportError:
-        raise Faults([_NEEDED.format("python-stdnum")]) from None
-    return bool(luhn.is_valid(digits))
+    return bool(_library("stdnum.luhn", "python-stdnum").is_valid(digits))
 
 
 def _cards_within(text: str) -> Iterator[str]:
