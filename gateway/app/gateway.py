@@ -243,9 +243,17 @@ class Gateway:
             schedule = {str(name): when for name, when in settings.jobs.schedule.items()}
             states = JobStates({})
             self.metrics.registry.register(states)
-            poll_s, niceness = settings.jobs.poll_s, settings.jobs.niceness
+            chosen = settings.jobs
             self._background.append(
-                keep_running(schedule, dsn, self._config, poll_s=poll_s, niceness=niceness, states=states)
+                keep_running(
+                    schedule,
+                    dsn,
+                    self._config,
+                    poll_s=chosen.poll_s,
+                    niceness=chosen.niceness,
+                    share=chosen.share,
+                    states=states,
+                )
             )
         listeners = settings.listeners
         self._addresses = Addresses(
@@ -309,7 +317,8 @@ class Gateway:
         self._stack.push_async_callback(ledger.close)
         self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.metrics().backlog_bytes)
         if settings.seal_key is not None:
-            self._background.append(keep_sealing(dsn, signing_key(settings.seal_key.reveal())))
+            key = signing_key(settings.seal_key.reveal())
+            self._background.append(keep_sealing(dsn, key, settings.directory))
         return ledger
 
     async def _start_lineage(

@@ -167,6 +167,7 @@ async def keep_running(
     *,
     poll_s: float,
     niceness: int,
+    share: float,
     states: JobStates,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
@@ -181,7 +182,7 @@ async def keep_running(
                 known = states.jobs.get(name)
                 since = due_since(when, clock(), known.began if known is not None else None)
                 if since is not None:
-                    await _run(name, config, since, niceness)
+                    await _run(name, config, since, niceness, share)
         await asyncio.sleep(poll_s)
 
 
@@ -196,20 +197,20 @@ def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> d
     return moment
 
 
-async def _run(name: str, config: Path, since: datetime, niceness: int) -> None:
+async def _run(name: str, config: Path, since: datetime, niceness: int, share: float) -> None:
     """Run a job in a process of its own and wait for its end; it is stopped when we are."""
     words = ("jobs", "run", name, "--config", str(config), "--unless-since", since.isoformat())
     log.info("job_starting", job=name)
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "gateway", *words),
+        *paced(share),
+        *(sys.executable, "-m", "gateway", *words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
         # It still loads its modules: Spark and its workers are started later, and take after it.
-        os.setpriority(os.PRIO_PROCESS, process.pid, max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
+        give_way(process.pid, niceness)
         code = await process.wait()
     finally:
         if process.returncode is None:
@@ -220,6 +221,22 @@ async def _run(name: str, config: Path, since: datetime, niceness: int) -> None:
         log.warning("job_failed", job=name, code=code)
     else:
         log.info("job_ended", job=name)
+
+
+def paced(share: float) -> tuple[str, ...]:
+    """Return the words before a command that is to run for a share of the time."""
+    return (sys.executable, "-m", "gateway.jobs.pacing", str(share)) if share < 1 else ()
+
+
+def give_way(pid: int, niceness: int) -> None:
+    """Have a process that leads a session give way to all others, with all that it starts.
+
+    Where Linux groups processes by their sessions (`man sched`, autogroup), `nice` counts between those of
+    one session only, and the session has a number of its own.
+    """
+    os.setpriority(os.PRIO_PROCESS, pid, max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
+    with contextlib.suppress(OSError):  # a kernel without such groups, or none that may be told
+        Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

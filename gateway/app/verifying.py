@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.audit.backlog import read_checkpoint
-from gateway.audit.seals import signing_key
+from gateway.audit.seals import kept_seals, signing_key
 from gateway.jobs.verifying import VerifyOptions
 from gateway.settings.models import Settings
 
@@ -14,4 +14,5 @@ def verify_options(settings: Settings) -> VerifyOptions:
     return VerifyOptions(
         key=signing_key(key.reveal()).public_key() if key is not None else None,
         reached=read_checkpoint(spool).chains if spool.is_dir() else None,
+        exported=tuple(kept_seals(spool)),
     )

@@ -1,18 +1,22 @@
 """Erases the texts of one person's statements from the record: what was decided stays, and the chain holds.
 
-A digest stands for each value that goes, so that the links over it can still be made.
+A digest stands for each value that goes, so that the links over it can still be made. What was erased is
+signed with the key of seals, where there is one: texts that are gone without it were taken by somebody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 import orjson
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from gateway.audit.chain import ERASED_COLUMNS, ERASED_KEYS, digest_of
+from gateway.audit.chain import ERASED_COLUMNS, ERASED_KEYS, canonical, digest_of
 from gateway.errors import LedgerUnavailable
 
 KINDS = ("decided", "completed", "abandoned")
@@ -31,11 +35,69 @@ FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS n (event_id, time, era
 WHERE e.event_id = n.event_id AND e.time = n.time"""
 
 
-async def erase(connection: Any, user: str, *, until: datetime, by: str, reason: str) -> int:
+_SIGNED = b"sluice erasure 1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """An erasure that is not signed with the key."""
+
+    number: int
+    user: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasures:
+    """Whose texts were erased, and up to when."""
+
+    until: Mapping[str, datetime]
+    unsigned: Sequence[Unsigned]
+    """Those that count for nothing, but for what others are about as well."""
+
+    def cover(self, user: str, time: datetime) -> bool:
+        """Whether texts of a user's statement of a time were erased by somebody who may."""
+        until = self.until.get(user)
+        return until is not None and time < until
+
+
+async def read_erasures(connection: Any, key: Ed25519PublicKey | None, *, behind: int = 0) -> Erasures:
+    """Return what was erased, of the erasures behind a number; without a key, all of them count."""
+    until: dict[str, datetime] = {}
+    unsigned = []
+    for row in await connection.fetch("SELECT * FROM sluice.audit_erasure WHERE id > $1 ORDER BY id", behind):
+        user = row["user_name"]
+        if key is None or _is_by(row, key):
+            until[user] = max(row["until"], until.get(user, row["until"]))
+        else:
+            unsigned.append(Unsigned(row["id"], user, row["until"]))
+    alone = [one for one in unsigned if one.user not in until or until[one.user] < one.until]
+    return Erasures(until=until, unsigned=alone)
+
+
+def _is_by(row: Mapping[str, Any], key: Ed25519PublicKey) -> bool:
+    try:
+        key.verify(bytes.fromhex(row["signature"] or ""), _signed(row))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _signed(row: Mapping[str, Any]) -> bytes:
+    """Return what is signed of a row of `sluice.audit_erasure`."""
+    times = {name: row[name].astimezone(UTC).isoformat(timespec="microseconds") for name in ("time", "until")}
+    return _SIGNED + canonical(
+        {name: row[name] for name in ("by_user", "user_name", "reason", "events")} | times
+    )
+
+
+async def erase(
+    connection: Any, user: str, *, until: datetime, by: str, reason: str, key: Ed25519PrivateKey | None
+) -> int:
     """Erase the texts of a user's statements before `until`; return of how many events.
 
-    Who did it, when and why stands in `sluice.audit_erasure`. What a gateway has not shipped yet stays.
-    Raises LedgerUnavailable when the database does not answer; what was erased by then is.
+    Who did it, when and why stands in `sluice.audit_erasure`, signed with the key. What a gateway has not
+    shipped yet stays. Raises LedgerUnavailable when the database does not answer; what was erased by then is.
     """
     erased = 0
     try:
@@ -52,14 +114,20 @@ async def erase(connection: Any, user: str, *, until: datetime, by: str, reason:
                     [orjson.dumps(_digests(row)).decode() for row in rows],
                     list(ERASED_KEYS),
                 )
+                erasure = {
+                    "time": datetime.now(UTC),
+                    "by_user": by,
+                    "user_name": user,
+                    "until": until,
+                    "reason": reason,
+                    "events": len(rows),
+                }
+                signature = key.sign(_signed(erasure)).hex() if key is not None else None
                 await connection.execute(
-                    "INSERT INTO sluice.audit_erasure (by_user, user_name, until, reason, events)"
-                    " VALUES ($1, $2, $3, $4, $5)",
-                    by,
-                    user,
-                    until,
-                    reason,
-                    len(rows),
+                    f"INSERT INTO sluice.audit_erasure ({', '.join(erasure)}, signature)"
+                    " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                    *erasure.values(),
+                    signature,
                 )
             erased += len(rows)
             if not rows:

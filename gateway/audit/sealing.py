@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import asyncpg
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gateway.audit.seals import NotASeal, make_seal
+from gateway.audit.seals import NotASeal, keep_seal, make_seal
 
 log = structlog.get_logger(__name__)
 
@@ -28,9 +29,14 @@ def day_to_seal(now: datetime) -> tuple[datetime, timedelta]:
 
 
 async def keep_sealing(
-    dsn: str, key: Ed25519PrivateKey, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    dsn: str,
+    key: Ed25519PrivateKey,
+    directory: Path,
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Seal each day when it has ended, and at once when the last one has no seal yet. Never returns."""
+    """Seal each day when it has ended, and at once when the last one has no seal yet; keep the seals in the
+    ledger's directory as well. Never returns."""
     while True:
         day, rest = day_to_seal(clock())
         try:
@@ -45,4 +51,8 @@ async def keep_sealing(
             continue
         if seal is not None:
             log.info("audit_sealed", day=str(seal.day), number=seal.number, seal=seal.digest())
+            try:
+                keep_seal(directory, seal)
+            except OSError as error:
+                log.warning("audit_seal_not_kept", number=seal.number, error=str(error))
         await asyncio.sleep(rest.total_seconds())

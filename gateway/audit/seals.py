@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -26,6 +28,9 @@ from cryptography.hazmat.primitives.serialization import (
 from gateway.audit.chain import LINK_BYTES, Head, canonical
 from gateway.errors import Faults
 
+KEPT = "seals.jsonl"
+"""File in a gateway's ledger directory with the seals that it has made: one that the database has no more is
+missed there."""
 _SIGNED = b"sluice seal 1\n"
 _LEAF, _NODE = b"\0", b"\1"
 _TURN = 0x736C756963652053
@@ -113,6 +118,31 @@ def read_seal(text: str) -> Seal:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NotASeal(f"{type(error).__name__}: {error}") from None
     return seal
+
+
+def keep_seal(directory: Path, seal: Seal) -> None:
+    """Write a seal down beside the gateway's spool, where whoever has the database does not reach."""
+    with (directory / KEPT).open("a", encoding="utf-8") as file:
+        file.write(seal.text() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def kept_seals(directory: Path) -> list[str]:
+    """Return the texts of the seals that were written down there; a last line that was cut is none."""
+    try:
+        text = (directory / KEPT).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Faults([f"`{directory / KEPT}` cannot be read: {error}"]) from error
+    lines = text.split("\n")[:-1]
+    for number, line in enumerate(lines, 1):
+        try:
+            read_seal(line)
+        except NotASeal as error:
+            raise Faults([f"line {number} of `{directory / KEPT}` is no seal: {error}"]) from None
+    return lines
 
 
 def merkle_root(heads: Mapping[str, Head]) -> str:

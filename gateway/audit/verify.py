@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.archived import Archive, ArchivedStretch
 from gateway.audit.chain import Head
+from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import COLUMNS, event_digest
 from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
 from gateway.audit.walking import Chain, Finding, Kind, Linked, Verified
@@ -57,9 +58,11 @@ async def verify(
                 connection, found, since=since, until=until, exported=exported, key=key, reached=reached
             )
             kept = await _archived(connection) if archive is not None else {}
+            erasures = await read_erasures(connection, key)
             total = sum(chain.last - chain.first + 1 for chain in chains)
             for chain in chains:
-                await _walk(connection, chain, found, archive, kept.get(chain.gateway, ()), progress, total)
+                rows = _Rows(connection, chain.gateway, archive, kept.get(chain.gateway, ()), erasures, found)
+                await _walk(rows, chain, found, progress, total)
                 found.gateways += 1
             progress(total, total)
     except asyncpg.UndefinedTableError:
@@ -83,7 +86,7 @@ async def expected(
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), key)
     await _added(connection, found)
-    await _erased(connection, found, since, until)
+    await _erased(connection, found, await read_erasures(connection, key), since, until)
     heads = {
         row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
         for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
@@ -124,16 +127,7 @@ SELECT gateway FROM one WHERE gateway IS NOT NULL UNION SELECT gateway FROM slui
 """Gateways of events, by one step in the index for each."""
 
 
-async def _walk(
-    connection: Any,
-    chain: Chain,
-    found: Verified,
-    archive: Archive | None,
-    archived: Sequence[ArchivedStretch],
-    progress: Progress,
-    total: int,
-) -> None:
-    rows = _Rows(connection, chain.gateway, archive, archived)
+async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: Progress, total: int) -> None:
     before = None
     if chain.first > 1:
         async for event in rows.between(chain.first - 1, chain.first - 1):
@@ -267,19 +261,30 @@ async def _added(connection: Any, found: Verified) -> None:
         )
 
 
-async def _erased(connection: Any, found: Verified, since: datetime | None, until: datetime | None) -> None:
-    """Look for events whose texts are gone without an erasure on record: chains hold without these texts."""
-    async for row in connection.cursor(_ERASED, since, until, prefetch=BATCH):
-        found.add(
-            Finding(
-                kind=Kind.ERASED,
-                where=f"{_event(row)} has lost texts, and no erasure is on record",
-                gateway=row["gateway"],
-                first=row["chain_position"] or 0,
-                last=row["chain_position"] or 0,
-                event_id=str(row["event_id"]),
-            )
-        )
+async def _erased(
+    connection: Any, found: Verified, erasures: Erasures, since: datetime | None, until: datetime | None
+) -> None:
+    """Look for erasures that nobody has signed, and for events of the database whose texts are gone without
+    an erasure on record: chains hold without these texts."""
+    for one in erasures.unsigned:
+        where = f"erasure {one.number}, of texts of `{one.user}`, is not signed with the key"
+        found.add(Finding(kind=Kind.ERASED, where=where))
+    users, times = list(erasures.until), list(erasures.until.values())
+    async for row in connection.cursor(_ERASED, since, until, users, times, prefetch=BATCH):
+        found.add(lost(row, _event(row)))
+
+
+def lost(row: Mapping[str, Any], event: str) -> Finding:
+    """Return what is told of an event whose texts are gone."""
+    place = row["chain_position"] or 0
+    return Finding(
+        kind=Kind.ERASED,
+        where=f"{event} has lost texts, and no erasure is on record",
+        gateway=row["gateway"],
+        first=place,
+        last=place,
+        event_id=str(row["event_id"]),
+    )
 
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
@@ -287,7 +292,10 @@ _ERASED = """
 SELECT event_id, time, gateway, chain_position FROM sluice.audit_event e
 WHERE erased IS NOT NULL
   AND ($1::timestamptz IS NULL OR time >= $1) AND ($2::timestamptz IS NULL OR time < $2)
-  AND NOT EXISTS (SELECT FROM sluice.audit_erasure r WHERE r.user_name = e.user_name AND e.time < r.until)
+  AND NOT EXISTS (
+      SELECT FROM unnest($3::text[], $4::timestamptz[]) AS r (user_name, until)
+      WHERE r.user_name = e.user_name AND e.time < r.until
+  )
 """
 
 
@@ -342,10 +350,17 @@ class _Rows:
     """One gateway's events, of the database and of the archive."""
 
     def __init__(
-        self, connection: Any, gateway: str, archive: Archive | None, archived: Sequence[ArchivedStretch]
+        self,
+        connection: Any,
+        gateway: str,
+        archive: Archive | None,
+        archived: Sequence[ArchivedStretch],
+        erasures: Erasures,
+        found: Verified,
     ) -> None:
         self._connection, self._gateway = connection, gateway
         self._archive, self._archived = archive, archived
+        self._erasures, self._found = erasures, found
 
     async def between(self, first: int, last: int) -> AsyncIterator[Linked]:
         """Yield events by position; what both have, once."""
@@ -364,12 +379,17 @@ class _Rows:
         async for row in rows:
             while archived is not None and archived["chain_position"] <= row["chain_position"]:
                 if archived["event_id"] != str(row["event_id"]):
-                    yield linked(archived)
+                    yield self._of_archive(archived)
                 archived = next(kept, None)
             yield linked(row)
         while archived is not None:
-            yield linked(archived)
+            yield self._of_archive(archived)
             archived = next(kept, None)
+
+    def _of_archive(self, row: Mapping[str, Any]) -> Linked:
+        if row["erased"] is not None and not self._erasures.cover(row["user_name"], row["time"]):
+            self._found.add(lost(row, f"{_event(row)} in the archive,"))
+        return linked(row)
 
 
 def linked(row: Mapping[str, Any]) -> Linked:

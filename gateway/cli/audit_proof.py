@@ -21,7 +21,7 @@ from gateway.app.signals import until_signalled
 from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.erasing import erase
-from gateway.audit.seals import NotASeal, make_seal, public_key, seals, signing_key
+from gateway.audit.seals import NotASeal, keep_seal, kept_seals, make_seal, public_key, seals, signing_key
 from gateway.audit.verify import verify
 from gateway.audit.walking import Verified
 from gateway.cli import exit_codes
@@ -55,11 +55,12 @@ def run(
             terminal.line(text)
         return exit_codes.OK
     if arguments.action == "erase":
-        return _erase(arguments, terminal, dsn, until)
+        return _erase(arguments, settings, terminal, dsn, until)
     arguments.trouble = exit_codes.VERIFY_TROUBLE
     key = _public_key(settings, arguments.public_key)
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
+    exported += [text for text in kept_seals(spool) if text not in exported] if spool is not None else []
 
     # An archive in a catalog has no files that can be read here.
     if arguments.on is not None or settings.jobs.catalog is not None:
@@ -129,16 +130,24 @@ def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
         raise Faults([f"the last seal in the database cannot be read: {error}"]) from None
     if seal is not None:
         terminal.line(seal.text())
+        if settings.ledger.directory.is_dir():
+            keep_seal(settings.ledger.directory, seal)
     return exit_codes.OK
 
 
-def _erase(arguments: argparse.Namespace, terminal: Terminal, dsn: str, until: datetime | None) -> int:
+def _erase(
+    arguments: argparse.Namespace, settings: Settings, terminal: Terminal, dsn: str, until: datetime | None
+) -> int:
     if not arguments.user or not arguments.reason:
         raise Faults(["`audit erase` needs --user, whose texts go, and --reason, which stays"])
     by, before = getpass.getuser(), until or datetime.now(UTC)
-    count = asyncio.run(
-        _with(dsn, lambda found: erase(found, arguments.user, until=before, by=by, reason=arguments.reason))
-    )
+    pem = settings.ledger.seal_key
+    key = signing_key(pem.reveal()) if pem is not None else None
+
+    async def work(connection: Any) -> int:
+        return await erase(connection, arguments.user, until=before, by=by, reason=arguments.reason, key=key)
+
+    count = asyncio.run(_with(dsn, work))
     terminal.line(f"the texts of {count:,} events of {arguments.user} are erased; what was decided stays")
     return exit_codes.OK
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from gateway.audit.erasing import KINDS, without_texts
+from gateway.audit.erasing import KINDS, read_erasures, without_texts
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.archive_dropping import Keeping, drop_days, dropped_sums
 from gateway.jobs.events import (
@@ -89,6 +89,8 @@ class _Archive:
     def __init__(self, work: Work, options: ArchiveOptions) -> None:
         self._work, self._options = work, options
         self._table = work.table(TABLE)
+        self._told: set[int] = set()
+        """Erasures of which it was said that they count for nothing."""
 
     async def run(self) -> Outcome:
         work = self._work
@@ -122,7 +124,7 @@ class _Archive:
             if day < ended and await self._has_news(day, name, known.get(day)):
                 found.append(_Day(day=day, partition=name, known=known.get(day)))
         for day, row in known.items():
-            if day not in there and await _erasures(connection, row["erasure"], day):
+            if day not in there and await self._erasures(row["erasure"], day):
                 found.append(_Day(day=day, partition=None, known=row))
         return sorted(found, key=lambda one: one.day)
 
@@ -130,12 +132,24 @@ class _Archive:
         connection = self._work.connection
         if known is None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
-        if await _erasures(connection, known["erasure"], day):
+        if await self._erasures(known["erasure"], day):
             return True
         if known["dropped_at"] is not None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
         late = f"SELECT EXISTS (SELECT FROM sluice.{name} WHERE stored_at >= $1)"
         return bool(await connection.fetchval(late, known["as_of"]))
+
+    async def _erasures(self, known: int, day: date) -> dict[str, datetime]:
+        """Return whose texts of the day were erased since the archive last looked, and until when."""
+        found = await read_erasures(self._work.connection, self._options.keeping.key, behind=known)
+        for one in found.unsigned:
+            if one.number not in self._told:
+                self._told.add(one.number)
+                self._work.progress(
+                    f"erasure {one.number}, of texts of `{one.user}`, is not signed with the key of seals:"
+                    " they stay in the archive"
+                )
+        return {user: until for user, until in found.until.items() if until > midnight(day)}
 
     async def _archive(self, day: _Day) -> tuple[int, int]:
         """Copy one day, hold the copy to PostgreSQL, put it in its place; return events read and written."""
@@ -148,7 +162,7 @@ class _Archive:
         expected = came
         frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing(name)))
         if day.merges and day.known is not None:
-            erasures = await _erasures(work.connection, day.known["erasure"], day.day)
+            erasures = await self._erasures(day.known["erasure"], day.day)
             kept = self._table.read(spark, SPARK_SCHEMA, [name])
             # What PostgreSQL still has counts as it is there; the rest is in the archive only.
             rest = kept.alias("kept").join(frame.alias("came"), _same_event(), "left_anti")
@@ -278,20 +292,8 @@ async def partitions(connection: Any) -> dict[date, str]:
     }
 
 
-async def _erasures(connection: Any, known: int, day: date) -> list[tuple[str, datetime]]:
-    """Return whose texts of the day were erased since the archive last looked, and until when."""
-    rows = await connection.fetch(
-        "SELECT user_name, max(until) AS until FROM sluice.audit_erasure"
-        " WHERE id > $1 AND until > $2 GROUP BY user_name",
-        known,
-        midnight(day),
-    )
-    return [(row["user_name"], row["until"]) for row in rows]
-
-
-def _erasing(erasures: Sequence[tuple[str, datetime]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return what takes the erased texts out of events, in Python workers."""
-    before = dict(erasures)
+def _erasing(before: Mapping[str, datetime]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what takes the texts out of events that were erased before a time, in Python workers."""
     names = list(STORED)
 
     def erased(batches: Iterator[Any]) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.audit.erasing import read_erasures
 from gateway.audit.seals import NotASeal, Seal, read_seal, seals
 from gateway.jobs.events import MODULUS, SPARK_SCHEMA, Sums, links_in_database, midnight, sums_in_spark
 from gateway.jobs.job import Work
@@ -58,7 +59,9 @@ async def drop_days(work: Work, table: LakeTable, keeping: Keeping) -> int:
     seal = await _last_seal(work.connection, keeping.key)
     dropped = 0
     for row in rows:
-        why = await _kept_by(work.connection, row, keeping, seal) or await _drop(work, table, row)
+        why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
+            work, table, row, keeping.key
+        )
         work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
         dropped += not why
     return dropped
@@ -108,7 +111,7 @@ async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, se
     return "lineage of its statements is still to be made" if waiting else ""
 
 
-async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any]) -> str:
+async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed25519PublicKey | None) -> str:
     """Read the archived day once more, hold PostgreSQL to it, and drop the partition; say why not."""
     day: date = row["day"]
     spark = await work.spark()
@@ -124,8 +127,8 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any]) -> str:
             there = await links_in_database(connection, _partition(day))
             if there != (kept.events - gone.events, (kept.links - gone.links) % MODULUS):
                 return "it has events that are not archived"
-            newest = await connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure")
-            if newest != row["erasure"]:
+            erasures = await read_erasures(connection, key, behind=row["erasure"])
+            if any(until > midnight(day) for until in erasures.until.values()):
                 return "texts were erased since it was archived"
             await connection.execute(f"DROP TABLE {_partition(day)}")
             await connection.execute(

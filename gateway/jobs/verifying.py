@@ -19,6 +19,7 @@ import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
+from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.verify import expected
 from gateway.audit.walking import Chain, Finding, Kind, Verified
 from gateway.database.texts import storable
@@ -96,6 +97,7 @@ class _Verifying:
         self._way = LakeTable(work.lake, "_verify")
         self._landing = work.lake
         self._found = Verified()
+        self._erasures = Erasures(until={}, unsigned=())
 
     async def run(self) -> Outcome:
         work, options, found = self._work, self._options, self._found
@@ -143,6 +145,7 @@ class _Verifying:
                 key=options.key,
                 reached=options.reached,
             )
+            self._erasures = await read_erasures(connection, options.key)
             days = await self._days(connection, chains)
             rows = await self._land(connection, chains)
         work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")
@@ -278,16 +281,28 @@ class _Verifying:
             f.lit(DATABASE).alias("source"),
             f.coalesce(f.col("stored_at") < f.col("as_of"), no).alias("copied"),
             no.alias("astray"),
+            no.alias("lost"),  # of these PostgreSQL was asked
         )
         names = [one.name for one in days]
         schema = f"{SPARK_SCHEMA}, day string, hour string"
         kept = self._table.read(spark, schema, names, all_there=False)
         in_place = (of_day == f.col("day")) & (f.date_format("time", "HH") == f.col("hour"))
-        lake = kept.join(archived, f.col("day") == f.col("archived")).select(
-            *NEEDED,
-            f.when(f.col("dropped"), f.lit(ARCHIVE)).otherwise(f.lit(COPY)).alias("source"),
-            no.alias("copied"),
-            (~f.coalesce(in_place, no)).alias("astray"),
+        erased = f.broadcast(
+            spark.createDataFrame(
+                list(self._erasures.until.items()), "erased_of string, erased_until timestamp"
+            )
+        )
+        covered = (f.col("user_name") == f.col("erased_of")) & (f.col("time") < f.col("erased_until"))
+        lake = (
+            kept.join(archived, f.col("day") == f.col("archived"))
+            .join(erased, covered, "left")
+            .select(
+                *NEEDED,
+                f.when(f.col("dropped"), f.lit(ARCHIVE)).otherwise(f.lit(COPY)).alias("source"),
+                no.alias("copied"),
+                (~f.coalesce(in_place, no)).alias("astray"),
+                (f.col("erased").isNotNull() & f.col("erased_of").isNull()).alias("lost"),
+            )
         )
         return record.unionByName(lake)
 

@@ -28,7 +28,7 @@ PART_FINDINGS = 200
 NEEDED = (*COLUMNS, "erased", "chain_position", "link")
 _LINKED = (
     "gateway string, part bigint, chain_position bigint, link binary, digest binary, event_id string,"
-    " time timestamp, source int, copied boolean, astray boolean"
+    " time timestamp, source int, copied boolean, astray boolean, lost boolean"
 )
 
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,8 +53,8 @@ class Walked:
 def parts(events: Any, sealed: Mapping[str, frozenset[int]], places: int) -> Any:
     """Return a frame of parts as JSON, each of so many places of a chain, of a frame of events.
 
-    These have `NEEDED`, `source`, `copied` (the archive must have it as well) and `astray` (it lies in the
-    files of another hour).
+    These have `NEEDED`, `source`, `copied` (the archive must have it as well), `astray` (it lies in the files
+    of another hour) and `lost` (its texts are gone, and no erasure is on record).
     """
     from pyspark.sql import functions as f
 
@@ -96,6 +96,7 @@ def linked(batch: Any, places: int) -> Any:
         "source": column("source"),
         "copied": column("copied"),
         "astray": column("astray"),
+        "lost": column("lost"),
     }
     return pyarrow.RecordBatch.from_pydict(found, schema=_linked_schema())
 
@@ -178,6 +179,8 @@ def _record_of(place: Sequence[Mapping[str, Any]], told: Verified, *, chained: b
         name, twin = row["event_id"], there.get(row["event_id"])
         if row["astray"]:
             tell(Kind.CHANGED, row, "lies in the archive's files of another hour")
+        if row["lost"]:
+            tell(Kind.ERASED, row, "has lost texts in the archive, and no erasure is on record")
         if row["source"] == DATABASE:
             record.append(_event(row))
             continue

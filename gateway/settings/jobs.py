@@ -229,6 +229,10 @@ class JobsSettings(Section):
     niceness: Annotated[int, Field(strict=True, ge=0, le=19)] = 10
     """How much those that the schedule starts, with all that they start, give way to a gateway on the same
     processors, as of `nice`; 0: not at all."""
+    share: Annotated[float, Field(ge=0.05, le=1)] = 0.25
+    """Part of the time for which those that the schedule starts run, on Linux: in the rest they are stopped,
+    so that statements have processors and caches for themselves. 1: they are never stopped, and end
+    that much sooner."""
     archive: ArchiveSettings = ArchiveSettings()
     rollups: RollupSettings = RollupSettings()
     classify: ClassifySettings = ClassifySettings()

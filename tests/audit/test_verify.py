@@ -20,7 +20,7 @@ from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import erase
 from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
-from gateway.audit.seals import Seal, make_seal, merkle_root, read_seal, seals
+from gateway.audit.seals import KEPT, Seal, keep_seal, kept_seals, make_seal, merkle_root, read_seal, seals
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import Faults
@@ -123,7 +123,7 @@ async def test_a_changed_event_is_named(record: Any, what: str) -> None:
 async def test_nothing_but_texts_is_ever_erased(record: Any) -> None:
     """A digest stands for what was erased. Whoever has the database can make that of any value."""
     event_ = await event(record, 3)
-    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for")
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
     assert (await looked_at(record)).holds
     body = orjson.loads(event_["body"])
     for key, gone in (("verdict", "verdict = NULL"), ("body.scans", "body = body - 'scans'")):
@@ -135,21 +135,64 @@ async def test_nothing_but_texts_is_ever_erased(record: Any) -> None:
 
 @pytest.mark.parametrize("more", ['{"statement": "00"}', '{"more": "00"}', '{"error": 7}'])
 async def test_what_is_said_to_be_erased_and_is_not_is_found(record: Any, more: str) -> None:
-    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for")
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
     await change(record, 3, f"statement = 'SELECT 1', erased = erased || '{more}'")
     assert kinds(await looked_at(record)) == {"changed"}
 
 
 async def test_texts_that_went_without_an_erasure_on_record_are_missed(record: Any) -> None:
-    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for")
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
     count = await record.fetchval("SELECT count(*) FROM sluice.audit_event WHERE erased IS NOT NULL")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await record.execute("DELETE FROM sluice.audit_erasure")
+    await record.execute("DROP TRIGGER append_only ON sluice.audit_erasure")
     await record.execute("UPDATE sluice.audit_erasure SET user_name = 'alice'")
     found = await looked_at(record)
     assert kinds(found) == {"erased"}
-    assert len(found.findings) == count > 0
-    assert all(one.event_id for one in found.findings)
+    assert len(found.findings) == count + 1 > 1, "each event, and an erasure that nobody has signed"
+    assert sum(1 for one in found.findings if one.event_id) == count
     await record.execute("UPDATE sluice.audit_erasure SET user_name = 'bob', until = '2020-01-01'")
     assert kinds(await looked_at(record)) == {"erased"}
+    await record.execute("DELETE FROM sluice.audit_erasure")
+    assert len((await looked_at(record)).findings) == count
+
+
+async def test_an_erasure_that_nobody_signed_is_none(record: Any) -> None:
+    """Whoever has the database can erase as we do; not sign it. Repeated by somebody who may, it counts."""
+    now = datetime.now(UTC)
+    count = await erase(record, "bob", until=now, by="eve", reason="mine", key=None)
+    other = Ed25519PrivateKey.generate()
+    await erase(record, "bob", until=now, by="eve", reason="mine", key=other)
+    found = await looked_at(record)
+    assert kinds(found) == {"erased"}
+    assert sum(1 for one in found.findings if one.event_id) == count > 0
+    assert [one.where for one in found.findings if not one.event_id] == [
+        f"erasure {number}, of texts of `bob`, is not signed with the key" for number in (1, 2)
+    ]
+    assert (await verify(record)).holds, "without a key nobody can tell"
+    assert await erase(record, "bob", until=now, by="root", reason="asked for", key=KEY) == 0
+    assert (await looked_at(record)).holds
+
+
+async def test_the_newest_seal_is_missed_where_it_was_made(record: Any, tmp_path: Path) -> None:
+    seal = await make_seal(record, KEY, DAY + timedelta(days=5))
+    assert seal is not None
+    keep_seal(tmp_path, seal)
+    kept = kept_seals(tmp_path)
+    assert kept == [seal.text()]
+    assert (await looked_at(record, exported=kept)).holds
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal WHERE number = $1", seal.number)
+    assert (await looked_at(record)).holds
+    assert kinds(await looked_at(record, exported=kept)) == {"seal"}
+    with (tmp_path / KEPT).open("a") as file:
+        file.write('{"cut')
+    assert kept_seals(tmp_path) == kept
+    with (tmp_path / KEPT).open("a") as file:
+        file.write("\n")
+    with pytest.raises(Faults, match=r"line 2 of .* is no seal"):
+        kept_seals(tmp_path)
+    assert kept_seals(tmp_path / "nowhere") == []
 
 
 async def test_a_key_of_the_body_stands_for_no_other(record: Any) -> None:
@@ -424,8 +467,8 @@ async def test_a_gateway_that_was_silent_since_is_no_alarm_and_one_that_was_sile
 async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:
     before = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")
     now = datetime.now(UTC)
-    assert await erase(record, "bob", until=now, by="root", reason="asked for") == 8
-    assert await erase(record, "bob", until=now, by="root", reason="asked for") == 0
+    assert await erase(record, "bob", until=now, by="root", reason="asked for", key=KEY) == 8
+    assert await erase(record, "bob", until=now, by="root", reason="asked for", key=KEY) == 0
     found = await looked_at(record)
     assert found.holds, found.findings
     after = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from gateway.app.jobs import give_way, paced
+
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.25
 
@@ -69,21 +71,32 @@ def _proportional_kib(pid: int) -> int:
 
 
 def run(
-    words: Sequence[str], *, postgres: int, allowed: Sequence[int] = (0,), niceness: int = 0
+    words: Sequence[str],
+    *,
+    postgres: int,
+    allowed: Sequence[int] = (0,),
+    niceness: int = 0,
+    share: float = 1.0,
+    cores: int | None = None,
 ) -> tuple[Cost, str]:
     """Run `sluice WORDS` to its end; return what it cost, and what it wrote.
 
-    `postgres` is the pid of the server. Raises RuntimeError with the end of its messages when it fails.
+    `postgres` is the pid of the server; `niceness` and `share` are as for what a schedule starts. With
+    `cores`, the command and all that it starts have so many of the machine's processors, whatever threads
+    they run. Raises RuntimeError with the end of its messages when it fails.
     """
     began = time.perf_counter()
     process = subprocess.Popen(
-        (sys.executable, "-P", "-m", "gateway", *words),
+        (*paced(share), sys.executable, "-P", "-m", "gateway", *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
     )
-    os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
+    give_way(process.pid, niceness)
+    if cores is not None:
+        os.sched_setaffinity(process.pid, set(sorted(os.sched_getaffinity(0))[:cores]))
     tree, server = Watched(process.pid), Watched(postgres)
     server.look(memory=False)
     before, done = server.cpu_s, threading.Event()

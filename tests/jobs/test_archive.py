@@ -241,7 +241,7 @@ async def test_texts_are_erased_in_the_archive_too_and_the_chain_holds(place: Pl
     await place.seal()
     await place.archive(days=3)
     assert not await place.there()
-    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7")
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
     ran = await place.archive(days=3)
     assert ran.rows_out > 0
     rows = (await place.archived()).values()
@@ -249,6 +249,20 @@ async def test_texts_are_erased_in_the_archive_too_and_the_chain_holds(place: Pl
     assert [row for row in rows if row["user_name"] == "ann" and row["statement"]]
     assert (await place.verified()).holds
     assert (await place.archive(days=3)).rows_out == 0
+
+
+async def test_an_erasure_that_nobody_signed_takes_nothing_from_the_archive(place: Place) -> None:
+    """Whoever has the database alone writes one for himself."""
+    await place.fill(day_of_events(count=24))
+    await place.seal()
+    await place.archive(days=3)
+    await erase(place.connection, "bob", until=NOW, by="eve", reason="mine", key=None)
+    ran = await place.archive(days=3)
+    assert ran.rows_out == 0
+    assert any("erasure 1, of texts of `bob`, is not signed" in line for line in ran.lines)
+    rows = (await place.archived()).values()
+    assert [row for row in rows if row["user_name"] == "bob" and row["statement"]]
+    assert [one.kind for one in (await place.verified()).findings] == [Kind.ERASED]
 
 
 async def test_garbage_is_archived_as_it_is(place: Place) -> None:

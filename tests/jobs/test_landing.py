@@ -53,7 +53,7 @@ async def test_rows_land_as_they_are(database: str, tmp_path: Path) -> None:
                 *(0.1 + 0.2 if number else float("inf"), -(2**63) if number else None),
                 *((None, True, False)[number % 3], b"\x00\xff" * number if number else None),
             )
-        await erase(connection, "bob", until=NOW, by="dpo", reason="request 7")
+        await erase(connection, "bob", until=NOW, by="dpo", reason="request 7", key=None)
         found = Sums()
         digests: list[bytes] = []
 

@@ -241,7 +241,7 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
 
 async def test_erased_texts_have_no_shape(place: Place) -> None:
     await place.fill(day_of_events(count=24))
-    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7")
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=None)
     await place.roll_up()
     shapes = await place.connection.fetch("SELECT user_name, fingerprint FROM sluice.rollup_statement")
     assert {row["user_name"] for row in shapes if not row["fingerprint"]} == {"bob"}

@@ -225,7 +225,7 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     schedule = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
     gateways = [
         asyncio.create_task(
-            keep_running(schedule, database, config, poll_s=0.2, niceness=7, states=JobStates({}))
+            keep_running(schedule, database, config, poll_s=0.2, niceness=7, share=0.6, states=JobStates({}))
         )
         for _ in range(2)
     ]

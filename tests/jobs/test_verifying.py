@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
 from gateway.audit.chain import Head, start
+from gateway.audit.erasing import erase, without_texts
 from gateway.audit.rows import event_digest
 from gateway.audit.seals import make_seal, read_seal, seals
 from gateway.audit.verify import verify
@@ -241,6 +242,29 @@ async def test_what_was_done_to_the_archive_s_copies_is_found(place: Place) -> N
         ("missing", "is not in the archive, which has its day"),
         ("repeated", "is in the archive twice"),
     ]
+
+
+async def test_texts_that_went_from_the_archive_without_an_erasure_are_missed(place: Place) -> None:
+    """The digests that stand for them fit, so that chains hold."""
+
+    def change(rows: Rows) -> Rows:
+        return [
+            without_texts(_aware(row)) | {"time": row["time"], "hour": row["hour"]}
+            if row["user_name"] == "bob"
+            else row
+            for row in rows
+        ]
+
+    for day in (FIRST, SECOND):
+        place.rewrite(day, change)
+    here = await place.here()
+    assert {kind for kind, *_ in here} == {"erased"}
+    found = await place.found()
+    assert {kind for kind, _ in found} == {"erased"}
+    assert set(here) < set(await place.told()), "a copy is looked at on Spark alone"
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    assert await place.here() == []
+    await place.run()
 
 
 async def test_a_file_that_was_written_over_cannot_be_verified_and_is_named(place: Place) -> None:

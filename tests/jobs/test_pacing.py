@@ -1,0 +1,109 @@
+"""What a schedule starts runs for a share of the time, and nothing stays stopped, whoever is killed. ~5 s."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.app.jobs import give_way, paced
+
+BUSY = "import sys, time\nsys.stdout.write('x'); sys.stdout.flush()\nwhile True: time.process_time()"
+DEADLINE_S = 120.0
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start(*command: str, share: float = 0.25) -> subprocess.Popen[bytes]:
+        words = (*paced(share), *command)
+        made.append(subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True))
+        return made[-1]
+
+    yield start
+    for one in made:
+        for pid in _of_session(one.pid):
+            os.kill(pid, signal.SIGKILL)
+        one.communicate()
+
+
+def _of_session(session: int) -> list[int]:
+    found = []
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == session:
+                found.append(pid)
+        except ProcessLookupError:
+            continue
+    return found
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def child_of(process: subprocess.Popen[bytes]) -> psutil.Process:
+    until(lambda: bool(psutil.Process(process.pid).children()))
+    return psutil.Process(process.pid).children()[0]
+
+
+def stopped(process: psutil.Process) -> bool:
+    return process.status() == psutil.STATUS_STOPPED
+
+
+def test_a_command_is_stopped_and_continued_and_its_code_told(
+    started: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = started(sys.executable, "-c", BUSY)
+    child = child_of(process)
+    for _ in range(2):
+        until(lambda: stopped(child))
+        until(lambda: not stopped(child))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE_S) != 0
+    assert not child.is_running()
+    assert started(sys.executable, "-c", "raise SystemExit(7)").wait(DEADLINE_S) == 7
+
+
+def test_what_it_starts_in_groups_of_its_own_is_stopped_as_well(
+    started: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    text = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}], process_group=0)"
+    child = child_of(started(sys.executable, "-c", text))
+    until(lambda: bool(child.children()))
+    grandchild = child.children()[0]
+    until(lambda: stopped(child) and stopped(grandchild))
+    until(lambda: not stopped(grandchild))
+
+
+def test_nothing_stays_stopped_when_it_is_killed(started: Callable[..., subprocess.Popen[bytes]]) -> None:
+    process = started(sys.executable, "-c", BUSY, share=0.05)
+    child = child_of(process)
+    until(lambda: stopped(child))
+    process.kill()
+    # The kernel continues it, and it hangs up.
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_without_a_share_there_is_nothing_between() -> None:
+    assert paced(1.0) == ()
+
+
+def test_giving_way_counts_between_sessions(started: Callable[..., subprocess.Popen[bytes]]) -> None:
+    process = started(sys.executable, "-c", BUSY, share=1.0)
+    give_way(process.pid, 12)
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == 12
+    group = Path(f"/proc/{process.pid}/autogroup")
+    if group.exists():  # a kernel with groups of sessions
+        assert group.read_text().split()[-1] == "12"
