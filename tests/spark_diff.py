@@ -190,7 +190,7 @@ KINDS = (
     ),
     Kind(
         name="functions",
-        where="gateway/sql/functions.py, with SINCE; gateway/sql/total.py if it cannot fail",
+        where="gateway/sql/functions.py, with SINCE; gateway/sql/total_values.py if it cannot fail",
         has=lambda spark: spark.hello.functions,
         placed=lambda name: name in ALLOWED_FUNCTIONS or name in REFUSED_FUNCTIONS,
     ),

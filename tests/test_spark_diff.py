@@ -40,8 +40,9 @@ def test_what_came_and_went_is_told_with_where_it_goes(new: Spark, tmp_path: Pat
     text = told(list(found.values()), everything=False).splitlines()
     assert "  + ! of_tomorrow" in text
     assert "  - of_yesterday" in text
-    assert "functions: 1 new, 1 gone → gateway/sql/functions.py, with SINCE; gateway/sql/total.py" in str(
-        text
+    assert (
+        "functions: 1 new, 1 gone → gateway/sql/functions.py, with SINCE; gateway/sql/total_values.py"
+        in str(text)
     )
     assert not any("Relation.zip" in line for line in text)
     assert "  + ✓ Relation.zip" in told(list(found.values()), everything=True).splitlines()

@@ -1,1 +1,2 @@
-"""What operators and their tools ask the gateway: whether it lives, whether it is ready, and its figures."""
+"""What operators and their tools ask the gateway over HTTP: whether it lives and is ready, and its figures;
+below `ranger` Ranger's REST API, below `lineage` questions to the graph, `tags` proposals of tags."""

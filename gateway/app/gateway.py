@@ -240,21 +240,9 @@ class Gateway:
         if settings.jobs.schedule and self._config is not None:
             from gateway.app.jobs import keep_running  # optional: it brings all jobs along
 
-            schedule = {str(name): when for name, when in settings.jobs.schedule.items()}
             states = JobStates({})
             self.metrics.registry.register(states)
-            chosen = settings.jobs
-            self._background.append(
-                keep_running(
-                    schedule,
-                    dsn,
-                    self._config,
-                    poll_s=chosen.poll_s,
-                    niceness=chosen.niceness,
-                    share=chosen.share,
-                    states=states,
-                )
-            )
+            self._background.append(keep_running(settings.jobs, dsn, self._config, states=states))
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,

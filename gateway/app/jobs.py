@@ -59,7 +59,7 @@ from gateway.jobs.spark import SparkOptions
 from gateway.jobs.verifying import verify
 from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import find_java
-from gateway.settings.jobs import ScheduleSettings
+from gateway.settings.jobs import JobsSettings, ScheduleSettings
 from gateway.settings.models import Settings
 from gateway.sources.accepted_tags import kept
 
@@ -73,6 +73,10 @@ STOP_S = 20.0
 
 def jobs(settings: Settings) -> dict[str, Job]:
     """Return all jobs, by name."""
+    # They may be stopped for most of the time, and the clock of their parsers is not.
+    patient = settings.reader.timeout_s / settings.jobs.share
+    reader = settings.reader.model_copy(update={"timeout_s": patient})
+    settings = settings.model_copy(update={"reader": reader})
     made = (
         archive(_archive_options(settings)),
         rollups(_rollup_options(settings)),
@@ -161,29 +165,26 @@ def _tables(
 
 
 async def keep_running(
-    schedule: Mapping[str, ScheduleSettings],
+    settings: JobsSettings,
     dsn: str,
     config: Path,
     *,
-    poll_s: float,
-    niceness: int,
-    share: float,
     states: JobStates,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Start jobs when they are due, one at a time, by what `states` says after a look. Never returns."""
+    """Start the jobs of a schedule when they are due, one at a time, by what `states` says after a look. Never returns."""
     while True:
         try:
             await states.look(dsn)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             log.warning("jobs_not_looked_at", error=type(error).__name__)
         else:
-            for name, when in schedule.items():
+            for name, when in settings.schedule.items():
                 known = states.jobs.get(name)
                 since = due_since(when, clock(), known.began if known is not None else None)
                 if since is not None:
-                    await _run(name, config, since, niceness, share)
-        await asyncio.sleep(poll_s)
+                    await _run(name, config, since, settings)
+        await asyncio.sleep(settings.poll_s)
 
 
 def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> datetime | None:
@@ -197,12 +198,12 @@ def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> d
     return moment
 
 
-async def _run(name: str, config: Path, since: datetime, niceness: int, share: float) -> None:
+async def _run(name: str, config: Path, since: datetime, settings: JobsSettings) -> None:
     """Run a job in a process of its own and wait for its end; it is stopped when we are."""
     words = ("jobs", "run", name, "--config", str(config), "--unless-since", since.isoformat())
     log.info("job_starting", job=name)
     process = await asyncio.create_subprocess_exec(
-        *paced(share),
+        *paced(settings.share),
         *(sys.executable, "-m", "gateway", *words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -210,7 +211,7 @@ async def _run(name: str, config: Path, since: datetime, niceness: int, share: f
     )
     try:
         # It still loads its modules: Spark and its workers are started later, and take after it.
-        give_way(process.pid, niceness)
+        give_way(process.pid, settings.niceness)
         code = await process.wait()
     finally:
         if process.returncode is None:

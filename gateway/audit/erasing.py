@@ -6,7 +6,7 @@ signed with the key of seals, where there is one: texts that are gone without it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -38,47 +38,64 @@ WHERE e.event_id = n.event_id AND e.time = n.time"""
 _SIGNED = b"sluice erasure 1\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Unsigned:
-    """An erasure that is not signed with the key."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """Somebody erased texts of a user's statements before a time."""
 
     number: int
     user: str
-    until: datetime
+    until: datetime | None
+    """Not beyond the erasure itself; None where its row has no time that is one."""
+    counts: bool
+    """Whether it is signed with the key, or there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasures:
-    """Whose texts were erased, and up to when."""
+class Erasures(dict[str, datetime]):
+    """By user, until when texts were erased by somebody who may."""
 
-    until: Mapping[str, datetime]
-    unsigned: Sequence[Unsigned]
-    """Those that count for nothing, but for what others are about as well."""
+    def __init__(self, erasures: Iterable[Erasure] = ()) -> None:
+        super().__init__()
+        for one in erasures:
+            if one.counts and one.until is not None:
+                self[one.user] = max(one.until, self.get(one.user, one.until))
 
-    def cover(self, user: str, time: datetime) -> bool:
-        """Whether texts of a user's statement of a time were erased by somebody who may."""
-        until = self.until.get(user)
-        return until is not None and time < until
+    def cover(self, event: Mapping[str, Any]) -> bool:
+        """Whether the texts of an event, by its row, may be gone."""
+        until = self.get(event["user_name"])
+        time = event["time"]
+        return until is not None and time is not None and time < until and event["kind"] in KINDS
 
 
-async def read_erasures(connection: Any, key: Ed25519PublicKey | None, *, behind: int = 0) -> Erasures:
-    """Return what was erased, of the erasures behind a number; without a key, all of them count."""
-    until: dict[str, datetime] = {}
-    unsigned = []
-    for row in await connection.fetch("SELECT * FROM sluice.audit_erasure WHERE id > $1 ORDER BY id", behind):
-        user = row["user_name"]
-        if key is None or _is_by(row, key):
-            until[user] = max(row["until"], until.get(user, row["until"]))
-        else:
-            unsigned.append(Unsigned(row["id"], user, row["until"]))
-    alone = [one for one in unsigned if one.user not in until or until[one.user] < one.until]
-    return Erasures(until=until, unsigned=alone)
+async def read_erasures(connection: Any, key: Ed25519PublicKey | None, *, behind: int = 0) -> list[Erasure]:
+    """Return the erasures behind a number; without a key, all of them count."""
+    found = []
+    for row in await connection.fetch(_READ, behind):
+        timely = row["time"] is not None and row["until"] is not None
+        found.append(
+            Erasure(
+                number=row["id"],
+                user=row["user_name"],
+                until=min(row["until"], row["time"]) if timely else None,
+                counts=timely and (key is None or _is_by(row, key)),
+            )
+        )
+    return found
+
+
+_READ = """
+SELECT id, by_user, user_name, reason, events, signature,
+       CASE WHEN time BETWEEN '1970-01-01' AND '9000-01-01' THEN time END AS time,
+       CASE WHEN until BETWEEN '1970-01-01' AND '9000-01-01' THEN until END AS until
+FROM sluice.audit_erasure WHERE id > $1 ORDER BY id"""
+_TURN = 0x736C756963652045
+"""Key of the advisory lock under which is erased (`sluice E` in ASCII), so that numbers are in the order of
+their transactions."""
 
 
 def _is_by(row: Mapping[str, Any], key: Ed25519PublicKey) -> bool:
     try:
         key.verify(bytes.fromhex(row["signature"] or ""), _signed(row))
-    except (InvalidSignature, ValueError):
+    except (InvalidSignature, ValueError, OverflowError):
         return False
     return True
 
@@ -103,6 +120,7 @@ async def erase(
     try:
         while True:
             async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
                 await connection.execute("SET LOCAL sluice.erasing = 'on'")
                 rows = await connection.fetch(_FIND, user, until, list(ERASED_KEYS), list(KINDS))
                 if not rows and erased:

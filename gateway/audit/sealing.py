@@ -52,7 +52,7 @@ async def keep_sealing(
         if seal is not None:
             log.info("audit_sealed", day=str(seal.day), number=seal.number, seal=seal.digest())
             try:
-                keep_seal(directory, seal)
+                await asyncio.to_thread(keep_seal, directory, seal)
             except OSError as error:
                 log.warning("audit_seal_not_kept", number=seal.number, error=str(error))
         await asyncio.sleep(rest.total_seconds())

@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import structlog
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
@@ -27,6 +28,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gateway.audit.chain import LINK_BYTES, Head, canonical
 from gateway.errors import Faults
+
+log = structlog.get_logger(__name__)
 
 KEPT = "seals.jsonl"
 """File in a gateway's ledger directory with the seals that it has made: one that the database has no more is
@@ -121,28 +124,35 @@ def read_seal(text: str) -> Seal:
 
 
 def keep_seal(directory: Path, seal: Seal) -> None:
-    """Write a seal down beside the gateway's spool, where whoever has the database does not reach."""
-    with (directory / KEPT).open("a", encoding="utf-8") as file:
-        file.write(seal.text() + "\n")
+    """Write a seal down beside the gateway's spool, where whoever has the database does not reach. Raises
+    OSError."""
+    with (directory / KEPT).open("ab+") as file:
+        file.seek(max(0, file.tell() - 1))
+        # A line that was cut stays by itself.
+        between = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        file.write(between + seal.text().encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def kept_seals(directory: Path) -> list[str]:
-    """Return the texts of the seals that were written down there; a last line that was cut is none."""
+    """Return the texts of the seals that were written down there. Lines that are none are told in the log."""
     try:
-        text = (directory / KEPT).read_text(encoding="utf-8", errors="replace")
+        lines = (directory / KEPT).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise Faults([f"`{directory / KEPT}` cannot be read: {error}"]) from error
-    lines = text.split("\n")[:-1]
+        log.warning("audit_kept_seals_unreadable", file=str(directory / KEPT), error=str(error))
+        return []
+    found = []
     for number, line in enumerate(lines, 1):
         try:
-            read_seal(line)
+            found.append(read_seal(line).text())
         except NotASeal as error:
-            raise Faults([f"line {number} of `{directory / KEPT}` is no seal: {error}"]) from None
-    return lines
+            log.warning(
+                "audit_kept_seal_unreadable", file=str(directory / KEPT), line=number, error=str(error)
+            )
+    return found
 
 
 def merkle_root(heads: Mapping[str, Head]) -> str:

@@ -58,7 +58,7 @@ async def verify(
                 connection, found, since=since, until=until, exported=exported, key=key, reached=reached
             )
             kept = await _archived(connection) if archive is not None else {}
-            erasures = await read_erasures(connection, key)
+            erasures = Erasures(await read_erasures(connection, key))
             total = sum(chain.last - chain.first + 1 for chain in chains)
             for chain in chains:
                 rows = _Rows(connection, chain.gateway, archive, kept.get(chain.gateway, ()), erasures, found)
@@ -86,7 +86,7 @@ async def expected(
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), key)
     await _added(connection, found)
-    await _erased(connection, found, await read_erasures(connection, key), since, until)
+    await _erased(connection, found, Erasures(await read_erasures(connection, key)), since, until)
     heads = {
         row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
         for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
@@ -264,14 +264,11 @@ async def _added(connection: Any, found: Verified) -> None:
 async def _erased(
     connection: Any, found: Verified, erasures: Erasures, since: datetime | None, until: datetime | None
 ) -> None:
-    """Look for erasures that nobody has signed, and for events of the database whose texts are gone without
-    an erasure on record: chains hold without these texts."""
-    for one in erasures.unsigned:
-        where = f"erasure {one.number}, of texts of `{one.user}`, is not signed with the key"
-        found.add(Finding(kind=Kind.ERASED, where=where))
-    users, times = list(erasures.until), list(erasures.until.values())
-    async for row in connection.cursor(_ERASED, since, until, users, times, prefetch=BATCH):
-        found.add(lost(row, _event(row)))
+    """Look among events in no chain for those whose texts are gone without an erasure on record; those in
+    chains are looked at where these are walked."""
+    async for row in connection.cursor(_ERASED, since, until, prefetch=BATCH):
+        if not erasures.cover(row):
+            found.add(lost(row, _event(row)))
 
 
 def lost(row: Mapping[str, Any], event: str) -> Finding:
@@ -288,20 +285,17 @@ def lost(row: Mapping[str, Any], event: str) -> Finding:
 
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
-_ERASED = """
-SELECT event_id, time, gateway, chain_position FROM sluice.audit_event e
-WHERE erased IS NOT NULL
+_ERASED = f"""
+SELECT event_id, time, kind, user_name, gateway, chain_position FROM sluice.audit_event
+WHERE erased IS NOT NULL AND {_UNCHAINED}
   AND ($1::timestamptz IS NULL OR time >= $1) AND ($2::timestamptz IS NULL OR time < $2)
-  AND NOT EXISTS (
-      SELECT FROM unnest($3::text[], $4::timestamptz[]) AS r (user_name, until)
-      WHERE r.user_name = e.user_name AND e.time < r.until
-  )
 """
 
 
 def _event(row: Mapping[str, Any]) -> str:
     return (
-        f"event {row['event_id']} of {row['time']:%Y-%m-%d %H:%M:%S}, by its own word of `{row['gateway']}`,"
+        f"event {row['event_id']} of {row['time'] or _NEVER:%Y-%m-%d %H:%M:%S}, by its own word of"
+        f" `{row['gateway']}`,"
     )
 
 
@@ -379,16 +373,16 @@ class _Rows:
         async for row in rows:
             while archived is not None and archived["chain_position"] <= row["chain_position"]:
                 if archived["event_id"] != str(row["event_id"]):
-                    yield self._of_archive(archived)
+                    yield self._linked(archived)
                 archived = next(kept, None)
-            yield linked(row)
+            yield self._linked(row)
         while archived is not None:
-            yield self._of_archive(archived)
+            yield self._linked(archived)
             archived = next(kept, None)
 
-    def _of_archive(self, row: Mapping[str, Any]) -> Linked:
-        if row["erased"] is not None and not self._erasures.cover(row["user_name"], row["time"]):
-            self._found.add(lost(row, f"{_event(row)} in the archive,"))
+    def _linked(self, row: Mapping[str, Any]) -> Linked:
+        if row["erased"] is not None and not self._erasures.cover(row):
+            self._found.add(lost(row, _event(row)))
         return linked(row)
 
 

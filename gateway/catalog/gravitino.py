@@ -203,7 +203,7 @@ class GravitinoMetalake(Closing):
             raise unavailable(error) from None
 
     async def ask(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-        """Return the answer to a question below the metalake. Raises RestError, CatalogUnavailable."""
+        """Return the answer to a question below the metalake. Raises CatalogError, CatalogUnavailable."""
         return await self._answered("GET", path, query=query)
 
     async def tell(

@@ -43,6 +43,7 @@ from gateway.model.catalog import (
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
+from gateway.model.table_formats import NAMED_BELOW
 
 T = TypeVar("T")
 
@@ -60,9 +61,6 @@ _NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
 """Spark's condition, before it had an SQLSTATE, for a catalog that has no views."""
 _CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
 """What an error of Spark's begins with."""
-
-_NAMED_BELOW = frozenset({"iceberg"})
-"""Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
 _MAX_NAMESPACES = 50_000
 """More than any catalog has; keeps one that answers without end from filling the memory."""
@@ -391,7 +389,7 @@ def _is_kept(table: Table | None) -> bool:
 
 
 def _has_names_below(table: Table) -> bool:
-    return table.kind is TableKind.TABLE and (table.provider or "").lower() in _NAMED_BELOW
+    return table.kind is TableKind.TABLE and (table.provider or "").lower() in NAMED_BELOW
 
 
 def _only_cell(rows: Sequence[Row]) -> Any:

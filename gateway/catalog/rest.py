@@ -87,7 +87,7 @@ class RestClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the JSON of an answer, None where it is empty. Raises RestError for an error status."""
+        """Return the JSON of an answer, None where it is empty. Raises CatalogError for an error status."""
         headers = {"Accept": self._accept, **await self._authorization()}
         url = f"{self._url}/{path}"
         status, content = await self._send(method, url, headers=headers, params=query, json=body)
@@ -190,7 +190,7 @@ def missed(error: CatalogError, missing: Exception) -> Exception:
 def refusals(
     missing: Exception | None, conflict: Exception | None = None, *, ignored: int = 0
 ) -> Iterator[None]:
-    """Raise what a RestError within means: `missing` for 404, `conflict` for 409; `ignored` is no error."""
+    """Raise what a CatalogError within means: `missing` for 404, `conflict` for 409; `ignored` is none."""
     try:
         yield
     except CatalogError as error:

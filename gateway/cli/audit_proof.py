@@ -21,7 +21,16 @@ from gateway.app.signals import until_signalled
 from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.erasing import erase
-from gateway.audit.seals import NotASeal, keep_seal, kept_seals, make_seal, public_key, seals, signing_key
+from gateway.audit.seals import (
+    KEPT,
+    NotASeal,
+    keep_seal,
+    kept_seals,
+    make_seal,
+    public_key,
+    seals,
+    signing_key,
+)
 from gateway.audit.verify import verify
 from gateway.audit.walking import Verified
 from gateway.cli import exit_codes
@@ -130,8 +139,12 @@ def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
         raise Faults([f"the last seal in the database cannot be read: {error}"]) from None
     if seal is not None:
         terminal.line(seal.text())
-        if settings.ledger.directory.is_dir():
-            keep_seal(settings.ledger.directory, seal)
+        directory = settings.ledger.directory
+        if directory.is_dir():
+            try:
+                keep_seal(directory, seal)
+            except OSError as error:
+                tell(f"the seal is in the database, and not in `{directory / KEPT}` as well: {error}")
     return exit_codes.OK
 
 
@@ -140,9 +153,14 @@ def _erase(
 ) -> int:
     if not arguments.user or not arguments.reason:
         raise Faults(["`audit erase` needs --user, whose texts go, and --reason, which stays"])
-    by, before = getpass.getuser(), until or datetime.now(UTC)
+    by, now = getpass.getuser(), datetime.now(UTC)
+    before = until or now
+    if before > now:
+        raise Faults(["`audit erase` takes texts that are there: --to lies in the future"])
     pem = settings.ledger.seal_key
     key = signing_key(pem.reveal()) if pem is not None else None
+    if key is None:
+        tell("`ledger.seal_key` is not set: whoever verifies with a key will miss these texts")
 
     async def work(connection: Any) -> int:
         return await erase(connection, arguments.user, until=before, by=by, reason=arguments.reason, key=key)

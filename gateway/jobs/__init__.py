@@ -1,4 +1,5 @@
-"""Jobs that need all the data and so run on Spark: archive, roll-ups, classification, advice, closure.
+"""Jobs that need all the data and so run on Spark: archive, roll-ups, classification, recommendations,
+closure, replay, proof, verification.
 
 A job is incremental, idempotent and restartable: killed at any point and started again, it ends with the same
 tables. `running` gives each run its lock and its record, `tables` replaces partitions as a whole, `spark`

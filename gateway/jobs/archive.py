@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from gateway.audit.erasing import KINDS, read_erasures, without_texts
+from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.archive_dropping import Keeping, drop_days, dropped_sums
 from gateway.jobs.events import (
@@ -25,6 +25,7 @@ from gateway.jobs.events import (
     arrow_schema,
     land,
     links_in_database,
+    lost_in,
     midnight,
     stored_by,
     sums_in_spark,
@@ -89,8 +90,7 @@ class _Archive:
     def __init__(self, work: Work, options: ArchiveOptions) -> None:
         self._work, self._options = work, options
         self._table = work.table(TABLE)
-        self._told: set[int] = set()
-        """Erasures of which it was said that they count for nothing."""
+        self._erased: list[Erasure] = []
 
     async def run(self) -> Outcome:
         work = self._work
@@ -139,17 +139,22 @@ class _Archive:
         late = f"SELECT EXISTS (SELECT FROM sluice.{name} WHERE stored_at >= $1)"
         return bool(await connection.fetchval(late, known["as_of"]))
 
-    async def _erasures(self, known: int, day: date) -> dict[str, datetime]:
+    async def _erasures(self, known: int, day: date) -> Erasures:
         """Return whose texts of the day were erased since the archive last looked, and until when."""
-        found = await read_erasures(self._work.connection, self._options.keeping.key, behind=known)
-        for one in found.unsigned:
-            if one.number not in self._told:
-                self._told.add(one.number)
+        newest = self._erased[-1].number if self._erased else 0
+        some = await read_erasures(self._work.connection, self._options.keeping.key, behind=newest)
+        for one in some:
+            if not one.counts:
                 self._work.progress(
                     f"erasure {one.number}, of texts of `{one.user}`, is not signed with the key of seals:"
-                    " they stay in the archive"
+                    " it takes nothing from the archive"
                 )
-        return {user: until for user, until in found.until.items() if until > midnight(day)}
+        self._erased += some
+        return Erasures(
+            one
+            for one in self._erased
+            if one.number > known and one.until is not None and one.until > midnight(day)
+        )
 
     async def _archive(self, day: _Day) -> tuple[int, int]:
         """Copy one day, hold the copy to PostgreSQL, put it in its place; return events read and written."""
@@ -157,12 +162,18 @@ class _Archive:
         spark = await work.spark()
         erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
         as_of = await stored_by(work.connection)
-        came = await self._land(day)
+        erasures = await self._erasures(0, day.day)
+        came, lost = await self._land(day, erasures)
+        if lost and day.known is not None:
+            work.progress(
+                f"{day.day}: {lost:,} events have lost texts in PostgreSQL, and no erasure is on record: the"
+                " archive keeps the day as it is"
+            )
+            return came.events, 0
         work.progress(f"{day.day}: {came.events:,} events read from PostgreSQL")
         expected = came
         frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing(name)))
         if day.merges and day.known is not None:
-            erasures = await self._erasures(day.known["erasure"], day.day)
             kept = self._table.read(spark, SPARK_SCHEMA, [name])
             # What PostgreSQL still has counts as it is there; the rest is in the archive only.
             rest = kept.alias("kept").join(frame.alias("came"), _same_event(), "left_anti")
@@ -186,13 +197,15 @@ class _Archive:
     def _landing(self, name: str) -> Any:
         return self._table.directory / LANDING / name
 
-    async def _land(self, day: _Day) -> Sums:
-        """Copy the day's rows to a landing file, in a snapshot of their own, and return what they come to."""
-        found = Sums()
+    async def _land(self, day: _Day, erasures: Erasures) -> tuple[Sums, int]:
+        """Copy the day's rows to a landing file, in a snapshot of their own; return what they come to, and
+        how many of them have lost texts that no erasure covers."""
+        found, lost = Sums(), 0
 
         def each(batch: Any) -> None:
-            nonlocal found
+            nonlocal found, lost
             found += sums_of(batch)
+            lost += lost_in(batch, erasures)
 
         def told(rows: int) -> None:
             self._work.progress(f"{day.day}: {rows:,} events read so far")
@@ -216,7 +229,7 @@ class _Archive:
         finally:
             connection.terminate()
         self._require(day.day, found, replace(found, events=events, links=links), "the copy has")
-        return found
+        return found, lost
 
     def _write(self, frame: Any, name: str) -> None:
         """Write a day's files by hour, each sorted as chains are read."""
@@ -292,22 +305,15 @@ async def partitions(connection: Any) -> dict[date, str]:
     }
 
 
-def _erasing(before: Mapping[str, datetime]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return what takes the texts out of events that were erased before a time, in Python workers."""
+def _erasing(erasures: Erasures) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what takes the erased texts out of events, in Python workers."""
     names = list(STORED)
 
     def erased(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 
         for batch in batches:
-            rows = [
-                without_texts(row)
-                if row["kind"] in KINDS
-                and row["user_name"] in before
-                and row["time"] < before[row["user_name"]]
-                else row
-                for row in batch.to_pylist()
-            ]
+            rows = [without_texts(row) if erasures.cover(row) else row for row in batch.to_pylist()]
             columns = {name: [row[name] for row in rows] for name in names}
             yield pyarrow.RecordBatch.from_pydict(columns, schema=arrow_schema(names))
 

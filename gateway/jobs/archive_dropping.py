@@ -14,9 +14,17 @@ from typing import Any
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.audit.erasing import read_erasures
+from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.seals import NotASeal, Seal, read_seal, seals
-from gateway.jobs.events import MODULUS, SPARK_SCHEMA, Sums, links_in_database, midnight, sums_in_spark
+from gateway.jobs.events import (
+    MODULUS,
+    SPARK_SCHEMA,
+    Sums,
+    links_in_database,
+    midnight,
+    sums_in_spark,
+    with_lost,
+)
 from gateway.jobs.job import Work
 from gateway.jobs.tables import LakeTable
 
@@ -119,6 +127,9 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed255
     kept, gone = archived_sums(row), dropped_sums(row)
     if await asyncio.to_thread(sums_in_spark, frame) != kept:
         return "the archive is not what it was"
+    erasures = await read_erasures(work.connection, key)
+    if await asyncio.to_thread(with_lost(frame, Erasures(erasures)).where("lost").count):
+        return "texts are gone from the archive, and no erasure is on record"
     connection = work.connection
     try:
         async with connection.transaction():
@@ -127,8 +138,8 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed255
             there = await links_in_database(connection, _partition(day))
             if there != (kept.events - gone.events, (kept.links - gone.links) % MODULUS):
                 return "it has events that are not archived"
-            erasures = await read_erasures(connection, key, behind=row["erasure"])
-            if any(until > midnight(day) for until in erasures.until.values()):
+            newer = Erasures(await read_erasures(connection, key, behind=row["erasure"]))
+            if any(until > midnight(day) for until in newer.values()):
                 return "texts were erased since it was archived"
             await connection.execute(f"DROP TABLE {_partition(day)}")
             await connection.execute(

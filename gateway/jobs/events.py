@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from gateway.audit.chain import digest_of_lines, line, lines_of_body
+from gateway.audit.erasing import KINDS, Erasures
 from gateway.audit.rows import COLUMNS, event_digest, json_object
 
 CHUNK_BYTES = 8 * 1024**2
@@ -294,6 +295,32 @@ def arrow_schema(names: Iterable[str] = STORED) -> Any:
         )
 
     return pyarrow.schema([(name, kind(name)) for name in names])
+
+
+def with_lost(frame: Any, erasures: Erasures) -> Any:
+    """Return a DataFrame of events with `lost`: whether its texts are gone, and no erasure covers that."""
+    from pyspark.sql import functions as f
+
+    spark = frame.sparkSession
+    known = f.broadcast(
+        spark.createDataFrame(list(erasures.items()), "erased_of string, erased_until timestamp")
+    )
+    covered = (
+        (f.col("user_name") == f.col("erased_of"))
+        & (f.col("time") < f.col("erased_until"))
+        & f.col("kind").isin(*KINDS)
+    )
+    lost = f.col("erased").isNotNull() & f.col("erased_of").isNull()
+    return frame.join(known, covered, "left").withColumn("lost", lost).drop("erased_of", "erased_until")
+
+
+def lost_in(batch: Any, erasures: Erasures) -> int:
+    """Return how many events of a batch have lost texts that no erasure covers."""
+    from pyarrow import compute
+
+    gone = batch.filter(compute.is_valid(batch.column(batch.schema.get_field_index("erased"))))
+    rows = gone.select(["user_name", "time", "kind"]).to_pylist() if gone.num_rows else ()
+    return sum(not erasures.cover(row) for row in rows)
 
 
 def sums_in_spark(frame: Any) -> Sums:

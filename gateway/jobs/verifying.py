@@ -25,7 +25,7 @@ from gateway.audit.walking import Chain, Finding, Kind, Verified
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE, partitions
-from gateway.jobs.events import SPARK_SCHEMA, STORED, land, midnight
+from gateway.jobs.events import SPARK_SCHEMA, STORED, land, midnight, with_lost
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import LOCKS
 from gateway.jobs.spark import cause_of
@@ -97,7 +97,7 @@ class _Verifying:
         self._way = LakeTable(work.lake, "_verify")
         self._landing = work.lake
         self._found = Verified()
-        self._erasures = Erasures(until={}, unsigned=())
+        self._erasures = Erasures()
 
     async def run(self) -> Outcome:
         work, options, found = self._work, self._options, self._found
@@ -145,7 +145,7 @@ class _Verifying:
                 key=options.key,
                 reached=options.reached,
             )
-            self._erasures = await read_erasures(connection, options.key)
+            self._erasures = Erasures(await read_erasures(connection, options.key))
             days = await self._days(connection, chains)
             rows = await self._land(connection, chains)
         work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")
@@ -276,32 +276,30 @@ class _Verifying:
             )
         )
         landed = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing))
-        record = landed.join(archived, of_day == f.col("archived"), "left").select(
-            *NEEDED,
-            f.lit(DATABASE).alias("source"),
-            f.coalesce(f.col("stored_at") < f.col("as_of"), no).alias("copied"),
-            no.alias("astray"),
-            no.alias("lost"),  # of these PostgreSQL was asked
+        record = (
+            with_lost(landed, self._erasures)
+            .join(archived, of_day == f.col("archived"), "left")
+            .select(
+                *NEEDED,
+                f.lit(DATABASE).alias("source"),
+                f.coalesce(f.col("stored_at") < f.col("as_of"), no).alias("copied"),
+                no.alias("astray"),
+                "lost",
+            )
         )
         names = [one.name for one in days]
         schema = f"{SPARK_SCHEMA}, day string, hour string"
         kept = self._table.read(spark, schema, names, all_there=False)
         in_place = (of_day == f.col("day")) & (f.date_format("time", "HH") == f.col("hour"))
-        erased = f.broadcast(
-            spark.createDataFrame(
-                list(self._erasures.until.items()), "erased_of string, erased_until timestamp"
-            )
-        )
-        covered = (f.col("user_name") == f.col("erased_of")) & (f.col("time") < f.col("erased_until"))
         lake = (
-            kept.join(archived, f.col("day") == f.col("archived"))
-            .join(erased, covered, "left")
+            with_lost(kept, self._erasures)
+            .join(archived, f.col("day") == f.col("archived"))
             .select(
                 *NEEDED,
                 f.when(f.col("dropped"), f.lit(ARCHIVE)).otherwise(f.lit(COPY)).alias("source"),
                 no.alias("copied"),
                 (~f.coalesce(in_place, no)).alias("astray"),
-                (f.col("erased").isNotNull() & f.col("erased_of").isNull()).alias("lost"),
+                "lost",
             )
         )
         return record.unionByName(lake)

@@ -179,8 +179,8 @@ def _record_of(place: Sequence[Mapping[str, Any]], told: Verified, *, chained: b
         name, twin = row["event_id"], there.get(row["event_id"])
         if row["astray"]:
             tell(Kind.CHANGED, row, "lies in the archive's files of another hour")
-        if row["lost"]:
-            tell(Kind.ERASED, row, "has lost texts in the archive, and no erasure is on record")
+        if row["lost"] and (chained or row["source"] != DATABASE):  # others are found in PostgreSQL
+            tell(Kind.ERASED, row, "has lost texts, and no erasure is on record")
         if row["source"] == DATABASE:
             record.append(_event(row))
             continue

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
+from gateway.model.table_formats import KEPT_BY_SESSIONS
 
 
 def levels(database: str) -> tuple[str, ...]:
@@ -107,13 +108,9 @@ class Table:
     """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
 
 
-_KEPT_BY_SESSIONS = frozenset({"iceberg", "paimon"})
-"""Providers whose catalogs keep what a table is, for each session of Spark by itself."""
-
-
 def kept_by_sessions(table: Table) -> bool:
     """Whether a session of Spark may know the table as it was, until it is told to look again."""
-    return (table.provider or "").lower() in _KEPT_BY_SESSIONS
+    return (table.provider or "").lower() in KEPT_BY_SESSIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

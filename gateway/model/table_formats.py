@@ -46,6 +46,18 @@ class TableFormat:
     """What the name of the jar with that class begins with, for every minor."""
     artifacts: Mapping[Minor, tuple[Artifact, ...]]
     """All jars that Spark needs beside its own; the first one has the extension."""
+    metadata_tables: frozenset[str] = frozenset()
+    """Tables that show no rows; but values, bounds of values, counts and paths. What shows rows is not here:
+    Paimon's `` `t$audit_log` ``, `` `t$ro` ``, `` `t$branch_x` ``."""
+    named_below: bool = False
+    """Whether they are named below their table, where a nested namespace may be as well, and not after it:
+    `` `t$files` ``."""
+    branched: bool = False
+    """Whether its tables have branches."""
+    loaded_by_name: bool = False
+    """Whether a reader's `load` takes the name of a table; with a slash in it, it is a path."""
+    kept_by_sessions: bool = False
+    """Whether its catalogs keep what a table is, for each session of Spark by itself."""
 
     def jar_prefix(self, minor: Minor) -> str:
         """Return what the name of the jar begins with that is for a minor."""
@@ -83,6 +95,16 @@ ICEBERG = TableFormat(
         Minor(4, 0): _iceberg("4.0", "2.13", "1.11.0"),
         Minor(4, 1): _iceberg("4.1", "2.13", "1.12.0"),
     },
+    metadata_tables=frozenset(
+        """
+        all_data_files all_delete_files all_entries all_files all_manifests data_files delete_files
+        entries files history manifests metadata_log_entries partitions position_deletes refs snapshots
+        """.split()
+    ),
+    named_below=True,
+    branched=True,
+    loaded_by_name=True,
+    kept_by_sessions=True,
 )
 DELTA = TableFormat(
     name="delta",
@@ -98,10 +120,25 @@ PAIMON = TableFormat(
     extension="org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
     jar="paimon-spark-",
     artifacts={Minor(3, 5): (Artifact("org.apache.paimon", "paimon-spark-3.5", "0.9.0"),)},
+    metadata_tables=frozenset(
+        """
+        aggregation_fields branches consumers files manifests options partitions schemas snapshots
+        statistics tags
+        """.split()
+    ),
+    kept_by_sessions=True,
 )
 
 FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (ICEBERG, DELTA, PAIMON)}
 BY_EXTENSION: Mapping[str, TableFormat] = {one.extension: one for one in FORMATS.values()}
+
+METADATA_TABLES: Mapping[str, frozenset[str]] = {
+    one.name: one.metadata_tables for one in FORMATS.values() if one.metadata_tables
+}
+NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.named_below)
+BRANCHED = frozenset(one.name for one in FORMATS.values() if one.branched)
+LOADED_BY_NAME = frozenset(one.name for one in FORMATS.values() if one.loaded_by_name)
+KEPT_BY_SESSIONS = frozenset(one.name for one in FORMATS.values() if one.kept_by_sessions)
 
 LISTED_EXTENSIONS = frozenset(BY_EXTENSION)
 """Classes of `spark.sql.extensions` whose parsers the reader runs as well. An extension may bring a parser

@@ -1,7 +1,7 @@
 """`judge`: a statement and a snapshot in, Cleared or Refused out. The only place that makes a Cleared.
 
-The passes, in order: read (Spark's parser), classify, resolve, analyse (sqlglot, an advisor), evaluate
-(policies), guard (splices), prove (Spark's parser again). Each takes what the one before it gave; anything
+The passes, in order: read (Spark's parser), classify, resolve, evaluate (policies), analyse (sqlglot, an
+advisor), guard (splices), prove (Spark's parser again). Each takes what the one before it gave; anything
 that one of them does not know is refused. Nothing here does I/O but asking the reader.
 
 `texts.py` has the passes for SQL text, `plans.py` those for Spark Connect plans, which hold SQL texts and

@@ -15,6 +15,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
+from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import below_text
 from gateway.pipeline.guarded_texts import guarded_scans, identities
 from gateway.pipeline.judging import (
@@ -71,7 +72,7 @@ from gateway.sql.evaluate import (
 )
 from gateway.sql.identity import Meaning
 from gateway.sql.leakproof import Above, Passed
-from gateway.sql.names import BRANCHED, Names
+from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.required import Required, Unsupported, join
 from gateway.sql.spark_words import unbound_parameter

@@ -17,9 +17,9 @@ from gateway.plan.lineage_generators import GENERATORS, generated
 from gateway.plan.lineage_names import column_name
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.functions import AGGREGATES
 from gateway.sql.lineage_expressions import MAX_EXPRESSION
 from gateway.sql.lineage_extraction import Bound, Extraction
-from gateway.sql.lineage_functions import AGGREGATES
 from gateway.sql.lineage_references import References, add_conjunct, grouped
 from gateway.sql.lineage_scope import (
     AGGREGATED,

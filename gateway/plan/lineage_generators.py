@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.sql.lineage_functions import element_type, struct_fields
 from gateway.sql.lineage_generators import columns, exploded, unknown
 from gateway.sql.lineage_scope import LineageRelation, Value
+from gateway.sql.lineage_types import element_type, struct_fields
 from gateway.wire.connect import pb
 
 GENERATORS = frozenset(

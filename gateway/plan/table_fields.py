@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class FieldRule(enum.Enum):
-    """What a field is. Those from ROWS on are read by a reader of `walk_readers` or `walk_commands`."""
+    """What a field is. Those from ROWS on are read by a reader of `walk_relations` or `walk_commands`."""
 
     WALK = "a message, or several, each with a row of its own"
     PLAIN = "says nothing that policies ask about"

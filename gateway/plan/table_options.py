@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gateway.model.table_formats import LOADED_BY_NAME, METADATA_TABLES
 from gateway.plan.identifiers import table_parts
 from gateway.plan.walk_sources import table_options
 from gateway.plan.walk_state import refuse, shown
 from gateway.policy.sqltext import string_literal
-from gateway.sql.names import METADATA_TABLES, dotted
+from gateway.sql.names import dotted
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import pb
-
-BY_NAME = frozenset({"iceberg"})
-"""Formats whose `load` takes the name of a table; with a slash in it, it is a path."""
 
 _VERSIONS = frozenset({"versionasof", "snapshot-id", "branch", "tag"})
 _TIMES = frozenset({"timestampasof", "as-of-timestamp"})
@@ -81,7 +79,7 @@ def _named(read: pb.Read) -> tuple[str, Mapping[str, str]] | None:
     if read.WhichOneof("read_type") == "named_table":
         return read.named_table.unparsed_identifier, read.named_table.options
     source = read.data_source
-    if source.format.lower() not in BY_NAME:
+    if source.format.lower() not in LOADED_BY_NAME:
         return None
     rest = {key: value for key, value in source.options.items() if key.lower() != "path"}
     names = [*source.paths, *(value for key, value in source.options.items() if key.lower() == "path")]

@@ -232,6 +232,11 @@ def transformer_faults(text: str, mask_type: str = "") -> list[str]:
     return faults
 
 
+def is_understood(text: str) -> bool:
+    """Whether a transformer says what a mask type shows: a call of Hive's, or an expression of Spark SQL."""
+    return bool(text.strip()) and not transformer_faults(text)
+
+
 def _calls_mask_as_hive(text: str) -> bool:
     """Whether a text calls `mask` with more arguments than Spark's own function of that name takes."""
     tokens = _tokens(text) or []

@@ -77,7 +77,7 @@ class ParserProcess:
                     stderr=asyncio.subprocess.PIPE,
                     env=ENVIRONMENT,
                     cwd="/",
-                    start_new_session=True,  # a Ctrl-C in the terminal is the gateway's to handle
+                    process_group=0,  # a Ctrl-C in the terminal is the gateway's to handle
                 )
             reader, writer = await asyncio.open_connection(sock=ours)
         except BaseException as error:

@@ -25,7 +25,7 @@ def _job_name(template: str) -> str:
     return template
 
 
-JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_job_name)]
+JobTemplate = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_job_name)]
 
 
 class OpenLineageHttp(Section):
@@ -72,7 +72,7 @@ class OpenLineageSettings(Section):
     http: OpenLineageHttp | None = None
     namespace: Name = "sluice"
     """Namespace of jobs, and of datasets whose catalog is not in `catalogs`."""
-    job: JobName = "{operation}.{target}"
+    job: JobTemplate = "{operation}.{target}"
     """Name of the job that a statement is a run of; `{user}` may stand in it as well. Statements of one name
     are runs of one job, whatever their texts."""
     catalogs: dict[str, Name] = Field(default_factory=dict)

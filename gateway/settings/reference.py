@@ -25,7 +25,7 @@ fault in it with its line. An empty file is a gateway on 127.0.0.1 with an embed
 YAML is read strictly: unknown and repeated keys are faults, only `true` and `false` are booleans. Sizes are
 bytes, times are seconds, as the names say. Relative paths start at the directory of the file.
 
-Generated from `gateway/settings/models.py` by `python -m gateway.settings.reference`.
+Generated from the models in `gateway/settings/` by `python -m gateway.settings.reference`.
 """
 
 

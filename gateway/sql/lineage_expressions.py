@@ -26,7 +26,7 @@ from gateway.sql.analyse_tree import (
     star_of,
     without_list,
 )
-from gateway.sql.lineage_functions import AGGREGATES
+from gateway.sql.functions import AGGREGATES
 from gateway.sql.lineage_references import References, add_conjunct, grouped
 from gateway.sql.lineage_scope import (
     AGGREGATED,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from gateway.sql.lineage_expressions import Ctes, SqlLineageExpressions
-from gateway.sql.lineage_functions import element_type, struct_fields
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, Open, RelationRows, Value
+from gateway.sql.lineage_types import element_type, struct_fields
 
 _EXPLODES = (exp.Explode, exp.ExplodeOuter)
 _POSEXPLODES = (exp.Posexplode, exp.PosexplodeOuter)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Parts, Unclear
-from gateway.sql.lineage_functions import struct_fields
 from gateway.sql.lineage_scope import (
     AGGREGATION,
     NOTHING,
@@ -24,6 +23,7 @@ from gateway.sql.lineage_scope import (
     Value,
     merged,
 )
+from gateway.sql.lineage_types import struct_fields
 
 
 class References(ABC):

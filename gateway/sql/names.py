@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from gateway.model.catalog import TableName, joined, levels, quote
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
+from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
 from gateway.sql.required import Unsupported
 
 SESSION_CATALOG = "spark_catalog"
@@ -47,57 +48,14 @@ class MetadataTable:
     def parts(self) -> tuple[str, ...]:
         """Return the full name."""
         *above, table = self.table.parts
-        if self.provider == _PAIMON:
+        if self.provider == PAIMON.name:
             return *above, f"{table}${self.part}"
         return *above, table, self.part
 
 
-_PAIMON = "paimon"
-METADATA_TABLES: Mapping[str, frozenset[str]] = {
-    "iceberg": frozenset(
-        {
-            "all_data_files",
-            "all_delete_files",
-            "all_entries",
-            "all_files",
-            "all_manifests",
-            "data_files",
-            "delete_files",
-            "entries",
-            "files",
-            "history",
-            "manifests",
-            "metadata_log_entries",
-            "partitions",
-            "position_deletes",
-            "refs",
-            "snapshots",
-        }
-    ),
-    _PAIMON: frozenset(
-        {
-            "aggregation_fields",
-            "branches",
-            "consumers",
-            "files",
-            "manifests",
-            "options",
-            "partitions",
-            "schemas",
-            "snapshots",
-            "statistics",
-            "tags",
-        }
-    ),
-}
-"""Provider → its metadata tables. Those show no rows; but values, bounds of values, counts and paths.
-Iceberg's are named below a table, Paimon's after it: `` `t$files` ``. What shows rows is not here:
-`` `t$audit_log` ``, `` `t$ro` ``, `` `t$branch_x` ``."""
-BRANCHED = frozenset({"iceberg"})
-"""Providers whose tables have branches."""
 _BRANCH = re.compile(r"branch_\w+", re.ASCII)
 """Iceberg's way to name a branch where a table is written to."""
-_BELOW_TABLES = METADATA_TABLES["iceberg"]
+_BELOW_TABLES = METADATA_TABLES[ICEBERG.name]
 _VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewrite", re.IGNORECASE)
 """Iceberg's ways to name rows of a table at another time, below it, and what it tells of changes."""
 _NO_LEVELS = frozenset({"global_temp"})
@@ -198,13 +156,13 @@ class Names:
         """Say which table's metadata a name means, when the catalog has the table and nothing else there."""
         *above, last = parts
         table, sign, part = last.partition("$")
-        if sign and part.lower() in METADATA_TABLES[_PAIMON]:
+        if sign and part.lower() in METADATA_TABLES[PAIMON.name]:
             if not above and last.lower() in self.context.temp_views:
                 return None
             named = self.new_table((*above, table))
             if isinstance(named, Ungovernable) or named.catalog.lower() == SESSION_CATALOG:
                 return None
-            return MetadataTable(named, _PAIMON, part.lower())
+            return MetadataTable(named, PAIMON.name, part.lower())
         if last.lower() not in _BELOW_TABLES:
             return None
         name = self._above(parts)

@@ -15,7 +15,10 @@ import pytest
 
 from gateway.app.jobs import give_way, paced
 
-BUSY = "import sys, time\nsys.stdout.write('x'); sys.stdout.flush()\nwhile True: time.process_time()"
+BUSY = "import time\nwhile True: time.process_time()"
+NAMED = "import ctypes; ctypes.CDLL(None).prctl(15, b') \\xff (1 2 3')\n" + BUSY
+"""Under a name that is no text, with what the kernel has around names."""
+STARTING = "import subprocess, sys; subprocess.run([sys.executable, '-c', {!r}]{})"
 DEADLINE_S = 120.0
 
 
@@ -58,6 +61,10 @@ def child_of(process: subprocess.Popen[bytes]) -> psutil.Process:
     return psutil.Process(process.pid).children()[0]
 
 
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
 def stopped(process: psutil.Process) -> bool:
     return process.status() == psutil.STATUS_STOPPED
 
@@ -76,11 +83,10 @@ def test_a_command_is_stopped_and_continued_and_its_code_told(
     assert started(sys.executable, "-c", "raise SystemExit(7)").wait(DEADLINE_S) == 7
 
 
-def test_what_it_starts_in_groups_of_its_own_is_stopped_as_well(
+def test_what_it_starts_in_groups_of_its_own_and_by_any_name_is_stopped_as_well(
     started: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    text = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}], process_group=0)"
-    child = child_of(started(sys.executable, "-c", text))
+    child = child_of(started(sys.executable, "-c", STARTING.format(NAMED, ", process_group=0")))
     until(lambda: bool(child.children()))
     grandchild = child.children()[0]
     until(lambda: stopped(child) and stopped(grandchild))
@@ -88,12 +94,34 @@ def test_what_it_starts_in_groups_of_its_own_is_stopped_as_well(
 
 
 def test_nothing_stays_stopped_when_it_is_killed(started: Callable[..., subprocess.Popen[bytes]]) -> None:
-    process = started(sys.executable, "-c", BUSY, share=0.05)
+    process = started(sys.executable, "-c", STARTING.format(BUSY, ""), share=0.25)
+    child = child_of(process)
+    until(lambda: bool(child.children()))
+    grandchild = child.children()[0]
+    until(lambda: stopped(child) and stopped(grandchild))
+    process.kill()
+    # It is killed with it; what it has started, in its group, the kernel has continue and hang up.
+    until(lambda: gone(child) and gone(grandchild))
+
+
+def test_a_command_that_does_not_listen_is_killed_with_it(
+    started: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{BUSY}"
+    process = started(sys.executable, "-c", deaf)
     child = child_of(process)
     until(lambda: stopped(child))
+    process.send_signal(signal.SIGTERM)
+    until(lambda: not stopped(child))
     process.kill()
-    # The kernel continues it, and it hangs up.
-    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: gone(child))
+
+
+def test_it_stops_nothing_but_what_it_has_started() -> None:
+    words = (*paced(0.25), sys.executable, "-c", "")
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode != 0
+    assert "leads no session" in ran.stderr
 
 
 def test_without_a_share_there_is_nothing_between() -> None:

@@ -11,13 +11,13 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import asyncpg
 import psutil
 import pytest
 
-from gateway.app.jobs import keep_running
+from gateway.app.jobs import jobs, keep_running
 from gateway.app.jobs_metrics import JobStates
 from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy
@@ -25,7 +25,8 @@ from gateway.jobs.archive import TABLE
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
-from gateway.settings.jobs import ScheduleSettings
+from gateway.settings import Settings
+from gateway.settings.jobs import JobName, JobsSettings, ScheduleSettings
 from tests.jobs.records import day_of_events, fill
 from tests.jobs.worker import HEAP, Worker
 
@@ -49,6 +50,10 @@ async def connection(database: str) -> AsyncIterator[Any]:
 
 async def start(database: str, tmp_path: Path, chosen: Job, **more: Any) -> Any:
     return await run_job(chosen, dsn=database, lake=tmp_path, spark=SparkOptions(), **more)
+
+
+def test_every_job_can_have_a_schedule() -> None:
+    assert set(get_args(JobName)) == set(jobs(Settings()))
 
 
 async def test_a_run_is_recorded_with_its_watermark(database: str, connection: Any, tmp_path: Path) -> None:
@@ -223,11 +228,9 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     await fill(database, ())
     # Once a year: on a day that is due at each minute, there may be a second one while we look.
     schedule = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
+    chosen = JobsSettings(schedule=schedule, poll_s=0.2, niceness=7, share=0.6)
     gateways = [
-        asyncio.create_task(
-            keep_running(schedule, database, config, poll_s=0.2, niceness=7, share=0.6, states=JobStates({}))
-        )
-        for _ in range(2)
+        asyncio.create_task(keep_running(chosen, database, config, states=JobStates({}))) for _ in range(2)
     ]
     niceness: list[int] = []
     async with asyncio.timeout(120):

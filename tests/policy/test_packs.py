@@ -47,6 +47,22 @@ def test_the_shipped_rules_load_and_their_cases_hold() -> None:
     assert {p.type for p in found.policies()} == set(PolicyType)
 
 
+def test_a_mask_type_whose_transformer_is_sql_can_be_named_as_docs_say() -> None:
+    text = (RULES / "service_defs" / "spark.yaml").read_text(encoding="utf-8")
+    rows = "    - {name: MASK, label: Redact}\n"
+    assert rows in text
+    more = "".join(
+        f'    - {{name: {name}, transformer: "{transformer}"}}\n'
+        for name, transformer in (("INITIAL", "left({col}, 1)"), ("LAST_2", "mask_show_last_n({col}, 2)"))
+    )
+    definitions = load_service_defs({"spark.yaml": text.replace(rows, rows + more)})
+    for name in ("INITIAL", "LAST_2"):
+        load_packs(
+            {"p.yaml": policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: {name}}}]")}, definitions, 1
+        )
+    assert faults(policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: INITIAL}}]"))
+
+
 def test_a_pack_becomes_policies() -> None:
     found = load(
         f"""

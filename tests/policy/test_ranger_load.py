@@ -570,7 +570,12 @@ def test_a_mask_type_whose_transformer_is_not_understood_is_told() -> None:
         resources=on,
         dataMaskPolicyItems=[item("select", dataMaskInfo={"dataMaskType": "SHUFFLE"})],
     )
-    for transformer, told in (("", True), ("reverse({col})", True), ("mask_hash({col})", False)):
+    for transformer, told in (
+        ("", True),
+        ("mask_hash({col}) || 'x'", True),
+        ("reverse({col})", False),
+        ("mask_hash({col})", False),
+    ):
         masks = {**hive()["dataMaskDef"], "maskTypes": [{"name": "SHUFFLE", "transformer": transformer}]}
         found = warnings_of(written, serviceDef=hive(dataMaskDef=masks))
         assert any("not understood what mask type `SHUFFLE` shows" in warning for warning in found) is told

@@ -13,7 +13,7 @@ taken with and without a trailing slash. `api.py` lists the modules. A handler i
 `async def find(call: ApiCall) -> web.StreamResponse`: it takes parameters with `call.path_id("id")`,
 `call.path("name")`, `call.parameter("zoneName")`, `call.flag("updateIfExists")`, the body with
 `await call.body()`, opens `call.store.reading()` or `call.store.writing(call.user)` once, and ends with
-`answer(...)` or `no_content()`. What is wrong is raised as `RestError`; validators return `Failure`s,
+`answer(...)` or `no_content()`. What is wrong is raised as `RangerError`; validators return `Failure`s,
 which `refuse` raises. What a principal may do is asked of `call.access`. Bodies are plain dicts in Ranger's
 JSON; those that come in hold no nulls.
 

@@ -88,7 +88,7 @@ class ApiCall:
         return self.principal.user
 
     def require_administrator(self, what: str) -> None:
-        """Raise RestError 403 unless the caller is an administrator; `what` says what only they may do."""
+        """Raise RangerError 403 unless the caller is an administrator; `what` says what only they may do."""
         if not self.access.is_administrator(self.principal):
             raise forbidden(f"user `{self.user}` is no administrator and may not {what}")
 
@@ -97,7 +97,7 @@ class ApiCall:
         return self.request.match_info[name]
 
     def path_id(self, name: str = "id") -> int:
-        """Return an id of the path. Raises RestError 404, as Ranger's routes do, when it is none."""
+        """Return an id of the path. Raises RangerError 404, as Ranger's routes do, when it is none."""
         return _id(self.path(name), not_found())
 
     def parameter(self, name: str, default: str = "") -> str:
@@ -115,25 +115,25 @@ class ApiCall:
         return text.strip().lower() == "true" if text else default
 
     def number(self, name: str, default: int) -> int:
-        """Return a numeric parameter. Raises RestError 400 when it is none."""
+        """Return a numeric parameter. Raises RangerError 400 when it is none."""
         text = self.parameter(name)
         return _number(text, f"parameter `{name}` is not a number") if text else default
 
     async def read(self, limit: int = MAX_BODY_BYTES) -> bytes:
-        """Return the body's bytes. Raises RestError 413 as soon as they are more than the limit."""
+        """Return the body's bytes. Raises RangerError 413 as soon as they are more than the limit."""
         try:
             return await body_of(self.request, limit)
         except BodyTooLarge as error:
             raise RangerError(413, str(error)) from None
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
-        """Return the body, a JSON object. Raises RestError 400 or 413 otherwise."""
+        """Return the body, a JSON object. Raises RangerError 400 or 413 otherwise."""
         return await self._parsed(limit, MAX_VALUES, _object)
 
     async def checked(
         self, shape: JsonField, limit: int = MAX_BODY_BYTES, *, most_values: int | None = MAX_VALUES
     ) -> Body:
-        """Return the body with Ranger's defaults filled in. Raises RestError 400 or 413."""
+        """Return the body with Ranger's defaults filled in. Raises RangerError 400 or 413."""
         return await self._parsed(limit, most_values, lambda found: checked(shape, _object(found)))
 
     async def _parsed(self, limit: int, most_values: int | None, then: Callable[[Any], Body]) -> Body:
@@ -146,7 +146,7 @@ class ApiCall:
 
 
 def parse(raw: bytes, most_values: int | None = None) -> Any:
-    """Return a JSON document that PostgreSQL and we can hold. Raises RestError 400 otherwise."""
+    """Return a JSON document that PostgreSQL and we can hold. Raises RangerError 400 otherwise."""
     if most_values is not None and raw.count(b"{") + raw.count(b"[") > most_values:
         raise bad_request(f"the body holds more than {most_values} values")
     try:
@@ -165,7 +165,7 @@ def _object(found: Any) -> Body:
 
 
 def checked(shape: JsonField, value: object) -> Body:
-    """Return an object with Ranger's defaults filled in. Raises RestError 400 that tells every wrong type."""
+    """Return an object with Ranger's defaults filled in. Raises RangerError 400 with all wrong types."""
     found, faults = read(shape, value)
     refuse(unreadable(faults))
     return found
@@ -224,7 +224,7 @@ def one_object(
 
 
 async def named(call: ApiCall, reading: ReadTransaction, kind: ObjectKind) -> Body:
-    """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RestError 404."""
+    """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RangerError 404."""
     match call.request.match_info:
         case {"name": name}:
             found = await reading.named(kind, name)

@@ -58,7 +58,7 @@ async def _grantor(
 async def _body(
     writing: WriteTransaction, service: Body, definition: ServiceType, request: Mapping[str, Any]
 ) -> Body:
-    """Return the policy that a grant would make. Raises RestError 400."""
+    """Return the policy that a grant would make. Raises RangerError 400."""
     if not any(filter(None, [*request["users"], *request["groups"], *request["roles"]])):
         raise bad_request("a grant needs users, groups or roles")
     if not request["accessTypes"] and not request["replaceExistingPermissions"]:

@@ -196,7 +196,7 @@ async def _versions(call: ApiCall) -> web.Response:
 
 
 async def _named(call: ApiCall, reading: ReadTransaction) -> Body:
-    """Return the policy that the path names. Raises RestError 404."""
+    """Return the policy that the path names. Raises RangerError 404."""
     match call.request.match_info:
         case {"service": service, "name": name}:
             found = await reading.named(

@@ -29,7 +29,7 @@ TAG_TYPE = "tag"
 
 
 async def service_of(reading: ReadTransaction, name: object) -> Body:
-    """Return the service that a policy names. Raises RestError 400 with Ranger's code when there is none."""
+    """Return the service that a policy names. Raises RangerError 400 with Ranger's code if there is none."""
     service = await reading.named(ObjectKind.SERVICE, name) if isinstance(name, str) and name else None
     if service is None:
         refuse([Failure(3007, f"there is no service `{name}`", "service")])
@@ -38,7 +38,7 @@ async def service_of(reading: ReadTransaction, name: object) -> Body:
 
 
 async def create_policy(writing: WriteTransaction, access: Access, principal: Principal, body: Body) -> Body:
-    """Check and store a new policy. Raises RestError 400 with every fault, or 403."""
+    """Check and store a new policy. Raises RangerError 400 with every fault, or 403."""
     service = await service_of(writing, body.get("service"))
     policy = await _judged(writing, access, principal, service, body, stored=None)
     made = await writing.create(ObjectKind.POLICY, policy, signature=_signature_column(policy))
@@ -57,7 +57,7 @@ async def update_policy(
 ) -> Body:
     """Check a policy and put it in the place of the stored one.
 
-    Raises RestError 400 or 403, and Conflict when the body is older than what is stored.
+    Raises RangerError 400 or 403, and Conflict when the body is older than what is stored.
     """
     service = await service_of(writing, stored["service"])
     await _require_right(writing, access, principal, service, stored)
@@ -123,7 +123,7 @@ async def apply_policy(
 
 
 async def _existing(writing: WriteTransaction, body: Body, *, by_name: bool) -> Body | None:
-    """Return the stored policy that a body stands for. Raises RestError 400 when there are several."""
+    """Return the stored policy that a body stands for. Raises RangerError 400 when there are several."""
     service = await service_of(writing, body.get("service"))
     if by_name:
         zone = body.get("zoneName") or ""
@@ -154,7 +154,7 @@ async def _overwrite(
 async def delete_policy(
     writing: WriteTransaction, access: Access, principal: Principal, stored: Body
 ) -> None:
-    """Remove a policy. Raises RestError 403."""
+    """Remove a policy. Raises RangerError 403."""
     service = await service_of(writing, stored["service"])
     await _require_right(writing, access, principal, service, stored)
     await remove(writing, service, stored)
@@ -182,7 +182,7 @@ async def _judged(
     *,
     stored: Mapping[str, Any] | None,
 ) -> Body:
-    """Return the policy as it is to be stored. Raises RestError 403, or 400 with all that is wrong."""
+    """Return the policy as it is to be stored. Raises RangerError 403, or 400 with all that is wrong."""
     definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
     policy, signature = await asyncio.to_thread(_signed, body, service, definition)
     # First of all: what is wrong with it takes long to say, and is nobody's business who may not write it.

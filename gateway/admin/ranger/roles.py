@@ -65,7 +65,7 @@ async def _create(call: ApiCall) -> web.Response:
 
 
 async def create_role(writing: WriteTransaction, body: Body) -> Body:
-    """Check and store a new role. Raises RestError 400."""
+    """Check and store a new role. Raises RangerError 400."""
     refuse(role_failures(body, others=await writing.all(ObjectKind.ROLE)))
     made = await writing.create(ObjectKind.ROLE, {**show(body), "createdByUser": writing.who})
     await writing.bump_all(What.ROLE)
@@ -85,7 +85,7 @@ async def _update(call: ApiCall) -> web.Response:
 async def replace_role(
     writing: WriteTransaction, stored: Body, body: Body, *, check_version: bool = True
 ) -> Body:
-    """Check a role and put it in the place of the stored one. Raises RestError 400 and Conflict."""
+    """Check a role and put it in the place of the stored one. Raises RangerError 400 and Conflict."""
     others = [one for one in await writing.all(ObjectKind.ROLE) if one["id"] != stored["id"]]
     body = {**body, "id": stored["id"], "createdByUser": stored.get("createdByUser")}
     refuse(role_failures(body, others=others, stored=stored, updating=True))
@@ -107,7 +107,7 @@ async def _delete(call: ApiCall) -> web.Response:
 
 
 async def _refuse_used(writing: WriteTransaction, name: str, what: str) -> None:
-    """Raise RestError 400 while something names the role: what it grants must not change hands unseen."""
+    """Raise RangerError 400 while something names the role: what it grants must not change hands unseen."""
     for role in await writing.all(ObjectKind.ROLE):
         if any(member["name"] == name for member in role.get("roles") or ()):
             raise bad_request(f"role `{name}` cannot be {what}: role `{role['name']}` contains it")
@@ -169,7 +169,7 @@ async def groups_of(reading: ReadTransaction, user: str) -> frozenset[str]:
 
 
 async def _require_trust(call: ApiCall, reading: ReadTransaction, service_name: str, user: str) -> None:
-    """Raise RestError 403 unless the caller may speak for another user: a service's own administrator may."""
+    """Raise RangerError 403 unless the caller may speak for another user, as a service's administrator."""
     if call.access.is_administrator(call.principal):
         return
     service = await reading.named(ObjectKind.SERVICE, service_name) if service_name else None
@@ -198,7 +198,7 @@ def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Calla
 def _require_keeper(
     call: ApiCall, role: Body, user: str, groups: Iterable[str], roles: Iterable[Body]
 ) -> None:
-    """Raise RestError 403 unless the user may change the role's members."""
+    """Raise RangerError 403 unless the user may change the role's members."""
     administrator = (
         call.access.is_administrator(call.principal)
         if user == call.user

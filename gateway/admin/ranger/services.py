@@ -66,7 +66,7 @@ async def _create(call: ApiCall) -> web.Response:
 
 
 async def create_service(writing: WriteTransaction, body: Body) -> Body:
-    """Check and store a service, with a tag service beside it when it names none. Raises RestError 400."""
+    """Check and store a service, with a tag service beside it when it names none. Raises RangerError 400."""
     definition = await _definition(writing, body)
     refuse(service_failures(body, definition=definition, others=await writing.all(ObjectKind.SERVICE)))
     if body["type"] != TAG_TYPE and not body.get("tagService"):
@@ -129,7 +129,7 @@ async def _delete(call: ApiCall) -> web.Response:
 
 
 async def remove_service(writing: WriteTransaction, service: Body) -> None:
-    """Delete a service with its policies and tags. Raises RestError 400 while a zone names it."""
+    """Delete a service with its policies and tags. Raises RangerError 400 while a zone names it."""
     name = service["name"]
     await _refuse_zoned(writing, name, "deleted")
     for policy in await writing.all(ObjectKind.POLICY, service=name):

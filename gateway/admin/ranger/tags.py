@@ -74,7 +74,7 @@ def _merged(stored: Body | None, given: Body, service: str) -> Body:
 
 
 async def _service(call: ApiCall, reading: ReadTransaction) -> Body:
-    """Return the service of the path. Raises RestError 404, and 403 for who does not administer it."""
+    """Return the service of the path. Raises RangerError 404, and 403 for who does not administer it."""
     service = await reading.named(ObjectKind.SERVICE, call.path("service"))
     if service is None:
         raise not_found(f"there is no service `{call.path('service')}`")

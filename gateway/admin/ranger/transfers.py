@@ -117,7 +117,7 @@ async def _make_room(call: ApiCall, writing: WriteTransaction, policies: Sequenc
 
 
 async def _put(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> None:
-    """Store the policies. Raises RestError that tells what is wrong with every one of them."""
+    """Store the policies. Raises RangerError that tells what is wrong with every one of them."""
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
         try:
@@ -160,7 +160,7 @@ def _inner_first(roles: Sequence[Body]) -> list[Body]:
 
 
 async def _files(call: ApiCall) -> dict[str, Any]:
-    """Return the documents of a multipart body by field. Raises RestError 400 or 413."""
+    """Return the documents of a multipart body by field. Raises RangerError 400 or 413."""
     if not call.request.content_type.startswith("multipart/"):
         raise bad_request("an import is a multipart form with a field `file`")
     found: dict[str, Any] = {}

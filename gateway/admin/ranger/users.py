@@ -166,7 +166,7 @@ def _delete(kind: ObjectKind) -> Callable[[ApiCall], Any]:
 
 
 def _checked(kind: ObjectKind, given: Body) -> Body:
-    """Return a user or group with defaults. Raises RestError 400."""
+    """Return a user or group with defaults. Raises RangerError 400."""
     shape: JsonField = USER if kind is ObjectKind.USER else GROUP
     body = checked(shape, given)
     name = (body.get("name") or "").strip()
@@ -251,7 +251,7 @@ async def _update_member(call: ApiCall) -> web.Response:
 
 
 async def _ends(writing: WriteTransaction, body: Body) -> tuple[Body, Body]:
-    """Return the group and the user of a membership. Raises RestError 400."""
+    """Return the group and the user of a membership. Raises RangerError 400."""
     if body.get("parentGroupId") is not None:
         group = await writing.get(ObjectKind.GROUP, body["parentGroupId"])
     else:

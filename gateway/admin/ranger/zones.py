@@ -121,7 +121,7 @@ async def _change_v2(call: ApiCall) -> web.Response:
 async def _replace(
     writing: WriteTransaction, stored: Body, body: Body, *, check_version: bool = True
 ) -> Body:
-    """Check a zone and put it in the place of the stored one. Raises RestError 400 and Conflict."""
+    """Check a zone and put it in the place of the stored one. Raises RangerError 400 and Conflict."""
     if body.get("id") not in (None, stored["id"]):
         raise bad_request("zoneID mismatch: the path and the body name two zones")
     body = {**body, "id": stored["id"]}
@@ -246,7 +246,7 @@ async def _names_for_resource(call: ApiCall) -> web.Response:
 
 
 async def _audited(call: ApiCall, reading: ReadTransaction) -> Body:
-    """Return the zone that the path names. Raises RestError 404, and 403 when the caller may not read it."""
+    """Return the zone that the path names. Raises RangerError 404, and 403 if the caller may not read it."""
     found = await named(call, reading, ObjectKind.ZONE)
     if not call.access.audits_zone(call.principal, found):
         raise forbidden(f"user `{call.user}` may not read zone `{found['name']}`")

@@ -13,7 +13,7 @@ from gateway.policy.packs.conditions import read_conditions
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_validity
 from gateway.policy.sqltext import faults_of
-from gateway.policy.transformers import hive_masking
+from gateway.policy.transformers import is_understood
 
 ACCESS_KEYS = ("allow", "deny", "allow_exceptions", "deny_exceptions")
 WHO_KEYS = ("users", "groups", "roles")
@@ -257,7 +257,7 @@ class PackPolicyReader:
         known = sorted(
             mask.name
             for mask in definition.mask_types
-            if mask.name in MASK_TYPES or hive_masking(mask.transformer) is not None
+            if mask.name in MASK_TYPES or is_understood(mask.transformer)
         )
         extra = ("type", "show", "predicate")
         for found, who, where in self._items(data, "mask", path, definition, extra):

@@ -28,7 +28,7 @@ from gateway.policy.masks import MASK_TYPES
 from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
-from gateway.policy.transformers import hive_masking
+from gateway.policy.transformers import is_understood
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T")
@@ -75,9 +75,7 @@ class RangerPolicyReader:
             )
             for type_ in PolicyType
         }
-        self.mask_types = {
-            mask.name: hive_masking(mask.transformer) is not None for mask in definition.mask_types
-        }
+        self.mask_types = {mask.name: is_understood(mask.transformer) for mask in definition.mask_types}
         self.conditions = {condition.name: condition for condition in definition.conditions}
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
