@@ -172,7 +172,8 @@ async def keep_running(
     states: JobStates,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Start the jobs of a schedule when they are due, one at a time, by what `states` says after a look. Never returns."""
+    """Start the jobs of the schedule when they are due, one at a time, by what `states` says after a look.
+    Never returns."""
     while True:
         try:
             await states.look(dsn)

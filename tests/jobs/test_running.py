@@ -227,7 +227,7 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
 async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, config: Path) -> None:
     await fill(database, ())
     # Once a year: on a day that is due at each minute, there may be a second one while we look.
-    schedule = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
+    schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
     chosen = JobsSettings(schedule=schedule, poll_s=0.2, niceness=7, share=0.6)
     gateways = [
         asyncio.create_task(keep_running(chosen, database, config, states=JobStates({}))) for _ in range(2)
