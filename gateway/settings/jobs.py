@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.jobs.schedules import parse_cron
-from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
+from gateway.settings.section import Bytes, Count, Heap, MadePath, Name, Seconds, Secret, Section
 
 JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify"]
 
@@ -205,7 +205,7 @@ class ProofSettings(Section):
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
-    directory: Path = Path("run/lake")
+    directory: MadePath = Path("run/lake")
     """Where their tables are; Spark sees the same files under the same path."""
     master: Name = "local[*]"
     """Where Spark runs, as of `spark-submit --master`; `local[*]` is in the job's own process."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import Document, parse_document
 from gateway.settings.catalogs import Normalized, normalized, secrets_of, spoken_for
 from gateway.settings.models import Settings
-from gateway.settings.section import Section
+from gateway.settings.section import MADE, Section
 
 Location = tuple[str | int, ...]
 
@@ -83,40 +83,28 @@ def check_settings(path: Path) -> list[str]:
 
 
 def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]]:
-    for index, path in enumerate(settings.policies.paths):
-        yield ("policies", "paths", index), path
-    for index, path in enumerate(settings.policies.service_defs):
-        yield ("policies", "service_defs", index), path
-    for index, entry in enumerate(settings.policies.ranger):
-        for key in ("ca_file", "certificate", "key"):
-            if getattr(entry, key) is not None:
-                yield ("policies", "ranger", index, key), getattr(entry, key)
-        if entry.password is not None and entry.password.file is not None:
-            yield ("policies", "ranger", index, "password", "file"), entry.password.file
-    if settings.reader.java is not None:
-        yield ("reader", "java"), settings.reader.java
-    if settings.reader.spark_home is not None:
-        yield ("reader", "spark_home"), settings.reader.spark_home
-    listeners = settings.listeners
-    for name, listener in (
-        ("thrift", listeners.thrift),
-        ("connect", listeners.connect),
-        ("admin", listeners.admin),
-    ):
-        if listener is not None and listener.tls is not None:
-            yield ("listeners", name, "tls", "certificate"), listener.tls.certificate
-            yield ("listeners", name, "tls", "key"), listener.tls.key
-    connect = settings.backend.connect
-    if connect is not None:
-        if connect.ca_file is not None:
-            yield ("backend", "connect", "ca_file"), connect.ca_file
-        if connect.token is not None and connect.token.file is not None:
-            yield ("backend", "connect", "token", "file"), connect.token.file
-    if settings.ledger.dsn is not None and settings.ledger.dsn.file is not None:
-        yield ("ledger", "dsn", "file"), settings.ledger.dsn.file
+    """Yield all paths but those that are made; the secrets of catalogs are where these are written."""
+    for name in type(settings).model_fields:
+        if name != "catalogs":
+            yield from _paths_in(getattr(settings, name), (name,))
     for place, secret in secrets_of(settings.catalogs):
         if secret.file is not None:
             yield (*place, "file"), secret.file
+
+
+def _paths_in(value: object, at: Location) -> Iterator[tuple[Location, Path]]:
+    if isinstance(value, Path):
+        yield at, value
+    elif isinstance(value, Section):
+        for name, field in type(value).model_fields.items():
+            if MADE not in field.metadata:
+                yield from _paths_in(getattr(value, name), (*at, name))
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _paths_in(entry, (*at, key))
+    elif isinstance(value, tuple):
+        for index, entry in enumerate(value):
+            yield from _paths_in(entry, (*at, index))
 
 
 def _in_our_words(detail: ErrorDetails, location: Location, document: Document) -> str:

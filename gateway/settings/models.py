@@ -18,7 +18,7 @@ from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
-from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
+from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
 
 Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
 """The URL of a directory, written plainly."""
@@ -183,7 +183,7 @@ class EmbeddedBackend(Section):
     """A Spark on this machine that starts and stops with the gateway; for demos and tests. It has both a
     Thrift Server and Spark Connect."""
 
-    directory: Path = Path("run/spark")
+    directory: MadePath = Path("run/spark")
     """Keeps metastore, warehouse and logs."""
     heap: Heap = "1g"
     """Java heap."""
@@ -239,7 +239,7 @@ class ReaderSettings(Section):
     pyspark package or what lies in `spark_jars`, whichever is of that version."""
     spark_version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")] | None = None
     """The backend's minor version, such as `4.2`; by default Spark is asked when the gateway starts."""
-    spark_jars: Path = Path("~/.cache/sluice/spark-jars")
+    spark_jars: MadePath = Path("~/.cache/sluice/spark-jars")
     """Directory into which `sluice spark-jars` puts the jars of Spark, one directory for each version."""
     extensions: tuple[Name, ...] | None = None
     """Classes of `spark.sql.extensions`, in the backend's order; by default Spark is asked when the gateway
@@ -289,7 +289,7 @@ class RangerAdminSettings(Section):
     """PEM file of a certificate to show to the Admin."""
     key: Path | None = None
     """PEM file of its private key."""
-    cache: Path | None = None
+    cache: Annotated[Path | None, MADE] = None
     """Directory of the last good downloads; without it a start while the Admin is away refuses all."""
     poll_s: Seconds = 30.0
     """Seconds between questions for policies and roles."""
@@ -388,14 +388,14 @@ class PolicySettings(Section):
 class UserSettings(Section):
     """Who may log in with a password."""
 
-    file: Path = Path("users.yaml")
+    file: MadePath = Path("users.yaml")
     """Users with argon2 hashes and groups; kept by `sluice users`."""
 
 
 class EmbeddedPostgresSettings(Section):
     """A PostgreSQL on this machine that starts and stops with the gateway."""
 
-    directory: Path = Path("run/postgres")
+    directory: MadePath = Path("run/postgres")
     """Keeps its data."""
 
 
@@ -417,7 +417,7 @@ class TagPropagationSettings(Section):
 class LedgerSettings(Section):
     """The audit record: on disk before a statement is forwarded, in PostgreSQL soon after."""
 
-    directory: Path = Path("run/ledger")
+    directory: MadePath = Path("run/ledger")
     """Spool: events that are not in PostgreSQL yet. On a disk of its own, statements stop when it is full."""
     dsn: Secret | None = None
     """PostgreSQL connection string, as `{env: NAME}` or `{file: PATH}`."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.lineage.openlineage.names import JOB_PARTS
-from gateway.settings.section import Bytes, Name, Seconds, Secret, Section
+from gateway.settings.section import Bytes, MadePath, Name, Seconds, Secret, Section
 
 
 def _job_name(template: str) -> str:
@@ -43,7 +43,7 @@ class OpenLineageHttp(Section):
     """Seconds for one event, from connecting to the end of the answer."""
     longest_pause_s: Seconds = 60.0
     """Longest pause before an event is sent again; the first is half a second, and each is twice the last."""
-    spool: Path = Path("run/openlineage")
+    spool: MadePath = Path("run/openlineage")
     """Directory of events that the server has not taken yet; each gateway needs its own."""
     spool_bytes: Annotated[Bytes, Field(ge=1024**2)] = 1024**3
     """Bytes of it beyond which the oldest events are dropped and counted."""
@@ -67,7 +67,7 @@ class OpenLineageSettings(Section):
 
     transport: Literal["off", "file", "http"] = "off"
     """Where events go: nowhere, to `file`, or to the server of `http`."""
-    file: Path = Path("run/openlineage.jsonl")
+    file: MadePath = Path("run/openlineage.jsonl")
     """One event to a line; it only grows, and may be renamed at any time. Each gateway needs its own."""
     http: OpenLineageHttp | None = None
     namespace: Name = "sluice"

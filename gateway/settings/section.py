@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.errors import Faults
 
+MADE = "made"
+"""Marks a path that need not be there: it is made when something is written to it."""
+MadePath = Annotated[Path, MADE]
+
 Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]

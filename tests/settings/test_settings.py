@@ -147,6 +147,21 @@ def test_check_tells_of_files_of_spark_connect_that_do_not_exist(tmp_path: Path)
     ]
 
 
+def test_check_tells_of_every_file_but_those_that_are_made(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(
+        "ledger: {directory: l, seal_key: {file: seal}}\n"
+        "jobs: {directory: j, jars: [a.jar, b.jar], classify: {token: {file: token}}}\n"
+        "reader: {extension_jars: [c.jar], spark_jars: d}\n"
+        "users: {file: u.yaml}\n"
+    )
+    assert check_settings(file) == [
+        f"{file}:1: `{tmp_path}/seal` does not exist",
+        *(f"{file}:2: `{tmp_path}/{name}` does not exist" for name in ("a.jar", "b.jar", "token")),
+        f"{file}:3: `{tmp_path}/c.jar` does not exist",
+    ]
+
+
 def test_relative_paths_start_at_the_files_directory(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("users: {file: people.yaml}\npolicies: {paths: [packs, /srv/packs]}\n")

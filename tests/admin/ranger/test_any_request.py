@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 import re
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import orjson
 from apache_ranger.client.ranger_client import RangerClient
 
+from gateway.admin import ranger
+from gateway.admin.ranger import api
 from gateway.admin.ranger.api import ROUTES
 from tests.admin.conftest import Served
 from tests.admin.ranger.objects import item
@@ -69,6 +73,13 @@ def request(chance: random.Random) -> tuple[str, str, dict[str, str], bytes | No
     body = {name: value for name, value in RIGHT.items() if chance.random() < 0.8}
     body |= {name: chance.choice(WRONG) for name in chance.sample(FIELDS, chance.randint(0, 3))}
     return route.method, path, parameters, orjson.dumps(body)
+
+
+def test_the_routes_of_every_module_are_served() -> None:
+    package = Path(ranger.__file__).parent
+    of_modules = [import_module(f"{ranger.__name__}.{path.stem}") for path in sorted(package.glob("*.py"))]
+    routes = [route for module in of_modules if module is not api for route in getattr(module, "ROUTES", ())]
+    assert set(map(id, routes)) == set(map(id, ROUTES))
 
 
 async def test_any_request(served: Served) -> None:
