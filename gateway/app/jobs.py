@@ -227,7 +227,9 @@ async def _run(name: str, config: Path, since: datetime, settings: JobsSettings)
 
 def paced(share: float) -> tuple[str, ...]:
     """Return the words before a command that is to run for a share of the time."""
-    return (sys.executable, "-m", "gateway.jobs.pacing", str(share)) if share < 1 else ()
+    if share == 1 or sys.platform != "linux":
+        return ()
+    return sys.executable, "-m", "gateway.jobs.pacing", str(share)
 
 
 def give_way(pid: int, niceness: int) -> None:
