@@ -288,6 +288,7 @@ async def test_a_day_whose_texts_somebody_took_from_the_archive_stays_in_postgre
     for file in sorted((place.lake / TABLE).rglob("*.parquet")):
         read = parquet.ParquetFile(file).read()
         rows = [without_texts(row) if row["kind"] == "decided" else row for row in read.to_pylist()]
+        file.with_name(f".{file.name}.crc").unlink()
         parquet.write_table(pyarrow.Table.from_pylist(rows, schema=read.schema), file)
     ran = await place.archive(days=3)
     assert any("texts are gone from the archive, and no erasure is on record" in line for line in ran.lines)
