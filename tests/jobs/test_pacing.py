@@ -61,12 +61,19 @@ def child_of(process: subprocess.Popen[bytes]) -> psutil.Process:
     return psutil.Process(process.pid).children()[0]
 
 
+def status(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_DEAD
+
+
 def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return status(process) in (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE)
 
 
 def stopped(process: psutil.Process) -> bool:
-    return process.status() == psutil.STATUS_STOPPED
+    return status(process) == psutil.STATUS_STOPPED
 
 
 def test_a_command_is_stopped_and_continued_and_its_code_told(
@@ -100,8 +107,8 @@ def test_nothing_stays_stopped_when_it_is_killed(started: Callable[..., subproce
     grandchild = child.children()[0]
     until(lambda: stopped(child) and stopped(grandchild))
     process.kill()
-    # It is killed with it; what it has started, in its group, the kernel has continue and hang up.
-    until(lambda: gone(child) and gone(grandchild))
+    # It is killed with it; what it has started, and is stopped, the kernel has continue and hang up.
+    until(lambda: gone(child) and not stopped(grandchild))
 
 
 def test_a_command_that_does_not_listen_is_killed_with_it(
