@@ -54,11 +54,18 @@ async def verify(
     found = Verified()
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
+            erasures = Erasures(await read_erasures(connection, key))
             chains = await expected(
-                connection, found, since=since, until=until, exported=exported, key=key, reached=reached
+                connection,
+                found,
+                erasures,
+                since=since,
+                until=until,
+                exported=exported,
+                key=key,
+                reached=reached,
             )
             kept = await _archived(connection) if archive is not None else {}
-            erasures = Erasures(await read_erasures(connection, key))
             total = sum(chain.last - chain.first + 1 for chain in chains)
             for chain in chains:
                 rows = _Rows(connection, chain.gateway, archive, kept.get(chain.gateway, ()), erasures, found)
@@ -75,6 +82,7 @@ async def verify(
 async def expected(
     connection: Any,
     found: Verified,
+    erasures: Erasures,
     *,
     since: datetime | None,
     until: datetime | None,
@@ -86,7 +94,7 @@ async def expected(
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), key)
     await _added(connection, found)
-    await _erased(connection, found, Erasures(await read_erasures(connection, key)), since, until)
+    await _erased(connection, found, erasures, since, until)
     heads = {
         row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
         for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")

@@ -136,16 +136,17 @@ class _Verifying:
         """Read in one snapshot what is known of chains, and land the events that PostgreSQL has."""
         options, work = self._options, self._work
         async with self._snapshot() as connection:
+            self._erasures = Erasures(await read_erasures(connection, options.key))
             chains = await expected(
                 connection,
                 self._found,
+                self._erasures,
                 since=options.since,
                 until=options.until,
                 exported=options.exported,
                 key=options.key,
                 reached=options.reached,
             )
-            self._erasures = Erasures(await read_erasures(connection, options.key))
             days = await self._days(connection, chains)
             rows = await self._land(connection, chains)
         work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")

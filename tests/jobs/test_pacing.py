@@ -53,7 +53,7 @@ def until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not true():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.02)  # between looks: /proc has no events
 
 
 def child_of(process: subprocess.Popen[bytes]) -> psutil.Process:
