@@ -159,12 +159,11 @@ class SparkConnection(asyncio.Protocol):
         return Begun(exchange, lambda: self._reply(exchange, method, response, timeout_s))
 
     async def _reply(self, exchange: Gathered, method: str, response: type[R], timeout_s: float) -> R:
+        timer = asyncio.get_running_loop().call_later(timeout_s, self._give_up, method)
         try:
-            async with asyncio.timeout(timeout_s):
-                data = await exchange.answer
-        except TimeoutError:
-            raise self._break(BackendUnavailable(f"Spark did not answer {method} in time")) from None
+            data = await exchange.answer
         finally:
+            timer.cancel()
             exchange.answer.cancel()
         return self._decoded(data, response)
 
@@ -315,6 +314,9 @@ class SparkConnection(asyncio.Protocol):
                 _message(status), status.sqlState, status.errorCode or 0, tuple(status.infoMessages or ())
             )
         return reply
+
+    def _give_up(self, method: str) -> None:
+        self._break(BackendUnavailable(f"Spark did not answer {method} in time"))
 
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:
         """Close the connection and fail every call; return the error for raising."""

@@ -1,0 +1,118 @@
+"""What a person has written is nowhere in their events once their texts are erased, in whichever key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.audit.erasing import without_texts
+from gateway.audit.rows import COLUMNS, encode_event, row
+from gateway.lineage.recorded import LineageInput
+from gateway.model.audit import AuditEvent
+from gateway.model.statement import Cleared, Client, PlanRequest, Refused, Verdict
+from gateway.reader.pool import ReaderPool
+from gateway.session import audit_records
+from gateway.session.audit_records import Stamp
+from gateway.session.failures import CallRefusal
+from tests.audit.samples import fresh_id, now
+from tests.judge_world import World
+from tests.plan.frames import message, sql
+
+WORLD = World()
+WRITTEN = "4929-3813-zebra"
+"""What stands in literals and comments of the statements."""
+STATEMENTS = (
+    f"SELECT name FROM employee WHERE email = '{WRITTEN}'",
+    f"SELECT name /* {WRITTEN} */ FROM employee",
+    f"SELECT '{WRITTEN}' AS told, `{WRITTEN}`.name AS `{WRITTEN} as well` FROM employee AS `{WRITTEN}`",
+    f"SELECT ssn FROM employee WHERE name = '{WRITTEN}'",
+    f"SELECT nothing_of_the_kind('{WRITTEN}') FROM employee",
+    f"SELECT name FROM employee WHERE name = '{WRITTEN}",
+    f"INSERT INTO department VALUES (1, '{WRITTEN}')",
+    f"CREATE TABLE mine TBLPROPERTIES ('note' = '{WRITTEN}') AS SELECT '{WRITTEN}' AS a",
+    f"CREATE TEMPORARY VIEW mine AS SELECT * FROM department WHERE name = '{WRITTEN}'",
+    f"UPDATE department SET name = '{WRITTEN}' WHERE id = 1",
+    f"COMMENT ON TABLE department IS '{WRITTEN}'",
+    f"SET spark.sql.session.timeZone = '{WRITTEN}'",
+    f"EXPLAIN SELECT * FROM department WHERE name = '{WRITTEN}'",
+    f"SELECT * FROM VALUES ('{WRITTEN}')",
+)
+LINEAGE = LineageInput()
+
+
+def decided(verdict: Verdict) -> AuditEvent:
+    return audit_records.decided(
+        Stamp(fresh_id(), now(), "sluice-test"),
+        verdict,
+        client=Client(address="10.0.0.5", application="beeline"),
+        duration_us=100,
+        session="s-1",
+        lineage=LINEAGE(verdict, {}, {}) if isinstance(verdict, Cleared) else None,
+    )
+
+
+def kept(event: AuditEvent) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return an event's row, before and after erasing."""
+    whole = dict(zip(COLUMNS, row(encode_event(event)), strict=True)) | {"erased": None}
+    return whole, without_texts(whole)
+
+
+def assert_erased(event: AuditEvent) -> None:
+    before, after = kept(event)
+    assert WRITTEN in str(before), "it was not recorded in the first place"
+    assert not [name for name, value in after.items() if WRITTEN in str(value)]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("user", ["ann", "bob", "eve"])
+@pytest.mark.parametrize("text", STATEMENTS)
+async def test_what_a_statement_says_is_erased_with_it(reader: ReaderPool, text: str, user: str) -> None:
+    verdict = await WORLD.judge(text, reader, user=user)
+    assert isinstance(verdict, Cleared | Refused)
+    assert_erased(decided(verdict))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("user", ["ann", "bob"])
+@pytest.mark.parametrize("text", STATEMENTS)
+async def test_what_a_plan_says_is_erased_with_it(reader: ReaderPool, text: str, user: str) -> None:
+    plan = PlanRequest(kind="execute", message=message(sql(text)).SerializeToString())
+    verdict = await WORLD.judge_plan(plan, reader, user=user)
+    assert_erased(decided(verdict))
+
+
+def test_what_spark_repeats_of_a_statement_is_erased_with_it() -> None:
+    assert_erased(
+        audit_records.completed(
+            statement_id=fresh_id(),
+            time=now(),
+            gateway="sluice-test",
+            user="bob",
+            outcome="failed",
+            error=f"[CAST_INVALID_INPUT] The value '{WRITTEN}' cannot be cast",
+            sqlstate="22018",
+        )
+    )
+
+
+def test_what_metadata_and_other_calls_ask_for_is_erased_with_them() -> None:
+    bob, client = WORLD.principals["bob"], Client(address="10.0.0.5")
+    stamp = Stamp(fresh_id(), now(), "sluice-test")
+    assert_erased(
+        audit_records.metadata_decided(stamp, "GetTables", {"table": WRITTEN}, principal=bob, client=client)
+    )
+    refusal = CallRefusal(code="CONFIG", sqlstate="42501", message=f"`{WRITTEN}` may not be set")
+    for refused in (None, refusal):
+        assert_erased(
+            audit_records.call_decided(
+                stamp,
+                "Config.set",
+                [WRITTEN],
+                principal=bob,
+                client=client,
+                session="s-1",
+                decisions=(),
+                refusal=refused,
+            )
+        )
