@@ -11,6 +11,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from gateway.catalog.kinds import KINDS
+from gateway.model.spark_minors import NEWEST, SUPPORTED
+from gateway.settings.catalogs import CatalogConnection
 from gateway.settings.models import Listeners, Tls
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,3 +95,32 @@ def test_every_attack_that_security_names_is_one() -> None:
     assert [
         name for name in told if not any(a.startswith(name.removesuffix("…").strip()) for a in names)
     ] == []
+
+
+def test_every_kind_of_catalog_has_a_row_with_what_it_needs() -> None:
+    page = (ROOT / "docs" / "catalogs.md").read_text("utf-8")
+    table = page.partition("| type | is | needs |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    rows = {
+        name: needs
+        for kinds, needs in re.findall(r"^\| (.+?) \| .+ \| (.+) \|$", table, re.M)
+        for name in re.findall(r"`(.+?)`", kinds)
+    }
+    assert sorted(rows) == sorted(KINDS)
+    missing = [
+        (name, needed)
+        for name, kind in KINDS.items()
+        for needed in {one for names in kind.required for one in names}
+        if f"`{needed}`" not in rows[name]
+    ]
+    assert missing == []
+    told = CatalogConnection.model_fields["type"].description or ""
+    assert [name for name in KINDS if f"`{name}`" not in told] == []
+
+
+def test_every_other_spark_is_tried_and_has_its_providers() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    tried = re.findall(r"^MINORS \?= (.+)$", makefile, re.M)[0].split()
+    assert tried == [str(minor) for minor in SUPPORTED if minor != NEWEST]
+    providers = yaml.safe_load((ROOT / "rules" / "catalog_providers.yaml").read_text("utf-8"))["providers"]
+    held = {str(minor) for one in providers for minor in one.get("minors", ())}
+    assert held == {str(minor) for minor in SUPPORTED}
