@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
 import orjson
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from gateway.audit.chain import ERASED_COLUMNS, ERASED_KEYS, canonical, digest_of
-from gateway.errors import LedgerUnavailable
+from gateway.database.asking import asking
 
 KINDS = ("decided", "completed", "abandoned")
 BATCH = 500
@@ -117,7 +116,7 @@ async def erase(
     shipped yet stays. Raises LedgerUnavailable when the database does not answer; what was erased by then is.
     """
     erased = 0
-    try:
+    with asking():
         while True:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
@@ -150,10 +149,6 @@ async def erase(
             erased += len(rows)
             if not rows:
                 return erased
-    except asyncpg.UndefinedTableError:
-        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"the audit database does not answer: {error}") from error
 
 
 def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:

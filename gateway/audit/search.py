@@ -20,7 +20,8 @@ import asyncpg
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.rows import COLUMNS, decode_event, event_of
 from gateway.audit.segment import FILE_HEADER, SHIPPED, scan
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.database.asking import asking, connect
+from gateway.errors import Faults
 from gateway.model.audit import AuditEvent
 
 _ENDS = ("completed", "abandoned")
@@ -181,21 +182,15 @@ class _SpoolView:
 
 
 async def _connect(dsn: str) -> Any:
-    try:
-        return await asyncpg.connect(
-            dsn, timeout=10, command_timeout=60, server_settings={"application_name": "sluice-search"}
-        )
-    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
-        raise LedgerUnavailable(f"the audit database cannot be reached: {error}") from error
+    return await connect(dsn, "sluice-search", command_s=60)
 
 
 async def _fetch(connection: Any, query: str, *arguments: object) -> list[AuditEvent]:
-    try:
-        rows = await connection.fetch(query, *arguments)
-    except asyncpg.UndefinedTableError:
-        return []  # no gateway has shipped anything yet
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"the audit database does not answer: {error}") from error
+    with asking():
+        try:
+            rows = await connection.fetch(query, *arguments)
+        except asyncpg.UndefinedTableError:
+            return []  # no gateway has shipped anything yet
     return [event_of(row) for row in rows]
 
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.archived import Archive, ArchivedStretch
@@ -20,7 +19,8 @@ from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import COLUMNS, event_digest
 from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
 from gateway.audit.walking import Chain, Finding, Kind, Linked, Verified
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.database.asking import asking
+from gateway.errors import Faults
 
 BATCH = 1_000
 """Events that are in memory at once."""
@@ -52,7 +52,7 @@ async def verify(
     Raises LedgerUnavailable when the database does not answer, Faults when `exported` are no seals.
     """
     found = Verified()
-    try:
+    with asking():
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             erasures = Erasures(await read_erasures(connection, key))
             chains = await expected(
@@ -72,10 +72,6 @@ async def verify(
                 await _walk(rows, chain, found, progress, total)
                 found.gateways += 1
             progress(total, total)
-    except asyncpg.UndefinedTableError:
-        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"the audit database does not answer: {error}") from error
     return found
 
 

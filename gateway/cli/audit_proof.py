@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.app.jobs import spark_options
@@ -35,7 +34,8 @@ from gateway.audit.verify import verify
 from gateway.audit.walking import Verified
 from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell
-from gateway.errors import Faults, LedgerUnavailable, RecordChanged
+from gateway.database.asking import asking, connected
+from gateway.errors import Faults, RecordChanged
 from gateway.jobs.archive import TABLE
 from gateway.jobs.running import run_job
 from gateway.jobs.verifying import VerifyOptions
@@ -120,10 +120,8 @@ def _on_spark(
         with suppress(RecordChanged):  # it is told in full
             await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell)
 
-    try:
+    with asking(alone=False):
         asyncio.run(until_signalled(work()))
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
     return told[0] if told else None
 
 
@@ -171,20 +169,8 @@ def _erase(
 
 
 async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
-    try:
-        connection = await asyncpg.connect(
-            dsn,
-            timeout=10,
-            server_settings={"application_name": "sluice-verify", "timezone": "UTC"},
-        )
-        try:
-            return await ask(connection)
-        finally:
-            connection.terminate()
-    except asyncpg.UndefinedTableError:
-        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"the audit database cannot be asked: {error}") from error
+    async with connected(dsn, "sluice-verify") as connection:
+        return await ask(connection)
 
 
 def _public_key(settings: Settings, path: Path | None) -> Ed25519PublicKey | None:

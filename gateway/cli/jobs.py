@@ -18,7 +18,8 @@ from gateway.app.verifying import verify_options
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.terminal import Terminal, tell
-from gateway.errors import Faults, JobBusy, LedgerUnavailable
+from gateway.database.asking import asking, connected
+from gateway.errors import Faults, JobBusy
 from gateway.jobs.job import Job
 from gateway.jobs.running import Run, run_job, runs
 from gateway.jobs.verifying import verify
@@ -65,15 +66,14 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
         )
 
     try:
-        asyncio.run(until_signalled(work()))
+        with asking(alone=False):
+            asyncio.run(until_signalled(work()))
     except JobBusy as error:
         if arguments.json:
             terminal.json({"error": error.code, "messages": [error.message]})
         else:
             sys.stderr.write(f"sluice: {error.message}\n")
         return exit_codes.BUSY
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
     if not ended:
         return exit_codes.INTERRUPTED
     done = ended[0]
@@ -166,13 +166,8 @@ def _moment(value: datetime | None) -> str:
 
 
 async def _ask(dsn: str, job: str | None, limit: int) -> list[Any]:
-    try:
-        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"timezone": "UTC"})
+    async with connected(dsn, "sluice-jobs") as connection:
         try:
             return await runs(connection, job, limit)
-        finally:
-            connection.terminate()
-    except asyncpg.UndefinedTableError:
-        return []
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"PostgreSQL cannot be asked: {error}") from error
+        except asyncpg.UndefinedTableError:
+            return []  # none has run

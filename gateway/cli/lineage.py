@@ -19,8 +19,9 @@ from gateway.audit.search import EventQuery, search
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.terminal import Terminal
+from gateway.database import asking
 from gateway.database.migrate import migrate
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.errors import Faults
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
 from gateway.lineage.graph import Direction, Edge, GraphAnswer, GraphColumn, everything, find, walk, ways
 from gateway.model.statement import SessionContext
@@ -47,15 +48,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 async def connect(settings: Settings) -> Any:
     """Return a connection to the database of the graph. Raises LedgerUnavailable."""
-    try:
-        return await asyncpg.connect(
-            where(settings)[0],
-            timeout=10,
-            command_timeout=60,
-            server_settings={"application_name": "sluice-lineage"},
-        )
-    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
-        raise LedgerUnavailable(f"the database of the lineage graph cannot be reached: {error}") from error
+    return await asking.connect(where(settings)[0], "sluice-lineage", command_s=60)
 
 
 async def _laundering(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:

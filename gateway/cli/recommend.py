@@ -8,7 +8,6 @@ import getpass
 import json
 from typing import Any
 
-import asyncpg
 import yaml
 
 from gateway.app import logs
@@ -16,8 +15,9 @@ from gateway.app.recommending import edit_pack
 from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
 from gateway.cli.terminal import BOLD, DIM, Terminal
+from gateway.database.asking import asking
 from gateway.database.migrate import migrate
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.errors import Faults
 from gateway.jobs.recommending.storing import APPLIED, REJECTED, STATES, decide, listed, shown
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
@@ -34,24 +34,23 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
     numbers = _numbers(arguments)
     connection = await connect(settings)
     try:
-        await migrate(connection)
-        match arguments.action:
-            case "list":
-                await _list(connection, arguments, terminal)
-            case "show":
-                found = [await shown(connection, number) for number in numbers]
-                if arguments.json:
-                    terminal.json(found)
-                else:
-                    for one in found:
-                        _show(one, terminal)
-            case "reject":
-                await decide(connection, numbers, REJECTED, getpass.getuser())
-                _told(numbers, REJECTED, arguments, terminal)
-            case _:
-                await _apply(connection, settings, numbers, arguments, terminal)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
+        with asking(alone=False):
+            await migrate(connection)
+            match arguments.action:
+                case "list":
+                    await _list(connection, arguments, terminal)
+                case "show":
+                    found = [await shown(connection, number) for number in numbers]
+                    if arguments.json:
+                        terminal.json(found)
+                    else:
+                        for one in found:
+                            _show(one, terminal)
+                case "reject":
+                    await decide(connection, numbers, REJECTED, getpass.getuser())
+                    _told(numbers, REJECTED, arguments, terminal)
+                case _:
+                    await _apply(connection, settings, numbers, arguments, terminal)
     finally:
         await connection.close()
     return exit_codes.OK

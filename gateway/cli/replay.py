@@ -7,8 +7,6 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-import asyncpg
-
 from gateway.app.jobs import spark_options
 from gateway.app.replaying import replay_options
 from gateway.app.signals import until_signalled
@@ -16,7 +14,8 @@ from gateway.cli import exit_codes
 from gateway.cli.arguments import default_config
 from gateway.cli.audit import moment, where
 from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, tell
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.database.asking import asking, connected
+from gateway.errors import Faults
 from gateway.jobs.replay.job import replay
 from gateway.jobs.replay.report import ReplayReport, read_report
 from gateway.jobs.running import run_job
@@ -51,18 +50,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         done = await run_job(
             replay(options), dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell
         )
-        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"timezone": "UTC"})
-        try:
+        async with connected(dsn, "sluice-replay") as connection:
             reports.append(
                 await read_report(connection, done.number, limit=arguments.limit, literals=arguments.literals)
             )
-        finally:
-            connection.terminate()
 
-    try:
+    with asking(alone=False):
         asyncio.run(until_signalled(work()))
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
     if not reports:
         return exit_codes.INTERRUPTED
     report = reports[0]

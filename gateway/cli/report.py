@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
-
 from gateway.app import logs
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.terminal import BOLD, Terminal
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.database.asking import connected
+from gateway.errors import Faults
 from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.reports import RollupFilter, latency, refused, slow, usage
 from gateway.settings import load_settings
@@ -135,43 +134,35 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 async def _ask(
     dsn: str, arguments: argparse.Namespace, scope: RollupFilter
 ) -> dict[str, list[dict[str, Any]]]:
-    try:
-        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"timezone": "UTC"})
-        try:
-            match arguments.what:
-                case "usage":
-                    return {"usage": await usage(connection, scope)}
-                case "refused":
-                    return {"refused": await refused(connection, scope)}
-                case "slow":
-                    return {"slow": await slow(connection, scope)}
-                case "latency":
-                    return {"latency": await latency(connection, scope, arguments.by)}
-                case "proof":
-                    return {
-                        "proofs": await proofs(connection, scope.limit),
-                        "left out": await left_out(connection),
-                        "alarms": await alarms(
-                            connection,
-                            since=scope.since,
-                            until=scope.until,
-                            user=scope.user,
-                            limit=scope.limit,
-                        ),
-                    }
-                case _:
-                    return {
-                        "usage": await usage(connection, scope),
-                        "refused": await refused(connection, scope),
-                        "slow": await slow(connection, scope),
-                        "latency": await latency(connection, scope, "user", scope.user),
-                    }
-        finally:
-            connection.terminate()
-    except asyncpg.UndefinedTableError:
-        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"PostgreSQL cannot be asked: {error}") from error
+    async with connected(dsn, "sluice-report") as connection:
+        match arguments.what:
+            case "usage":
+                return {"usage": await usage(connection, scope)}
+            case "refused":
+                return {"refused": await refused(connection, scope)}
+            case "slow":
+                return {"slow": await slow(connection, scope)}
+            case "latency":
+                return {"latency": await latency(connection, scope, arguments.by)}
+            case "proof":
+                return {
+                    "proofs": await proofs(connection, scope.limit),
+                    "left out": await left_out(connection),
+                    "alarms": await alarms(
+                        connection,
+                        since=scope.since,
+                        until=scope.until,
+                        user=scope.user,
+                        limit=scope.limit,
+                    ),
+                }
+            case _:
+                return {
+                    "usage": await usage(connection, scope),
+                    "refused": await refused(connection, scope),
+                    "slow": await slow(connection, scope),
+                    "latency": await latency(connection, scope, "user", scope.user),
+                }
 
 
 def _show(terminal: Terminal, title: str, rows: Found) -> None:

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
+from gateway.database.asking import TROUBLE, connect
 from gateway.database.migrate import migrate
-from gateway.errors import JobBusy, LedgerUnavailable
+from gateway.errors import JobBusy
 from gateway.jobs.job import Job, Outcome, Progress, Work
 from gateway.jobs.spark import SparkOptions
 
@@ -51,12 +50,7 @@ async def run_job(
     Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, and whatever
     the job raises; the run is then recorded as failed.
     """
-    try:
-        connection = await asyncpg.connect(
-            dsn, timeout=10, server_settings={"application_name": f"sluice-job-{job.name}", "timezone": "UTC"}
-        )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-        raise LedgerUnavailable(f"PostgreSQL cannot be asked: {error}") from error
+    connection = await connect(dsn, f"sluice-job-{job.name}")
     try:
         await migrate(connection)
         if not await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", LOCKS, job.name):
@@ -85,7 +79,7 @@ async def _released(connection: Any) -> None:
     need not find the job taken."""
     try:
         await connection.execute("SELECT pg_advisory_unlock_all()", timeout=RELEASE_S)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+    except TROUBLE:
         pass  # then its end does it
     finally:
         connection.terminate()
@@ -192,7 +186,7 @@ async def _failed(work: Work, state: str, error: BaseException, seconds: float) 
                 f"{type(error).__name__}: {told}"[:ERROR_CHARS].replace("\0", ""),
                 work.application,
             )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as second:
+    except TROUBLE as second:
         work.progress(f"the end of the run could not be recorded: {type(second).__name__}")
 
 

@@ -147,3 +147,20 @@ def cause_of(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
     return (causes or lines[:1] or [type(error).__name__])[-1].removeprefix("Caused by").removeprefix(": ")
+
+
+def condition_of(error: Any) -> str:
+    """Return the name of what went wrong: messages may quote values."""
+    try:
+        name = error.getCondition()
+    except (AttributeError, NotImplementedError):
+        name = None
+    return str(name or type(error).__name__)[:100]
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """Return what Spark raises, of both kinds of sessions."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (PySparkException, Py4JError)

@@ -17,7 +17,7 @@ One gateway process has one of these, for all its endpoints. What others do to t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
@@ -26,6 +26,7 @@ from gateway.model.catalog import TableName, namespaces_of
 from gateway.model.statement import CatalogChanged, Cleared
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import Catalog
+from gateway.session.watches import Followed
 
 _log = structlog.get_logger(__name__)
 
@@ -72,40 +73,24 @@ class LockRequest:
         )
 
 
-class HeldLocks:
+class HeldLocks(Followed):
     """Names that a statement holds, from before it is forwarded to its end."""
 
-    __slots__ = ("_expiry", "_locks", "_wanted", "_watch", "over", "overtaken", "request", "waited")
+    __slots__ = ("_expiry", "_locks", "overtaken", "request", "waited")
 
     def __init__(self, locks: CatalogLocks | None, request: LockRequest) -> None:
+        super().__init__()
         self.request = request
         self.overtaken = False
         """Names that it was judged by changed before it was known that Spark had analysed it."""
-        self.over = False
         self.waited = False
         """Others were in the way: time has gone by since it was asked for."""
         self._locks = locks
-        self._watch: Callable[[], None] | None = None
-        self._wanted = False
         self._expiry: asyncio.TimerHandle | None = None
 
     def forwarding(self) -> None:
         """Forget what was known of the names that are about to change."""
         self._invalidate(before=True)
-
-    def follow(self, watch: Callable[[], None]) -> None:
-        """Say what begins to find out how the statement ends; it is called once, when somebody waits for
-        it."""
-        self._watch = watch
-        if self._wanted and not self.over:
-            watch()
-
-    def ask_for_its_end(self) -> None:
-        """Have its end found out: somebody waits for it."""
-        if not self._wanted:
-            self._wanted = True
-            if self._watch is not None:
-                self._watch()
 
     def end(self, after_s: float = 0.0) -> None:
         """Let go of the names, now or after some seconds, the earliest of what is said.

@@ -16,40 +16,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 
 from gateway.errors import LimitExceeded
+from gateway.session.watches import Followed
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 """How long nobody is sent after Spark has refused one for want of room: others use its pool as well."""
 
 
-class Slot:
+class Slot(Followed):
     """A statement's place among those that Spark has."""
 
-    __slots__ = ("_slots", "_wanted", "_watch", "over", "user")
+    __slots__ = ("_slots", "user")
 
     def __init__(self, slots: Slots, user: str) -> None:
+        super().__init__()
         self.user = user
-        self.over = False
         self._slots = slots
-        self._wanted = False
-        self._watch: Callable[[], None] | None = None
-
-    def follow(self, watch: Callable[[], None]) -> None:
-        """Say what finds out how the statement ends; it is called once, when somebody waits for a slot:
-        nothing rests on a client that polls."""
-        self._watch = watch
-        if self._wanted and not self.over:
-            watch()
-
-    def ask_for_its_end(self) -> None:
-        """Have the statement's end found out."""
-        if not self._wanted:
-            self._wanted = True
-            if self._watch is not None:
-                self._watch()
 
     def release(self) -> None:
         """Give the slot to the next one; every call after the first does nothing."""

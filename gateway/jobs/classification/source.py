@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.scoring import Sampled
+from gateway.jobs.spark import condition_of, spark_errors
 
 COLUMNS_AT_ONCE = 50
 """Of one statement."""
@@ -228,13 +229,13 @@ class GatewaySource:
                         read.bytes += len(value.encode("utf-8", "replace"))
                 if read.bytes >= until:
                     break
-        except _spark_errors() as error:
+        except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
 
     def _rows(self, text: str) -> list[tuple[Any, ...]]:
         try:
             return [tuple(row) for row in self._session.sql(text).collect()]
-        except _spark_errors() as error:
+        except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
 
 
@@ -340,19 +341,3 @@ def digest(*parts: Iterable[str]) -> str:
             whole.update(len(data).to_bytes(8, "big") + data)
         whole.update(b"\xff")
     return whole.hexdigest()[:32]
-
-
-def condition_of(error: Any) -> str:
-    """Return the name of what went wrong: messages may quote values."""
-    try:
-        name = error.getCondition()
-    except (AttributeError, NotImplementedError):
-        name = None
-    return str(name or type(error).__name__)[:100]
-
-
-def _spark_errors() -> tuple[type[Exception], ...]:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return (PySparkException, Py4JError)

@@ -17,6 +17,7 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import NotTold, Recipe
+from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, levels
 
 CATALOG = "spark_catalog"
@@ -327,20 +328,3 @@ def _quoted(name: str) -> str:
 
 def _dotted(name: TableName) -> str:
     return ".".join(_quoted(part) for part in name.parts)
-
-
-def condition_of(error: Any) -> str:
-    """Return the name of what went wrong: messages may quote values."""
-    try:
-        name = error.getCondition()
-    except (AttributeError, NotImplementedError):
-        name = None
-    return str(name or type(error).__name__)[:100]
-
-
-def spark_errors() -> tuple[type[Exception], ...]:
-    """Return what Spark raises, of both kinds of sessions."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    return (PySparkException, Py4JError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.errors import BackendUnavailable
-from gateway.jobs.proof.sandbox import condition_of, spark_errors
+from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table
 
 FIRST_ROWS = 20

@@ -1,0 +1,56 @@
+"""Questions to the database of the record: one connection for each, and one error for whatever goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import asyncpg
+
+from gateway.errors import LedgerUnavailable
+
+CONNECT_S = 10
+REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError)
+TROUBLE = (*REFUSALS, OSError, TimeoutError)
+"""What asyncpg raises when PostgreSQL does not answer, or not as it should."""
+
+
+@contextmanager
+def asking(*, alone: bool = True) -> Iterator[None]:
+    """Raise LedgerUnavailable for what goes wrong with PostgreSQL within.
+
+    `alone`: nothing else is done there, so that no answer in time and errors of the system are its doing too.
+    """
+    known = TROUBLE if alone else REFUSALS
+    try:
+        yield
+    except asyncpg.UndefinedTableError:
+        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
+    except known as error:
+        raise LedgerUnavailable(f"the audit database does not answer: {error}") from error
+
+
+async def connect(dsn: str, name: str, *, command_s: float | None = None) -> Any:
+    """Return a connection that PostgreSQL knows by `name`; each question may take `command_s` seconds.
+
+    Raises LedgerUnavailable.
+    """
+    with asking():
+        return await asyncpg.connect(
+            dsn,
+            timeout=CONNECT_S,
+            command_timeout=command_s,
+            server_settings={"application_name": name, "timezone": "UTC"},
+        )
+
+
+@asynccontextmanager
+async def connected(dsn: str, name: str) -> AsyncIterator[Any]:
+    """Have a connection within, where `asking` holds."""
+    with asking():
+        connection = await connect(dsn, name)
+        try:
+            yield connection
+        finally:
+            connection.terminate()
