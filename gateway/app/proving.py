@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 
-from gateway.model.policy import Place, Policy, PolicySet, Service
+from gateway.model.policy import FileLine, Policy, PolicySet, Service
 from gateway.model.reading import NotParsed, NotRead, Reading
 from gateway.policy.list_deltas import unlike
 from gateway.policy.sqltext import sample
@@ -46,10 +46,10 @@ Text = tuple[str, str]
 """(text, kind): kind is `filter` or `mask`."""
 
 
-def texts_of(policies: Iterable[Policy]) -> Iterator[tuple[Place, Text]]:
+def texts_of(policies: Iterable[Policy]) -> Iterator[tuple[FileLine, Text]]:
     """Yield the SQL texts of policies with their places; tokens have plausible values."""
     for policy in policies:
-        somewhere = policy.place or Place(file=f"{policy.service}, policy {policy.id}", line=1)
+        somewhere = policy.place or FileLine(file=f"{policy.service}, policy {policy.id}", line=1)
         for mask in policy.masks:
             if mask.value_expression is not None:
                 yield mask.place or somewhere, (sample(mask.value_expression), "mask")
@@ -79,9 +79,9 @@ class Proofs:
         """Remember policies that are in force now; those before them are forgotten."""
         self._proved = policies
 
-    def _new_texts(self, policies: PolicySet) -> list[tuple[Place, Text]]:
+    def _new_texts(self, policies: PolicySet) -> list[tuple[FileLine, Text]]:
         before = self._proved.services if self._proved is not None else {}
-        found: list[tuple[Place, Text]] = []
+        found: list[tuple[FileLine, Text]] = []
         for name, service in policies.services.items():
             old = before.get(name)
             for new_list, old_list in (

@@ -15,7 +15,7 @@ from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tags import accepted_list
 from gateway.errors import Faults
 from gateway.jobs.recommending.frames import Peers
-from gateway.jobs.recommending.job import RecommendOptions, Rules
+from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
 from gateway.model.principal import Principal
 from gateway.policy.packs.editing import edited
 from gateway.settings.models import Settings
@@ -25,10 +25,10 @@ def recommend_options(settings: Settings) -> RecommendOptions:
     """Return what the job is given."""
     chosen = settings.jobs.recommend
 
-    async def rules(connection: Any) -> Rules:
+    async def rules(connection: Any) -> PoliciesInForce:
         people = _people(settings)
         accepted = await accepted_list(connection)
-        return Rules(
+        return PoliciesInForce(
             policies=await asyncio.to_thread(settings_side, settings, people, accepted), people=people
         )
 

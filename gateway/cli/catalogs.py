@@ -28,7 +28,7 @@ from gateway.catalog.spark_settings import start_settings
 from gateway.cli import exit_codes
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
-from gateway.files.looking import Refused
+from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
 from gateway.model.files import FileSource
 from gateway.model.spark_minors import Minor, supported_minor
@@ -310,7 +310,7 @@ async def _tested(settings: Settings, access: CatalogAccess, entry: CatalogEntry
 async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
     try:
         files = await Walking((await access.spark()).query, BackendError).reach(source)
-    except Refused as why:
+    except UnfitFiles as why:
         cause = why.__cause__
         said = f": {redact(cause.message, cause.sqlstate)}" if isinstance(cause, BackendError) else ""
         return {"name": source.name, "ok": False, "said": f"{source.root}: {why}{said}"}

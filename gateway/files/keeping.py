@@ -14,7 +14,7 @@ import structlog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
 from gateway.files.formats import DELTA
-from gateway.files.looking import DEEP, Looking, Nothing, Refused, signature
+from gateway.files.looking import DEEP, Looking, Nothing, UnfitFiles, signature
 from gateway.files.tables import OtherFiles, Tables, require_columns
 from gateway.files.taken import Query
 from gateway.model.catalog import TableName
@@ -83,7 +83,7 @@ class Keeper:
                     return await self._refreshed(lent, name, row)
             except Nothing:
                 raise Faults([f"the files of `{name}` are gone"]) from None
-            except Refused as why:
+            except UnfitFiles as why:
                 raise Faults([f"the files of `{name}` are no table any more: {why}"]) from None
             except OtherFiles as other:
                 raise Faults([_other_files(name, row, other)]) from None
@@ -176,10 +176,10 @@ def _other_files(name: TableName, row: Mapping[str, Any], other: OtherFiles) -> 
 
 
 def drift_of(saved: Columns, now: Columns) -> tuple[str, ...]:
-    """Return how columns differ, those that came, went and have another type. Raises Refused when that cannot
+    """Return how columns differ, those that came, went and have another type. Raises UnfitFiles when that cannot
     be told."""
     if any(_CUT_SHORT in type_ for _, type_ in now):
-        raise Refused("a column has more fields than Spark tells; forget it and name it anew")
+        raise UnfitFiles("a column has more fields than Spark tells; forget it and name it anew")
     was = {name.lower(): (name, type_) for name, type_ in saved}
     becomes = {name.lower(): (name, type_) for name, type_ in now}
     came = [f"+ {name} {type_}" for key, (name, type_) in becomes.items() if key not in was]

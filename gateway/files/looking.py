@@ -77,7 +77,7 @@ class Nothing(Exception):
     """There are no files at the path."""
 
 
-class Refused(Exception):
+class UnfitFiles(Exception):
     """The files cannot become a table; the text says why."""
 
 
@@ -89,7 +89,7 @@ class Looking:
         self._refusal = refusal
 
     async def refuse_links(self, source: FileSource, path: tuple[str, ...]) -> None:
-        """Refuse local files with a link among them. Raises Nothing and Refused."""
+        """Refuse local files with a link among them. Raises Nothing and UnfitFiles."""
         if not source.root.startswith("file:"):
             return
         try:
@@ -98,10 +98,10 @@ class Looking:
         except LeadsOut as why:
             if str(why) == "there is nothing":
                 raise Nothing from None
-            raise Refused(str(why)) from None
+            raise UnfitFiles(str(why)) from None
 
     async def files(self, source: FileSource, path: tuple[str, ...], *, deep: bool = False) -> Files:
-        """Return what files there are, if they can be a table. Raises Nothing and Refused.
+        """Return what files there are, if they can be a table. Raises Nothing and UnfitFiles.
 
         Where there are none but in directories below that are no partitions, or with `deep`, these count.
         """
@@ -114,18 +114,20 @@ class Looking:
             reading = {**reading, DEEP: "true"}
             kinds = await self.kinds(url, reading)
         if not kinds:
-            raise Refused("there are no files in it, or only empty ones")
+            raise UnfitFiles("there are no files in it, or only empty ones")
         if len(kinds) > _MOST_KINDS:
-            raise Refused("its files are of many kinds")
+            raise UnfitFiles("its files are of many kinds")
         if sum(kind[1] for kind in kinds) > source.files:
-            raise Refused(f"it has more than the {source.files} files that its source allows")
+            raise UnfitFiles(f"it has more than the {source.files} files that its source allows")
         return Files(kinds, reading, table)
 
     async def refuse_tables_below(self, source: FileSource, path: tuple[str, ...]) -> None:
         """Refuse a directory with tables of formats anywhere in it."""
         below = ["/".join((*path, *["*"] * depth, "")) for depth in range(1, _DEEPEST + 1)]
         if await self._marked(source, below):
-            raise Refused("tables of formats lie in it, whose files by themselves hold deleted rows as well")
+            raise UnfitFiles(
+                "tables of formats lie in it, whose files by themselves hold deleted rows as well"
+            )
 
     async def table_format(self, source: FileSource, path: tuple[str, ...]) -> Format | None:
         """Return the table format of a directory, where its source takes it. Refuses what else a table format
@@ -134,11 +136,11 @@ class Looking:
         own: Format | None = None
         for directory, format_ in (await self._marked(source, above)).items():
             if place(directory) != place(source.url(path)):
-                raise Refused(
+                raise UnfitFiles(
                     f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
                 )
             if format_.lower() not in source.formats:
-                raise Refused(f"it is a table of {format_}, {_INSTEAD[format_]}")
+                raise UnfitFiles(f"it is a table of {format_}, {_INSTEAD[format_]}")
             own = Format(format_.lower())
         return own
 
@@ -154,7 +156,7 @@ class Looking:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 return {}
-            raise Refused("Spark cannot look at it") from refused
+            raise UnfitFiles("Spark cannot look at it") from refused
         found: dict[str, set[str]] = {}
         for row in rows:
             directory, _, mark = str(row[0]).rpartition("/")
@@ -166,7 +168,7 @@ class Looking:
         }
 
     async def tables(self, source: FileSource, paths: Sequence[str]) -> Mapping[str, str]:
-        """Return which of these directories are tables of formats, and of which. Raises Refused."""
+        """Return which of these directories are tables of formats, and of which. Raises UnfitFiles."""
         found = await self._marked(source, [f"{path}/" for path in paths])
         depth = len(place(source.root).path)
         by_place = {place(source.url(tuple(path.split("/")))).path[depth:]: path for path in paths}
@@ -174,7 +176,7 @@ class Looking:
 
     async def directories(self, source: FileSource, after: str, most: int) -> list[tuple[str, int]]:
         """Return paths of directories with files in them, in their order after one, at most so many, and how
-        many files; those in the root stand by themselves. Raises Nothing and Refused.
+        many files; those in the root stand by themselves. Raises Nothing and UnfitFiles.
 
         Spark lists all that there is for that, whatever is asked for.
         """
@@ -194,11 +196,11 @@ class Looking:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
-            raise Refused("Spark cannot list its files") from refused
+            raise UnfitFiles("Spark cannot list its files") from refused
         return [(str(row[0]), int(row[1])) for row in rows]
 
     async def count(self, source: FileSource) -> int:
-        """Return how many files lie below the root of a source. Raises Nothing and Refused."""
+        """Return how many files lie below the root of a source. Raises Nothing and UnfitFiles."""
         try:
             rows = await self._look(
                 "binaryFile",
@@ -209,13 +211,13 @@ class Looking:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
-            raise Refused("Spark cannot list its files") from refused
+            raise UnfitFiles("Spark cannot list its files") from refused
         if rows[0][1] is not None and place(str(rows[0][1])) == place(source.root):
-            raise Refused("its root is a file, and no directory")
+            raise UnfitFiles("its root is a file, and no directory")
         return int(rows[0][0])
 
     async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
-        """Return what `Kinds` tells. Raises Nothing and Refused."""
+        """Return what `Kinds` tells. Raises Nothing and UnfitFiles."""
         name = "substring_index(path, '/', -1)"
         above = f"left(path, length(path) - length({name}) - 1)"
         ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
@@ -232,7 +234,7 @@ class Looking:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
-            raise Refused("Spark cannot list its files") from refused
+            raise UnfitFiles("Spark cannot list its files") from refused
         return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4]), str(r[5])) for r in rows]
 
     async def format(self, files: Files, source: FileSource) -> Format:
@@ -242,7 +244,7 @@ class Looking:
         found: dict[str, Format] = {}
         for *_, example, _ in files.kinds:
             if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
-                raise Refused("a file in it has a name that cannot be read safely")
+                raise UnfitFiles("a file in it has a name that cannot be read safely")
             try:
                 lines = await self._head(example)
                 encoding = wide_encoding(lines)
@@ -251,11 +253,11 @@ class Looking:
                 format_ = told(lines, source.formats, encoding)
                 format_ = Format(format_.name, {**format_.options, **files.reading})
             except NotKnown as why:
-                raise Refused(str(why)) from None
+                raise UnfitFiles(str(why)) from None
             if found.setdefault(format_.name, format_).options != format_.options:
-                raise Refused(f"its {format_.name} files are not written alike")
+                raise UnfitFiles(f"its {format_.name} files are not written alike")
         if len(found) > 1:
-            raise Refused(f"its files are of several formats: {', '.join(sorted(found))}")
+            raise UnfitFiles(f"its files are of several formats: {', '.join(sorted(found))}")
         return next(iter(found.values()))
 
     async def _head(self, file: str, encoding: str | None = None) -> list[bytes]:
@@ -268,7 +270,7 @@ class Looking:
                 "text", file, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}", reading
             )
         except self._refusal as refused:
-            raise Refused("a file in it cannot be read, or has vanished") from refused
+            raise UnfitFiles("a file in it cannot be read, or has vanished") from refused
         return [bytes.fromhex(str(row[0])) for row in rows]
 
     async def _look(
@@ -281,11 +283,11 @@ class Looking:
         return await self._query(sql.format(view=view), made, f"DROP VIEW IF EXISTS {view}")
 
     async def columns(self, url: str, found: Format) -> list[tuple[str, str]]:
-        """Return names and types of the columns that Spark finds, as DESCRIBE has them. Raises Refused."""
+        """Return names and types of the columns that Spark finds, as DESCRIBE has them. Raises UnfitFiles."""
         try:
             rows = await self._look(found.name, url, "DESCRIBE TABLE {view}", found)
         except self._refusal as refused:
-            raise Refused(f"Spark cannot find the columns of its {found.name} files") from refused
+            raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
         return [(str(row[0]), str(row[1])) for row in rows if row[0] and not str(row[0]).startswith("# ")]
 
 

@@ -16,7 +16,7 @@ import structlog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
 from gateway.files.keeping import Keeper
-from gateway.files.looking import Looking, Nothing, Refused, signature
+from gateway.files.looking import Looking, Nothing, UnfitFiles, signature
 from gateway.files.tables import Tables
 from gateway.files.taken import ChangingCatalog, NotTold, Query, Taken, TakenPlaces, answers
 from gateway.model.catalog import TableName
@@ -127,7 +127,7 @@ class Promoter:
                 await self._promoted(source, path, name, principal, decide)
         except Nothing:
             return None
-        except Refused as why:
+        except UnfitFiles as why:
             return NotPromoted(
                 code="NOT_GOVERNABLE",
                 sqlstate="0A000",
@@ -203,7 +203,7 @@ class Promoter:
             table = await self._tables.make(source, name, url, found, like=like)
             await store.save(
                 connection,
-                store.Dataset(
+                store.PromotedFiles(
                     source=source.name,
                     path="/".join(path),
                     table=name,
@@ -234,11 +234,11 @@ class Promoter:
             found = await self._taken.overlapped(url, name, datasets)
         except NotTold as whose:
             log.warning("dataset_places_unknown", source=source.name, table=str(name), of=str(whose))
-            raise Refused("it cannot be told where all other tables lie") from None
+            raise UnfitFiles("it cannot be told where all other tables lie") from None
         if found is None:
             return
         log.info("dataset_place_taken", source=source.name, table=str(name), by=str(found.table or found.url))
-        raise Refused(_of_another(found, decide))
+        raise UnfitFiles(_of_another(found, decide))
 
 
 def _guards_escaped(source: FileSource, path: tuple[str, ...], name: TableName, escaped: Escaped) -> bool:

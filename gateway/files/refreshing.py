@@ -14,7 +14,7 @@ import structlog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import found, store
 from gateway.files.keeping import Keeper
-from gateway.files.looking import Refused
+from gateway.files.looking import UnfitFiles
 from gateway.files.promotion import Connect
 from gateway.files.walking import Walking
 from gateway.model.catalog import TableName
@@ -89,7 +89,7 @@ class Refreshing:
                 before = await found.seen(connection, source.name)
                 known = {path: format_ for path, (_, format_) in before.items()}
                 seen = await self._walking.look(source, after, known)
-            except Refused as why:
+            except UnfitFiles as why:
                 log.warning("source_not_walked", source=source.name, why=str(why))
                 await found.fail(connection, source, after, str(why))
                 return True

@@ -19,7 +19,7 @@ _TIMES = "promoted_at, looked_at, finding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dataset:
+class PromotedFiles:
     """Files that became a table, as they were then."""
 
     source: str
@@ -53,7 +53,7 @@ async def only_one_place(connection: Any) -> None:
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('dataset places', 0))")
 
 
-async def save(connection: Any, dataset: Dataset) -> None:
+async def save(connection: Any, dataset: PromotedFiles) -> None:
     """Keep a dataset, in place of an older one of the same path."""
     await connection.execute(
         f"INSERT INTO sluice.dataset ({_COLUMNS})"

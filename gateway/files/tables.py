@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.errors import BackendUnavailable
 from gateway.files.formats import Format
-from gateway.files.looking import Refused, new_view, options_of
+from gateway.files.looking import UnfitFiles, new_view, options_of
 from gateway.files.places import place
 from gateway.files.taken import LOCATION, Query, answers
 from gateway.model.catalog import Table, TableName
@@ -30,7 +30,7 @@ class Tables:
         self, source: FileSource, name: TableName, url: str, found: Format, *, like: str | None = None
     ) -> Table:
         """Make the table, its schema found by Spark, and return it; `like`: the file that has the columns of
-        all, unless Spark merges those of all files. Raises Refused."""
+        all, unless Spark merges those of all files. Raises UnfitFiles."""
         options = ", ".join(options_of(found))
         try:
             _, merged = await answers(
@@ -45,13 +45,13 @@ class Tables:
                     f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
                 )
         except self._refusal as refused:
-            raise Refused(f"Spark cannot find the columns of its {found.name} files") from refused
+            raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
         kept = False
         try:
             self._catalog.invalidate([name], [(name.catalog, name.database)])
             table = (await self._catalog.look_up([name])).table(name)
             if table is None:
-                raise Refused("Spark does not tell of its table")
+                raise UnfitFiles("Spark does not tell of its table")
             require_columns(source, [column.type for column in table.columns])
             kept = True
             return table
@@ -100,12 +100,12 @@ class Tables:
 
 
 def require_columns(source: FileSource, types: Sequence[str]) -> None:
-    """Raise Refused unless there are columns, and no more of them than the source allows."""
+    """Raise UnfitFiles unless there are columns, and no more of them than the source allows."""
     leaves = sum(map(_leaves, types))
     if not leaves:
-        raise Refused("its files have no columns")
+        raise UnfitFiles("its files have no columns")
     if leaves > source.leaf_columns:
-        raise Refused(f"it has {leaves} columns; its source allows {source.leaf_columns}")
+        raise UnfitFiles(f"it has {leaves} columns; its source allows {source.leaf_columns}")
 
 
 def is_at(location: str | None, url: str) -> bool:

@@ -17,7 +17,7 @@ from itertools import accumulate, islice
 
 from gateway.files.formats import DELTA, MARKS, table_format
 from gateway.files.links import LeadsOut, open_below, require_no_links
-from gateway.files.looking import Looking, Nothing, Refused
+from gateway.files.looking import Looking, Nothing, UnfitFiles
 from gateway.files.taken import Query
 from gateway.model.files import FileSource
 
@@ -48,23 +48,23 @@ class Walking:
 
     async def look(self, source: FileSource, after: str, known: Mapping[str, str]) -> Round:
         """Look at what comes after a path. `known`: path → table format, of what was seen before. Raises
-        Refused."""
+        UnfitFiles."""
         if source.root.startswith("file:"):
             try:
                 return await asyncio.to_thread(_look_here, source, after)
             except LeadsOut as why:
-                raise Refused(str(why)) from None
+                raise UnfitFiles(str(why)) from None
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._look_by_spark(source, after, known)
         except Nothing:
-            raise Refused("its root is not there") from None
+            raise UnfitFiles("its root is not there") from None
         except TimeoutError:
-            raise Refused(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
+            raise UnfitFiles(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
     async def reach(self, source: FileSource) -> int:
         """Return how many files lie below the root of a source, which is a directory that Spark can list, and
-        the gateway as well where it has to. Raises Refused, with what is wrong.
+        the gateway as well where it has to. Raises UnfitFiles, with what is wrong.
 
         A local one with links in it is left to the gateway: Spark follows them, in circles too.
         """
@@ -79,11 +79,11 @@ class Walking:
             async with asyncio.timeout(self._timeout_s):
                 return await self._looking.count(source)
         except LeadsOut as why:
-            raise Refused(str(why)) from None
+            raise UnfitFiles(str(why)) from None
         except Nothing:
-            raise Refused("its root is not there, as Spark sees it") from None
+            raise UnfitFiles("its root is not there, as Spark sees it") from None
         except TimeoutError:
-            raise Refused(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
+            raise UnfitFiles(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
     async def _look_by_spark(self, source: FileSource, after: str, known: Mapping[str, str]) -> Round:
         rows = await self._looking.directories(source, after, source.walk + 1)

@@ -138,7 +138,7 @@ class Condition:
 
     type: str
     values: tuple[str, ...] = ()
-    place: Place | None = field(default=None, compare=False)
+    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class PolicyItem:
     accesses: frozenset[str] = frozenset()
     conditions: tuple[Condition, ...] = ()
     delegate_admin: bool = False
-    place: Place | None = field(default=None, compare=False)
+    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class FilterItem(PolicyItem):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FileLine:
     """Where something was written, for messages."""
 
     file: str
@@ -216,7 +216,7 @@ class Policy:
     guid: str = ""
     is_closing: bool = False
     """Whether it denies what no policy has named yet, and is meant for nothing that one names."""
-    place: Place | None = field(default=None, compare=False)
+    place: FileLine | None = field(default=None, compare=False)
 
     @property
     def items(self) -> tuple[PolicyItem, ...]:

@@ -9,7 +9,7 @@ from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading
 from gateway.model.statement import PERSISTED, SessionContext
 from gateway.pipeline.judging import Governed, Judging, Refusal, not_governable
-from gateway.pipeline.seeing import Place, Prepared, scanned_tables, usage_of
+from gateway.pipeline.seeing import Prepared, TextScope, scanned_tables, usage_of
 from gateway.pipeline.texts import prepare
 from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.analyse_scope import ColumnUsage
@@ -98,7 +98,7 @@ async def prepare_texts(
         if why is not None:
             return not_governable(Unsupported(why))
         alone = text.relation is reading.shown and PERSISTED not in context.handles
-        place = Place(commands=text.command, arguments=text.arguments, aliases=text.aliases, alone=alone)
+        place = TextScope(commands=text.command, arguments=text.arguments, aliases=text.aliases, alone=alone)
         prepared = await prepare(await _named(text, judging), context, judging, place)
         if isinstance(prepared, Refusal):
             return prepared
@@ -109,7 +109,7 @@ async def prepare_texts(
         statements.append((text, prepared))
     expressions = []
     for one in reading.expressions:
-        place = Place(expression=True, commands=False, aliases=one.aliases)
+        place = TextScope(expression=True, commands=False, aliases=one.aliases)
         prepared = await prepare(one.text, context, judging, place)
         if isinstance(prepared, Refusal):
             return prepared

@@ -22,7 +22,7 @@ from gateway.sql.spark_words import table_not_found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TextScope:
     """Where a text stands and what is bound around it."""
 
     depth: int = 0
@@ -43,7 +43,7 @@ class Place:
     in Spark's cache, which is found there by what stands for it elsewhere."""
 
 
-TOP = Place()
+TOP = TextScope()
 
 
 def of_files(prepared: Prepared) -> bool:
@@ -56,7 +56,7 @@ class Prepared:
     """One text that was read and classified."""
 
     text: str
-    place: Place
+    place: TextScope
     reading: Reading
     names: Names
     required: Required

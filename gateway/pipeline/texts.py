@@ -48,9 +48,9 @@ from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_
 from gateway.pipeline.rights import Accessing, Rights, own_rights, view_rights
 from gateway.pipeline.seeing import (
     TOP,
-    Place,
     Prepared,
     Seen,
+    TextScope,
     not_there,
     note_attempts,
     scan_records,
@@ -91,7 +91,7 @@ async def govern(
 ) -> Outcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
     by its own `rights`, and of which `above` is asked."""
-    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
+    place = TextScope(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Refusal):
         return prepared
@@ -122,7 +122,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
 
 
 async def prepare(
-    text: str, context: SessionContext, judging: Judging, place: Place = TOP
+    text: str, context: SessionContext, judging: Judging, place: TextScope = TOP
 ) -> Prepared | Refusal:
     """Read a text and say what it requires; a Refusal when nothing of it can pass."""
     own = dataset_statement(text) if place.commands and place.depth == 0 else None
@@ -198,7 +198,7 @@ def _unread(answer: NotRead) -> Refusal:
 
 
 def _classified(
-    text: str, reading: Reading, context: SessionContext, judging: Judging, place: Place
+    text: str, reading: Reading, context: SessionContext, judging: Judging, place: TextScope
 ) -> Prepared | Unsupported:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     known = judging.snapshot.catalog
@@ -238,7 +238,7 @@ def _classified(
     )
 
 
-def _bound_scans(reading: Reading, place: Place) -> bool:
+def _bound_scans(reading: Reading, place: TextScope) -> bool:
     return any(
         relation.role is RelationRole.SCAN
         and len(relation.parts) == 1

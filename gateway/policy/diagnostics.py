@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gateway.errors import Faults
-from gateway.model.policy import Place
+from gateway.model.policy import FileLine
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the document's root to a value."""
@@ -82,10 +82,10 @@ class Diagnostics:
         """Note warnings of something that was read before and is the same."""
         self._warnings.update(dict.fromkeys((0, text) for text in warnings))
 
-    def place(self, path: Path) -> Place | None:
+    def place(self, path: Path) -> FileLine | None:
         """Return where a value stands; None when the document was no file."""
         if self._document is not None:
-            return Place(file=self._file, line=self._document.line(path))
+            return FileLine(file=self._file, line=self._document.line(path))
         return None
 
     def texts(self) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from gateway.errors import Faults
-from gateway.model.policy import Place
+from gateway.model.policy import FileLine
 from gateway.policy.diagnostics import Path
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -69,9 +69,9 @@ class Document:
             node = node.children[step]
         return line
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> FileLine:
         """Return file and line of the value at `path`."""
-        return Place(file=self.file, line=self.line(path))
+        return FileLine(file=self.file, line=self.line(path))
 
 
 def parse_document(

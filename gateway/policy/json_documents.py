@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import orjson
 
 from gateway.errors import Faults
-from gateway.model.policy import Place
+from gateway.model.policy import FileLine
 from gateway.policy.diagnostics import Path
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -69,9 +69,9 @@ class JsonDocument:
             offset, begin = found
         return self._lines.of(offset)
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> FileLine:
         """Return file and line of the value at `path`."""
-        return Place(file=self.file, line=self.line(path))
+        return FileLine(file=self.file, line=self.line(path))
 
 
 class _Lines:

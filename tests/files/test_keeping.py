@@ -12,7 +12,7 @@ import pytest
 
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files.keeping import Keeper, drift_of
-from gateway.files.looking import Refused
+from gateway.files.looking import UnfitFiles
 from gateway.files.store import find
 from gateway.session.ports import BackendError
 from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
@@ -126,7 +126,7 @@ def test_columns_differ_by_name_and_type() -> None:
     saved = [("a", "struct<x: int,`y z`:string>"), ("B", "int"), ("c", "date")]
     now = [("A", "struct<x:int,y z:string>"), ("b", "bigint"), ("d", "int")]
     assert drift_of(saved, now) == ("+ d int", "- c date", "~ b int → bigint")
-    with pytest.raises(Refused, match="more fields"):
+    with pytest.raises(UnfitFiles, match="more fields"):
         drift_of(saved, [("a", "struct<x:int,... 3 more fields>")])
 
 

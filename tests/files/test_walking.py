@@ -13,7 +13,7 @@ import pytest
 
 from gateway.database.migrate import migrate
 from gateway.files import found
-from gateway.files.looking import Refused
+from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Round, Walking, directories, matching, not_tables
 from gateway.model.files import FileSource
 from gateway.session.ports import BackendError
@@ -152,7 +152,7 @@ async def test_a_root_that_cannot_be_walked_is_told(
 
         monkeypatch.setattr(os, "open", refusing)
     for asked in (walking().look(source, "", {}), walking().reach(source)):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(UnfitFiles, match=why):
             await asked
 
 
@@ -211,7 +211,7 @@ async def test_what_spark_cannot_list_is_told(state: str, why: str) -> None:
     spark = ListingSpark()
     spark.fails = state
     for asked in (walking(spark).look(LAKE, "", {}), walking(spark).reach(LAKE)):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(UnfitFiles, match=why):
             await asked
 
 
@@ -221,7 +221,7 @@ async def test_the_root_of_a_source_is_a_directory() -> None:
     spark.counted = (0, None)
     assert await walking(spark).reach(LAKE) == 0
     spark.counted = (1, "s3a://b/")
-    with pytest.raises(Refused, match="is a file"):
+    with pytest.raises(UnfitFiles, match="is a file"):
         await walking(spark).reach(LAKE)
 
 

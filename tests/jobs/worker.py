@@ -385,8 +385,8 @@ def recommend_of(chosen: dict[str, Any]) -> Job:
     policies = load_packs({"pack.yaml": chosen.pop("pack")}, shipped())
     peers = Peers(**chosen.pop("peers", {}))
 
-    async def rules(_: Any) -> recommending.Rules:
-        return recommending.Rules(policies=policies)
+    async def rules(_: Any) -> recommending.PoliciesInForce:
+        return recommending.PoliciesInForce(policies=policies)
 
     return recommending.recommend(recommending.RecommendOptions(rules=rules, peers=peers, **chosen))
 

@@ -23,7 +23,7 @@ _ASKS_WHO = re.compile(r"\b(?:current_user|session_user|user)\s*\(\s*\)", re.IGN
 _WHO = re.compile(r"\b(?:current_user|session_user)\b", re.IGNORECASE)
 
 
-class NotTold(Exception):
+class Unprovable(Exception):
     """A mask or filter that nothing here can make; the text says which, for counting."""
 
 
@@ -62,7 +62,7 @@ def recipe(
 ) -> Recipe:
     """Return how the copy is made: of the columns that all `accessors` may select, the rows that pass the
     filters of all `eyes`, under the masks of each; what several mask in different ways is NULL. Raises
-    NotTold."""
+    Unprovable."""
     shown = [set(selectable(policies, one, table, context)) for one in accessors]
     columns = tuple(one.name for one in table.columns if all(one.name in some for some in shown))
     masks, customs, told = [], [], []
@@ -80,7 +80,7 @@ def recipe(
             continue
         mask = mask_of(kind, column.type)
         if mask is None or _own_transformer(policies, table.name.catalog, kind):
-            raise NotTold("it reads a mask of a type, or of a type of column, that is not made here")
+            raise Unprovable("it reads a mask of a type, or of a type of column, that is not made here")
         masks.append((column.name, mask))
     of_eyes_rows = [_rows(policies, _asking(one, table, context)(None)) for one in eyes]
     filters = list(dict.fromkeys(one for one in of_eyes_rows if one is not None))
@@ -140,10 +140,10 @@ def _rows(policies: PolicySet, request: AccessRequest) -> str | None:
 
 def _by_name(text: str, principal: Principal) -> str:
     """Return a text of a policy that names whom it holds for, where it asks for the user: this Spark runs as
-    somebody else. Raises NotTold."""
+    somebody else. Raises Unprovable."""
     literal = string_literal(principal.user)
     if _WHO.search(_ASKS_WHO.sub("", text)) or (literal is None and _ASKS_WHO.search(text)):
-        raise NotTold("a policy that it reads asks for the user in words that cannot be told")
+        raise Unprovable("a policy that it reads asks for the user in words that cannot be told")
     return _ASKS_WHO.sub(lambda _: str(literal), text)
 
 

@@ -16,7 +16,7 @@ import orjson
 
 from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.proof.copies import NotTold, recipe
+from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.sandbox import CATALOG, Failed, Rows, Sandbox, TooLarge
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
@@ -273,7 +273,7 @@ class _Proof:
                 below=below,
                 context=context,
             )
-        except NotTold as error:
+        except Unprovable as error:
             return str(error)
 
     async def _verdict(self, gate: Gate, statement: Statement, context: AccessContext) -> Verdict | None:
@@ -302,7 +302,7 @@ class _Proof:
     async def _read(
         self, gate: Gate, cleared: Cleared, text: str, session: SessionContext
     ) -> tuple[dict[TableName, tuple[TableName, ...]], tuple[TableName, ...]]:
-        """Return what the texts of views read, and what the statement's own does. Raises NotTold for what
+        """Return what the texts of views read, and what the statement's own does. Raises Unprovable for what
         cannot be proved."""
         if (
             not cleared.read_only
@@ -311,9 +311,9 @@ class _Proof:
             or not cleared.scans
             or cleared.temp_views_read
         ):
-            raise NotTold(NO_QUERY)
+            raise Unprovable(NO_QUERY)
         if any(table.name.catalog.lower() != CATALOG for table in cleared.tables):
-            raise NotTold(ELSEWHERE)
+            raise Unprovable(ELSEWHERE)
         tables = {table.name.folded(): table for table in cleared.tables}
         bodies = {name: table.view for name, table in tables.items() if table.kind is TableKind.VIEW}
         reading = await _fit(gate, text)
@@ -323,7 +323,7 @@ class _Proof:
         below = {}
         for name, body in bodies.items():
             if body is None or body.collation:
-                raise NotTold(COLLATED)
+                raise Unprovable(COLLATED)
             below[name] = named(await _fit(gate, body.text), body.catalog, levels(body.database), tables)
         return below, named(reading, session.catalog, session.namespace, tables)
 
@@ -391,7 +391,7 @@ class _Proof:
         except TooLarge:
             self._counts.leave_out(LARGE, one.statement_id)
             return
-        except NotTold as error:
+        except Unprovable as error:
             self._counts.leave_out(str(error), one.statement_id)
             return
         if found is None:
@@ -457,16 +457,16 @@ def _session(body: Mapping[str, Any]) -> SessionContext | None:
 
 
 async def _fit(gate: Gate, text: str) -> Reading:
-    """Return what the parser says of a text. Raises NotTold where its rows are not the same each time."""
+    """Return what the parser says of a text. Raises Unprovable where its rows are not the same each time."""
     reading = await gate.reader.read(text)
     if not isinstance(reading, Reading):
-        raise NotTold(REFUSED)
+        raise Unprovable(REFUSED)
     names = {call.parts[-1].lower() for call in reading.functions}
     # Whoever asks for the user is answered by name in one way, and by Spark's own in the other.
     if names & _CHANCE or reading.expressions & _CLOCKS or reading.identities:
-        raise NotTold(VARYING)
+        raise Unprovable(VARYING)
     if reading.nodes & _LIMITS and "Sort" not in reading.nodes:
-        raise NotTold(LIMITED)
+        raise Unprovable(LIMITED)
     return reading
 
 

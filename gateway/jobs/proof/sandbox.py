@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import Faults
-from gateway.jobs.proof.copies import NotTold, Recipe
+from gateway.jobs.proof.copies import Recipe, Unprovable
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, levels
 
@@ -121,7 +121,7 @@ class Sandbox:
 
     def stand(self, names: Sequence[TableName], *, turned: bool = False) -> None:
         """Have names mean samples, and views what they are over these; whatever a view reads comes before it.
-        `turned`: with rows in the other order. Raises NotTold."""
+        `turned`: with rows in the other order. Raises Unprovable."""
         self._stood = names
         for name in (one.folded() for one in names):
             if name in self._views:
@@ -174,7 +174,8 @@ class Sandbox:
         return self._copies[key]
 
     def shown(self, view: Table, copies: Mapping[TableName, Standing]) -> Standing:
-        """Write what a view's text gives over copies of what it reads. Raises Failed, TooLarge, NotTold."""
+        """Write what a view's text gives over copies of what it reads. Raises Failed, TooLarge,
+        Unprovable."""
         from pyarrow import parquet
 
         key = (view.name.folded(), tuple(copies.values()))
@@ -245,7 +246,7 @@ class Sandbox:
             with self._within_view(view) as text:
                 self._spark.sql(f"CREATE VIEW {_dotted(name)} ({columns}) AS {text}")
         except spark_errors():
-            raise NotTold(UNMADE) from None
+            raise Unprovable(UNMADE) from None
         self._standing[name] = view
 
     @contextmanager
@@ -253,7 +254,7 @@ class Sandbox:
         """Have names mean what they do in a view's text, and return that."""
         body = view.view
         if body is None:
-            raise NotTold(UNMADE)
+            raise Unprovable(UNMADE)
         with self._within(body.catalog, levels(body.database)):
             yield body.text
 

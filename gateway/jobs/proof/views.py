@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gateway.jobs.proof.copies import NotTold, recipe, selectable
+from gateway.jobs.proof.copies import Unprovable, recipe, selectable
 from gateway.jobs.proof.sandbox import Sandbox, Standing
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.context import AccessContext
@@ -27,7 +27,7 @@ Below = Mapping[TableName, Sequence[TableName]]
 def named(
     reading: Reading, catalog: str, namespace: Sequence[str], tables: Mapping[TableName, Table]
 ) -> tuple[TableName, ...]:
-    """Return the tables and views (folded) that a text names, read in this namespace. Raises NotTold."""
+    """Return the tables and views (folded) that a text names, read in this namespace. Raises Unprovable."""
     found: dict[TableName, None] = {}
     for relation in reading.relations:
         if relation.role is RelationRole.CTE:
@@ -36,22 +36,23 @@ def named(
         try:
             name = TableName.of((*missing, *relation.parts)).folded()
         except ValueError:
-            raise NotTold(NAMES) from None
+            raise Unprovable(NAMES) from None
         if name not in tables:
-            raise NotTold(NAMES)
+            raise Unprovable(NAMES)
         found[name] = None
     return tuple(found)
 
 
 def bottom_up(tables: Sequence[Table], below: Below) -> list[Table]:
-    """Return tables first, then each view behind all that it reads. Raises NotTold where that cannot be."""
+    """Return tables first, then each view behind all that it reads. Raises Unprovable where that cannot
+    be."""
     found = [table for table in tables if table.kind is TableKind.TABLE]
     there = {table.name.folded() for table in found}
     views = [table for table in tables if table.kind is TableKind.VIEW]
     while views:
         ready = [view for view in views if there.issuperset(below[view.name.folded()])]
         if not ready:
-            raise NotTold(NAMES)
+            raise Unprovable(NAMES)
         found += ready
         there.update(view.name.folded() for view in ready)
         views = [view for view in views if view not in ready]
@@ -73,7 +74,7 @@ class _Access:
 
 @dataclass(slots=True, kw_only=True)
 class Copying:
-    """Makes the copies of one statement. Calls block, and raise NotTold, Failed, TooLarge."""
+    """Makes the copies of one statement. Calls block, and raise Unprovable, Failed, TooLarge."""
 
     sandbox: Sandbox
     policies: PolicySet
@@ -120,7 +121,7 @@ class Copying:
             return _Access(readers=readers, accessors=readers, view=view)
         principal = self.principals.get(definer)
         if principal is None:
-            raise NotTold("it reads a view whose definer is not there any more")
+            raise Unprovable("it reads a view whose definer is not there any more")
         return _Access(readers=readers, accessors=(principal,), definer=principal, view=view)
 
     def _lacks(self, reader: Principal, table: Table, access: _Access) -> bool:

@@ -67,7 +67,7 @@ SELECT array_to_string((string_to_array(resource, '/'))[1:3], '.'), '' FROM slui
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PoliciesInForce:
     """The policies that are in force, and the people that logins know."""
 
     policies: PolicySet
@@ -76,7 +76,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendOptions:
-    rules: Callable[[Any], Awaitable[Rules]]
+    rules: Callable[[Any], Awaitable[PoliciesInForce]]
     """Reads the policies, given a connection; raises Faults."""
     unused_days: int = 90
     """Days without use that speak against a grant."""
@@ -237,7 +237,7 @@ class _Recommend:
     # -- all days ------------------------------------------------------------------------------------------
 
     async def _advise(
-        self, rules: Rules, period: Period, old: Callable[[str], bool], landing: Path
+        self, rules: PoliciesInForce, period: Period, old: Callable[[str], bool], landing: Path
     ) -> list[Advice]:
         work = self._work
         spark = await work.spark()
@@ -256,7 +256,7 @@ class _Recommend:
             connection.terminate()
 
     def _on_spark(
-        self, spark: Any, rules: Rules, period: Period, old: Callable[[str], bool], landing: Path
+        self, spark: Any, rules: PoliciesInForce, period: Period, old: Callable[[str], bool], landing: Path
     ) -> list[Advice]:
         options, policies = self._options, rules.policies
         said = self._work.progress

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from gateway.model.policy import (
     Condition,
+    FileLine,
     FilterItem,
     MaskItem,
-    Place,
     Policy,
     PolicyItem,
     PolicyType,
@@ -132,7 +132,7 @@ class _PolicyReading:
         self._reader = Reader(findings)
         self._path = path
         self._zone = zone
-        self._place: Place | None = None
+        self._place: FileLine | None = None
 
     def policy(self, raw: object) -> Policy | None:
         reader, path = self._reader, self._path
