@@ -176,8 +176,8 @@ def _other_files(name: TableName, row: Mapping[str, Any], other: OtherFiles) -> 
 
 
 def drift_of(saved: Columns, now: Columns) -> tuple[str, ...]:
-    """Return how columns differ, those that came, went and have another type. Raises UnfitFiles when that cannot
-    be told."""
+    """Return how columns differ, those that came, went and have another type. Raises UnfitFiles when that
+    cannot be told."""
     if any(_CUT_SHORT in type_ for _, type_ in now):
         raise UnfitFiles("a column has more fields than Spark tells; forget it and name it anew")
     was = {name.lower(): (name, type_) for name, type_ in saved}
