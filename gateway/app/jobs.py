@@ -184,7 +184,10 @@ async def keep_running(
                 known = states.jobs.get(name)
                 since = due_since(when, clock(), known.began if known is not None else None)
                 if since is not None:
-                    await _run(name, config, since, settings)
+                    try:
+                        await _run(name, config, since, settings)
+                    except OSError as error:  # no process to be had, or it was gone at once
+                        log.warning("job_failed", job=name, error=str(error))
         await asyncio.sleep(settings.poll_s)
 
 

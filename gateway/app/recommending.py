@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import fcntl
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.app.policy_diff import read_people, settings_side
+from gateway.app.combining import combine
+from gateway.app.policy_diff import diff, read_people, settings_side
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tags import accepted_list
 from gateway.errors import Faults
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
+from gateway.policy.diffing import FILTER, GAINED, MASK, Group
 from gateway.policy.packs.editing import edited
 from gateway.settings.models import Settings
 
@@ -56,20 +61,44 @@ class Edited:
     """A pack with a change made."""
 
     file: Path
+    before: str
     text: str
     diff: str
     """Unified; empty where the pack is so already."""
 
     def write(self) -> None:
-        """Put the new text in the file's place, as a whole or not at all."""
-        beside = self.file.with_name(f".{self.file.name}.{os.getpid()}")
+        """Put the new text in the file's place, as a whole or not at all. It stays whose it is, for whom it
+        is, and where a link leads. Raises Faults where somebody has changed it meanwhile."""
+        file = self.file.resolve()
+        beside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            beside.write_text(self.text, encoding="utf-8")
-            beside.chmod(self.file.stat().st_mode)
-            beside.replace(self.file)
-        except OSError as error:
+            directory = os.open(file.parent, os.O_RDONLY)
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX)
+                there = file.read_bytes().decode("utf-8")
+                if there.replace("\r\n", "\n") != self.before:
+                    raise Faults([f"{self.file}: was changed meanwhile; look at the diff again"])
+                text = self.text.replace("\n", "\r\n") if "\r\n" in there else self.text
+                _write(beside, text.encode("utf-8"), file.stat())
+                beside.replace(file)
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except (OSError, UnicodeDecodeError) as error:
             beside.unlink(missing_ok=True)
-            raise Faults([f"{self.file}: cannot be written: {error.strerror}"]) from None
+            raise Faults([f"{self.file}: cannot be written: {error}"]) from None
+
+
+def _write(file: Path, data: bytes, like: os.stat_result) -> None:
+    """Make a file that belongs to whom another does, and have it on the disk."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+        os.fsync(descriptor)
 
 
 def edit_pack(
@@ -78,7 +107,8 @@ def edit_pack(
     """Return a pack of the settings with edits and cases, after all packs were loaded with it.
 
     Raises Faults when it is none of theirs, cannot be changed, or does not load then: also when a case fails,
-    of whichever pack.
+    of whichever pack. So it does when somebody could do more than before: the pack or the people are others
+    than when the change was thought of.
     """
     policies = settings.policies.model_copy(update={"ranger": ()})
     files = read_rules(policies)
@@ -88,11 +118,59 @@ def edit_pack(
         raise Faults([f"{file} is none of the packs of the settings' `policies.paths`: {known}"])
     before = files.packs[name]
     after = edited(before, name, edits, cases)
-    load_rules(replace(files, packs={**files.packs, name: after}), policies, people=_people(settings))
+    people = _people(settings)
+    sides = [
+        load_rules(replace(files, packs={**files.packs, name: text}), policies, people=people).part
+        for text in (before, after)
+    ]
+    old, new = (combine([part], 1, policies.catalogs) for part in sides)
+    _require_no_more(old, new, people, _named_by(edits))
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
     )
     told = "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-    return Edited(file=file, text=after, diff=told)
+    return Edited(file=file, before=before, text=after, diff=told)
+
+
+def _named_by(edits: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the users that edits put into roles."""
+    return frozenset(user for edit in edits if edit["do"] == "add_role" for user in edit["role"]["users"])
+
+
+def _is_more(group: Group) -> bool:
+    """Say whether a change lets somebody see or do more: access, or rows and values that were held back."""
+    cause = group.cause
+    shown = {MASK: "no mask", FILTER: "every row"}.get(cause.kind)
+    return cause.kind == GAINED or (shown == cause.after.says != cause.before.says)
+
+
+def _require_no_more(
+    old: PolicySet, new: PolicySet, people: Mapping[str, Principal], named: frozenset[str]
+) -> None:
+    """Raise Faults where somebody may do something by the new policies that they may not by the old ones.
+
+    Asked for the people that logins know; where nobody is known, or nobody of a role's, for whoever the
+    policies name. Whom they name by a role alone, a stranger, tells nothing of what they may do already.
+    """
+    known = diff(old, new, people=list(people.values())).groups if people else ()
+    gained = [group for group in known if _is_more(group)]
+    if not named:
+        gained += [group for group in diff(old, new).groups if _is_more(group)]
+    elif unknown := sorted(named - people.keys()):
+        raise Faults(
+            [
+                f"what `{unknown[0]}` may read now cannot be told, whom `users.file` does not know: write the"
+                " role by hand, if it is right"
+            ]
+        )
+    if gained:
+        one = gained[0]
+        what = f"{one.people[0]} may {one.accesses[0]} more of {one.resources[0][1]}"
+        raise Faults(
+            [
+                f"{what} then, and may not now: policies or people are others than when this was recommended;"
+                " `sluice jobs run recommend` looks again"
+            ]
+        )

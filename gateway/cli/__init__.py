@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.cli import exit_codes
 from gateway.cli.arguments import parse_arguments
-from gateway.cli.terminal import Terminal
+from gateway.cli.terminal import Terminal, complain
 from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError
 
 
@@ -48,6 +48,6 @@ def _failed(
         terminal.json({"error": code, "messages": list(messages)})
     else:
         for message in messages:
-            sys.stderr.write(f"sluice: {message}\n")
+            complain(message)
     trouble: int | None = getattr(arguments, "trouble", None)  # of a command whose 1 means something else
     return exit_code if trouble is None else trouble

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gateway
 from gateway.cli import job_arguments, policy_arguments
+from gateway.cli.job_arguments import count
 from gateway.cli.terminal import Terminal
 
 CONFIG_HELP = "settings file; by default $SLUICE_CONFIG, then config/gateway.yaml"
@@ -230,7 +231,7 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     _with_config(parser)
     parser.add_argument("action", choices=("tail", "search", "verify", "seal", "seals", "erase"))
-    parser.add_argument("-n", "--limit", type=int, default=20, help="how many events; default 20")
+    parser.add_argument("-n", "--limit", type=count, default=20, help="how many events; default 20")
     parser.add_argument("-f", "--follow", action="store_true", help="tail: go on with what comes")
     parser.add_argument("--user", help="search: who sent it; erase: whose statements")
     parser.add_argument("--reason", help="erase: why; it is kept")
@@ -306,7 +307,7 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--depth", type=int, default=10, metavar="N", help="steps at most; default 10")
     parser.add_argument(
-        "--limit", type=int, default=10_000, metavar="N", help="edges at most; default 10,000"
+        "--limit", type=count, default=10_000, metavar="N", help="edges at most; default 10,000"
     )
     parser.add_argument(
         "--format", choices=("tree", "json", "mermaid", "dot"), default="tree", help="default tree"
@@ -371,7 +372,7 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--again", action="store_true", help="accept, reject: also what was decided the other way"
     )
-    parser.add_argument("-n", "--limit", type=int, default=100, help="how many to list; default 100")
+    parser.add_argument("-n", "--limit", type=count, default=100, help="how many to list; default 100")
 
 
 def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -31,15 +31,16 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     logs.configure(LogSettings(level="warning"))
     dsn, spool = where(settings)
     if arguments.action in audit_proof.ACTIONS:
-        since, until = moment(arguments.since), moment(arguments.until)
+        since, until = period(arguments.since, arguments.until)
         return audit_proof.run(arguments, settings, terminal, dsn=dsn, spool=spool, since=since, until=until)
     if arguments.action == "tail":
         asyncio.run(_tail(dsn, spool, arguments, terminal))
         return exit_codes.OK
+    since, until = period(arguments.since, arguments.until)
     question = EventQuery(
         user=arguments.user,
-        since=moment(arguments.since),
-        until=moment(arguments.until),
+        since=since,
+        until=until,
         table=arguments.resource,
         verdict=arguments.verdict,
         text=arguments.text,
@@ -94,13 +95,21 @@ def moment(text: str | None) -> datetime | None:
     if text is None:
         return None
     ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago.group(2)]: int(ago.group(1))})
     try:
+        if ago is not None:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago.group(2)]: int(ago.group(1))})
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise Faults([f"`{text}` is no time; write `30m`, `2h`, `7d` or `2026-11-20T13:00`"]) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def period(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """Return the two instants of a period; raises Faults as `moment`, and when it ends before it begins."""
+    first, last = moment(since), moment(until)
+    if first is not None and last is not None and last <= first:
+        raise Faults([f"the period from `{since}` to `{until}` ends before it begins"])
+    return first, last
 
 
 def _as_json(event: AuditEvent) -> dict[str, Any]:

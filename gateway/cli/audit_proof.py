@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -33,7 +32,7 @@ from gateway.audit.seals import (
 from gateway.audit.verify import verify
 from gateway.audit.walking import Verified
 from gateway.cli import exit_codes
-from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell
+from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell, user_name
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, RecordChanged
 from gateway.jobs.archive import TABLE
@@ -151,7 +150,7 @@ def _erase(
 ) -> int:
     if not arguments.user or not arguments.reason:
         raise Faults(["`audit erase` needs --user, whose texts go, and --reason, which stays"])
-    by, now = getpass.getuser(), datetime.now(UTC)
+    by, now = user_name(), datetime.now(UTC)
     before = until or now
     if before > now:
         raise Faults(["`audit erase` takes texts that are there: --to lies in the future"])

@@ -11,6 +11,15 @@ Commands = argparse._SubParsersAction  # argparse names the type only so
 Command = Callable[[Any, str, str, str, str], argparse.ArgumentParser]
 WithConfig = Callable[[argparse.ArgumentParser], None]
 
+MOST = 1_000_000_000
+
+
+def count(text: str) -> int:
+    """Return how many of something, from 1 on; argparse tells of whatever is no such number."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= MOST):
+        raise argparse.ArgumentTypeError(f"`{text}` is no number from 1 to {MOST:,}")
+    return int(text)
+
 
 def add(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     """Add the commands, made as all others are."""
@@ -39,7 +48,7 @@ def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_co
     add_spark(parser)
     parser.add_argument("--from", dest="since", metavar="TIME", help="of `verify`: events from TIME on")
     parser.add_argument("--to", dest="until", metavar="TIME", help="of `verify`: and before TIME")
-    parser.add_argument("--limit", type=int, default=20, help="runs to show; default 20")
+    parser.add_argument("--limit", type=count, default=20, help="runs to show; default 20")
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
 
@@ -102,7 +111,7 @@ def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_
     parser.add_argument(
         "--by", choices=("all", "user", "group", "table", "tag"), default="all", help="of `latency`"
     )
-    parser.add_argument("--limit", type=int, default=50, help="rows to show; default 50")
+    parser.add_argument("--limit", type=count, default=50, help="rows to show; default 50")
 
 
 def _recommend(
@@ -132,4 +141,4 @@ def _recommend(
     parser.add_argument("--state", choices=states, default="proposed", help="of `list`; default proposed")
     parser.add_argument("--pack", type=Path, metavar="FILE", help="of `apply`: a pack of the settings")
     parser.add_argument("--write", action="store_true", help="of `apply`: write the pack")
-    parser.add_argument("--limit", type=int, default=100, help="of `list`: rows to show; default 100")
+    parser.add_argument("--limit", type=count, default=100, help="of `list`: rows to show; default 100")

@@ -16,7 +16,7 @@ from gateway.app.jobs import jobs, spark_options
 from gateway.app.signals import until_signalled
 from gateway.app.verifying import verify_options
 from gateway.cli import exit_codes
-from gateway.cli.audit import moment, where
+from gateway.cli.audit import moment, period, where
 from gateway.cli.terminal import Terminal, tell
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, JobBusy
@@ -36,15 +36,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     known = jobs(settings)
     if arguments.name is not None and arguments.name not in known:
         raise Faults([f"there is no job `{arguments.name}`; there are {', '.join(sorted(known))}"])
+    if (arguments.since or arguments.until) and (arguments.action, arguments.name) != ("run", "verify"):
+        raise Faults(["--from and --to are of `jobs run verify`"])
     if arguments.action == "runs":
         return _runs(settings, arguments, terminal)
     if arguments.name is None:
         raise Faults([f"`jobs run` needs the name of a job: {', '.join(sorted(known))}"])
     job = known[arguments.name]
     if arguments.since is not None or arguments.until is not None:
-        if job.name != "verify":
-            raise Faults(["--from and --to are of the job `verify`"])
-        since, until = moment(arguments.since), moment(arguments.until)
+        since, until = period(arguments.since, arguments.until)
         job = verify(replace(verify_options(settings), since=since, until=until))
     return _run(settings, job, arguments, terminal)
 

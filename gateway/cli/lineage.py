@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from gateway.app.lineage_import import ImportReport, importing, read_scripts
 from gateway.audit.search import EventQuery, search
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
-from gateway.cli.terminal import Terminal
+from gateway.cli.terminal import Terminal, user_name
 from gateway.database import asking
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
@@ -91,7 +90,7 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
             events=arguments.openlineage,
         ) as importer:
             if scripts:
-                await importer.scripts(scripts, getpass.getuser(), progress)
+                await importer.scripts(scripts, user_name(), progress)
             else:
                 dsn, spool = where(settings)
                 question = EventQuery(since=since, verdict="cleared", limit=arguments.limit)

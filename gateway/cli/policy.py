@@ -113,7 +113,7 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
                 progress=progress,
             )
         dsn, spool = audit.where(settings)
-        since, until = audit.moment(arguments.since), audit.moment(arguments.until)
+        since, until = audit.period(arguments.since, arguments.until)
         events = asyncio.run(recorded(dsn, spool, since=since, until=until, limit=arguments.limit))
         found = diff_recorded(old, new, events, people=people, progress=progress)
         if len(events) < arguments.limit:

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from gateway.cli import exit_codes, job_arguments
-from gateway.cli.job_arguments import Command, Commands, WithConfig
+from gateway.cli.job_arguments import Command, Commands, WithConfig, count
 from gateway.cli.terminal import Terminal
 
 
@@ -82,7 +82,7 @@ def _policy_explain(actions: Commands[argparse.ArgumentParser], with_config: Wit
     parser.add_argument("--owner", metavar="USER", help="who owns the resource")
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="as if it carried the tag")
     parser.add_argument("--service", help="which service to ask; by default the one of the catalog")
-    parser.add_argument("--limit", type=int, default=200, help="how many policies to list; default 200")
+    parser.add_argument("--limit", type=count, default=200, help="how many policies to list; default 200")
     parser.add_argument("access", metavar="ACCESS", help="access type, such as select")
     parser.add_argument("resource", metavar="RESOURCE")
 
@@ -126,7 +126,7 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--until", metavar="TIME", help="and until then")
     parser.add_argument(
         "--limit",
-        type=int,
+        type=count,
         default=100_000,
         help="most statements of the record, of --replay changes; 100,000",
     )

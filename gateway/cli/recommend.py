@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 from typing import Any
 
@@ -14,7 +13,7 @@ from gateway.app import logs
 from gateway.app.recommending import edit_pack
 from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
-from gateway.cli.terminal import BOLD, DIM, Terminal
+from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
 from gateway.database.asking import asking
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
@@ -47,7 +46,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
                         for one in found:
                             _show(one, terminal)
                 case "reject":
-                    await decide(connection, numbers, REJECTED, getpass.getuser())
+                    await decide(connection, numbers, REJECTED, user_name())
                     _told(numbers, REJECTED, arguments, terminal)
                 case _:
                     await _apply(connection, settings, numbers, arguments, terminal)
@@ -95,11 +94,11 @@ async def _list(connection: Any, arguments: argparse.Namespace, terminal: Termin
 
 def _show(one: dict[str, Any], terminal: Terminal) -> None:
     by = f" by {one['decided_by']}" if one["decided_by"] else ""
-    terminal.line(terminal.style(one["title"], BOLD) + f"  {one['kind']}, {one['state']}{by}")
+    terminal.line(terminal.style(on_one_line(one["title"]), BOLD) + f"  {one['kind']}, {one['state']}{by}")
     terminal.line(terminal.style(f"since {one['proposed_at'][:16]}", DIM))
     for key, value in one["evidence"].items():
         told = value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
-        terminal.line(f"  {key.replace('_', ' ')}: {told}")
+        terminal.line(on_one_line(f"  {key.replace('_', ' ')}: {told}"))
     for title, part in (("change", one["edits"]), ("cases", one["cases"])):
         if part:
             terminal.line(f"  {title}:")
@@ -118,8 +117,9 @@ async def _apply(
         raise Faults([f"recommendation {one['id']} was rejected by {one['decided_by']}"])
     made = await asyncio.to_thread(edit_pack, settings, arguments.pack, one["edits"], one["cases"])
     if arguments.write:
+        by = user_name()
         made.write()
-        await decide(connection, numbers, APPLIED, getpass.getuser())
+        await decide(connection, numbers, APPLIED, by)
     if arguments.json:
         terminal.json({"id": one["id"], "diff": made.diff, "written": arguments.write})
         return

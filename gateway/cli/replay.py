@@ -12,8 +12,8 @@ from gateway.app.replaying import replay_options
 from gateway.app.signals import until_signalled
 from gateway.cli import exit_codes
 from gateway.cli.arguments import default_config
-from gateway.cli.audit import moment, where
-from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, tell
+from gateway.cli.audit import period, where
+from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, on_one_line, tell
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults
 from gateway.jobs.replay.job import replay
@@ -37,10 +37,11 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     settings = load_settings(arguments.config or default_config())
     dsn, _ = where(settings)
     options = replay_options(settings, sides=(arguments.old, arguments.new), tables=arguments.tables)
+    since, until = period(arguments.since, arguments.until)
     options = replace(
         options,
-        since=moment(arguments.since),
-        until=moment(arguments.until),
+        since=since,
+        until=until,
         catalog=arguments.catalog or options.catalog,
     )
     spark = spark_options(settings, "replay", master=arguments.master, remote=arguments.remote)
@@ -124,7 +125,7 @@ def show(terminal: Terminal, report: ReplayReport) -> None:
     if totals["unjudged"]:
         terminal.line(terminal.style(f"{totals['unjudged']:,} could not be judged", YELLOW))
         for one in report.unjudged:
-            terminal.line(f"  {one['statements']:,}: {one['reason']}, as {one['example']}")
+            terminal.line(on_one_line(f"  {one['statements']:,}: {one['reason']}, as {one['example']}"))
 
 
 def _show_change(terminal: Terminal, one: dict[str, Any], texts: dict[str, str]) -> None:
@@ -132,9 +133,9 @@ def _show_change(terminal: Terminal, one: dict[str, Any], texts: dict[str, str])
     if one["column_name"]:
         what += f".{one['column_name']}"
     many = "statement" if one["statements"] == 1 else "statements"
-    terminal.line(f"  {one['user_name']}: {what}, {one['statements']:,} {many}")
-    terminal.line(terminal.style(f"      before  {one['before']}", DIM))
-    terminal.line(terminal.style(f"      after   {one['after']}", DIM))
+    terminal.line(on_one_line(f"  {one['user_name']}: {what}, {one['statements']:,} {many}"))
+    terminal.line(terminal.style(f"      before  {on_one_line(one['before'])}", DIM))
+    terminal.line(terminal.style(f"      after   {on_one_line(one['after'])}", DIM))
     for example, fingerprint in zip(one["examples"], one["fingerprints"], strict=True):
         text = " ".join(texts.get(str(example), fingerprint).split())
         terminal.line(terminal.style(f"      {example}  {text}", DIM))

@@ -99,6 +99,15 @@ _COLUMNS = {
     "left out": LEFT_OUT,
     "alarms": ALARMS,
 }
+_FILTERS = {
+    "usage": {"user", "group", "table", "tag"},
+    "refused": {"user", "table"},
+    "slow": {"user"},
+    "latency": {"by"},
+    "proof": {"user"},
+    "user": set[str](),
+}
+"""Report → what it can be narrowed by, beside the days."""
 _ROLLUPS = "`sluice jobs run rollups` makes the roll-ups"
 _MADE_BY = {"proofs": "`sluice jobs run proof` makes a proof"}
 
@@ -107,10 +116,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Ask what `arguments.what` says."""
     settings = load_settings(arguments.config)
     logs.configure(LogSettings(level="warning"))
-    if (arguments.what == "user") != (arguments.name is not None):
+    if (arguments.what == "user") != bool(arguments.name):
         raise Faults(["`report user` needs the user's name, and no other report takes one"])
+    _refuse_unused(arguments)
     dsn, _ = where(settings)
     since, until = moment(arguments.since), moment(arguments.until)
+    if since is not None and until is not None and until.date() < since.date():
+        raise Faults([f"the period from `{arguments.since}` to `{arguments.until}` ends before it begins"])
     scope = RollupFilter(
         since=since.astimezone(UTC).date() if since is not None else None,
         until=until.astimezone(UTC).date() if until is not None else None,
@@ -129,6 +141,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             terminal.line(terminal.style(title, BOLD))
         _show(terminal, title, rows)
     return exit_codes.OK
+
+
+def _refuse_unused(arguments: argparse.Namespace) -> None:
+    """Raise Faults for options that the report would not go by."""
+    given = {name for name in ("user", "group", "table", "tag") if getattr(arguments, name) is not None}
+    given |= {"by"} if arguments.by != "all" else set()
+    wrong = sorted(given - _FILTERS[arguments.what])
+    if wrong:
+        raise Faults([f"`report {arguments.what}` takes no `--{name}`" for name in wrong])
 
 
 async def _ask(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.app import logs
 from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
-from gateway.cli.terminal import BOLD, DIM, Terminal
+from gateway.cli.terminal import BOLD, DIM, Terminal, user_name
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.classification.proposing import drift_of
@@ -188,7 +187,7 @@ async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Term
     else:
         ids = _ids(arguments)
     state = _STATE_OF[arguments.action]
-    found = await decide(connection, ids, state, getpass.getuser(), again=arguments.again)
+    found = await decide(connection, ids, state, user_name(), again=arguments.again)
     if arguments.json:
         terminal.json([as_json(one) for one in found])
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import sys
@@ -13,10 +14,10 @@ import orjson
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 MAX_CELL = 48
-_ORDERS = re.compile(
-    r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-"""What has a terminal do something else than show a sign, or show signs in another order."""
+_SIGNS = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_ORDERS = re.compile(rf"\x1b(?!\[(?:[012]|3[1236])(?:;(?:[012]|3[1236]))*m)|{_SIGNS}")
+"""What has a terminal do something else than show a sign in one of our colours, or in another order."""
+_ALL_ORDERS = re.compile(rf"\x1b|{_SIGNS}")
 
 
 class Terminal:
@@ -36,8 +37,8 @@ class Terminal:
 
     def line(self, text: str = "") -> None:
         """Write a line. Names and texts of statements are users': of what they hold a terminal takes nothing
-        but colours as anything else than text."""
-        self._write(_ORDERS.sub(" ", text))
+        but our colours as anything else than text."""
+        self._write((_ORDERS if self.colour else _ALL_ORDERS).sub(" ", text))
 
     def json(self, value: Any) -> None:
         """Write one JSON document and a line break."""
@@ -90,12 +91,29 @@ def is_decimal(value: Any) -> bool:
 
 def cell(value: Any, limit: int = MAX_CELL) -> str:
     """Return a value as a table shows it: one line, NULL for None, cut at `limit` characters."""
-    text = "NULL" if value is None else str(value)
-    text = "".join(c if c.isprintable() else " " for c in text)
+    text = on_one_line("NULL" if value is None else value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def on_one_line(value: Any) -> str:
+    """Return a value's text with spaces for line breaks and for whatever else is no sign."""
+    return "".join(c if c.isprintable() else " " for c in str(value))
+
+
+def user_name() -> str:
+    """Return who runs the command, for the record; by number where the system has no name for them."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def complain(message: str) -> None:
+    """Write what is wrong to standard error; it may quote users."""
+    sys.stderr.write(_ALL_ORDERS.sub(" ", f"sluice: {message}") + "\n")
 
 
 def tell(line: str) -> None:
     """Write a line of a job's progress to standard error."""
-    sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+    sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {on_one_line(line)}\n")
     sys.stderr.flush()

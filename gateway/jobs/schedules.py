@@ -60,7 +60,9 @@ def parse_cron(text: str) -> Cron:
         raise ValueError(f"`{text}` has {len(parts)} fields, and not minute, hour, day, month and weekday")
     sets = [_numbers(part, *field) for part, field in zip(parts, _FIELDS, strict=True)]
     weekdays = frozenset(number % 7 for number in sets[4])
-    cron = Cron(sets[0], sets[1], sets[2], sets[3], weekdays, either_day=parts[2] != "*" and parts[4] != "*")
+    # As cron has it: a field that begins with a star limits the other one, whatever its step.
+    either_day = not (parts[2].startswith("*") or parts[4].startswith("*"))
+    cron = Cron(sets[0], sets[1], sets[2], sets[3], weekdays, either_day=either_day)
     if cron.last(datetime(2028, 12, 31, tzinfo=UTC)) is None:
         raise ValueError(f"`{text}` is at no time")
     return cron

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.jobs.schedules import parse_cron
-from gateway.settings.section import Bytes, Count, Heap, MadePath, Name, Seconds, Secret, Section
+from gateway.settings.section import Bytes, Count, Days, Heap, MadePath, Name, Seconds, Secret, Section
 
 JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify"]
 
@@ -68,7 +68,7 @@ class ArchiveSettings(Section):
 
     settle_s: Seconds = 3600.0
     """Seconds after its end (UTC) before a day is archived, for events that are still on their way."""
-    keep_days: Count | None = None
+    keep_days: Days | None = None
     """Days that PostgreSQL keeps; older ones are dropped there once they are archived, verified and sealed.
     Without it nothing is dropped."""
     holds: tuple[HoldSettings, ...] = ()
@@ -121,14 +121,14 @@ class ClassifySettings(Section):
     """Partitions of a table that rows are taken from, spread from the first to the last."""
     sample_percent: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Share of rows that half of the sample is drawn from, of a table without partitions."""
-    again_days: Count = 30
+    again_days: Days = 30
     """Days after which a table is classified again though nothing says that it has changed."""
 
 
 class RecommendSettings(Section):
     """The job `recommend`: changes to policies that the use of them speaks for."""
 
-    unused_days: Count = 90
+    unused_days: Days = 90
     """Days without use that speak against a grant or an exemption, and that count for all else as now."""
     named_tables: Count = 20
     """Tables that are named instead of a wildcard, at most."""
@@ -162,7 +162,7 @@ class ReplaySettings(Section):
     proposed: Path | None = None
     """Policies that a run of the job compares with those in force: a pack, Ranger's JSON, a directory of
     these, or a settings file."""
-    days: Count = 7
+    days: Days = 7
     """Days of the record that a run judges, up to its beginning."""
     catalog: Literal["was", "now"] = "was"
     """By which tables statements are judged: `was`, those that the record has of each; `now`, those of Spark.
@@ -184,7 +184,7 @@ class ProofSettings(Section):
     token: Secret | None = None
     """Token of the user who samples tables, as `sluice users token` prints it, or `USER:PASSWORD`; as
     `{env: NAME}` or `{file: PATH}`. What policies hide from that user is not proved."""
-    days: Count = 7
+    days: Days = 7
     """Days of the record that statements are taken from."""
     statements: Count = 200
     """Statements that one run proves."""

@@ -16,6 +16,7 @@ MadePath = Annotated[Path, MADE]
 
 Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Days = Annotated[int, Field(strict=True, gt=0, le=36_500)]
 Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Field(strict=True, gt=0, le=2**50)]
 Heap = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]

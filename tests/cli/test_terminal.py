@@ -21,5 +21,5 @@ from gateway.cli.terminal import Terminal
 )
 def test_signs_are_shown_and_orders_are_not_followed(text: str, shown: str) -> None:
     stream = io.StringIO()
-    Terminal(stream).line(text)
+    Terminal(stream, colour=True).line(text)
     assert stream.getvalue() == shown + "\n"

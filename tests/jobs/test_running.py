@@ -248,6 +248,28 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     assert niceness[-1] == 7  # it gives way to the gateways
 
 
+async def test_a_job_that_cannot_be_started_ends_no_gateway(
+    database: str, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(database, ())
+    tries = asyncio.Queue[str]()
+
+    async def refuses(*words: str, **_: Any) -> None:
+        tries.put_nowait(words[-1])
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("gateway.app.jobs.asyncio.create_subprocess_exec", refuses)
+    schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
+    chosen = JobsSettings(schedule=schedule, poll_s=0.05)
+    gateway = asyncio.create_task(keep_running(chosen, database, config, states=JobStates({})))
+    async with asyncio.timeout(120):
+        for _ in range(3):
+            await tries.get()
+    assert not gateway.done()
+    gateway.cancel()
+    await asyncio.gather(gateway, return_exceptions=True)
+
+
 def figures(states: JobStates) -> dict[tuple[str, str], float]:
     return {
         (sample.name, sample.labels.get("job", "")): sample.value

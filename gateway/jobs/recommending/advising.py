@@ -125,7 +125,7 @@ def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
     """Yield the items of a policy that want use: plain grants of reading, and exemptions from masks and
     filters."""
     policy = one.policy
-    if circumstantial(policy):
+    if circumstantial(policy) or policy.deny_all_else:
         return
     for number, item in enumerate(policy.allow):
         accesses = {access.lower() for access in item.accesses}
@@ -159,9 +159,17 @@ class Adviser:
     """Policy → known tables that it speaks of, and a table and column of them."""
     held: dict[str, Held] = field(init=False)
     _now: Engine = field(init=False)
+    _circumstantial: frozenset[int] = field(init=False)
+    """Ids of policies that hold only now and then."""
 
     def __post_init__(self) -> None:
         self.held = held(self.policies)
+        self._circumstantial = frozenset(
+            policy.id
+            for service in self.policies.services.values()
+            for policy in (*service.policies, *(service.tags.policies if service.tags else ()))
+            if circumstantial(policy)
+        )
         self._now = engine_for(self.policies)
 
     # -- grants and exemptions that nobody needed ----------------------------------------------------------
@@ -385,7 +393,7 @@ class Adviser:
                 column
                 for column in columns[name]
                 if not has_wildcard(column)
-                and all(_allowed(self._now, who, table.child("column", column)) for who in people)
+                and all(self._always_allowed(who, table.child("column", column)) for who in people)
             ]
             if shared:
                 on.append({**dict(table.elements), "column": _one(shared)})
@@ -413,6 +421,11 @@ class Adviser:
             cases=cases,
             evidence={**self.period.told(), "users": len(users), "tables": sorted(columns)},
         )
+
+    def _always_allowed(self, who: Principal, column: Resource) -> bool:
+        """Say whether somebody may read a column now, by a policy that holds at all times."""
+        decision = self._now.decide(AccessRequest(principal=who, resource=column, access=SELECT))
+        return decision.allowed and decision.policy.id not in self._circumstantial
 
     def far(
         self, user: str, groups: Sequence[str], odd: Sequence[str], evidence: Mapping[str, Any]

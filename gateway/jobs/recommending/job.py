@@ -59,11 +59,9 @@ UNION
 SELECT (SELECT string_agg(CASE WHEN p ~ '[.`]' THEN '`' || replace(p, '`', '``') || '`' ELSE p END,
           '.' ORDER BY n)
         FROM unnest(ARRAY[catalog, database, table_name]) WITH ORDINALITY AS u (p, n)), ''
-  FROM sluice.classified_table
-UNION
-SELECT array_to_string((string_to_array(resource, '/'))[1:3], '.'), '' FROM sluice.rollup_refusal
-  WHERE action = 'select' AND split_part(resource, '/', 3) <> '' AND resource !~ '[.`:]'"""
-"""Tables that are known, with their columns as far as these are."""
+  FROM sluice.classified_table"""
+"""Tables that are known, with their columns as far as these are. A statement that was refused may name what
+is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +300,7 @@ class _Recommend:
         found += islice(adviser.unneeded(frozenset(shadowed)), 2 * options.most)
         found += [*adviser.narrower(self._used(attributed, adviser), options.named_tables)][: options.most]
         said("users are held against each other")
-        found += self._groups(spark, uses, adviser)
+        found += self._groups(spark, uses, adviser, rules.people)
         found += self._far(uses, adviser)
         ungoverned = frames.ungoverned(known, spoken).limit(options.most).collect()
         found += [one for row in ungoverned if (one := adviser.ungoverned(row["table_name"], {})) is not None]
@@ -337,7 +335,11 @@ class _Recommend:
             )
         return found
 
-    def _groups(self, spark: Any, uses: Any, adviser: Adviser) -> Iterator[Advice]:
+    def _groups(
+        self, spark: Any, uses: Any, adviser: Adviser, now: Mapping[str, Principal]
+    ) -> Iterator[Advice]:
+        """`now`: the people that logins know, where that is known."""
+
         def named(name: str, texts: Iterable[str]) -> Any:
             return spark.createDataFrame([(text,) for text in sorted(set(texts))], f"{name} string")
 
@@ -352,6 +354,9 @@ class _Recommend:
             return
         people = named("user_name", (user for row in rows for user in row["users"]))
         groups = {row["user_name"]: row["groups"] or () for row in frames.members(uses, people).collect()}
+        if now:
+            # Groups of now count, and whoever can no longer log in has none.
+            groups = {user: sorted(now[user].groups) if user in now else () for user in groups}
         every = named("group_name", (group for of_user in groups.values() for group in of_user))
         sizes = {row["group_name"]: row["members"] for row in frames.group_sizes(uses, every).collect()}
         tables = named("table_name", (table for row in rows for table in row["tables"]))

@@ -34,6 +34,9 @@ class Advice:
         return hashlib.sha256(_json(list(self.edits)).encode()).hexdigest()[:32]
 
 
+_NEW_NUMBER = "id = DEFAULT,"
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a run did to the recommendations."""
@@ -47,7 +50,7 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
     """Have the open recommendations be those that were found; call it in a transaction.
 
     What was rejected stays so while the change is the same. What was applied and is found all the same is
-    proposed again.
+    proposed again. A change that is another has another number: nobody applies what they have not looked at.
     """
     rows = await connection.fetch(
         "SELECT id, kind, subject, state, basis FROM sluice.recommendation FOR UPDATE"
@@ -72,9 +75,10 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
         again = row["state"] != PROPOSED
         proposed, still = proposed + again, still + 1
         await connection.execute(
-            "UPDATE sluice.recommendation SET state = 'proposed', title = $2, change = $3, basis = $4,"
-            " evidence = $5, run = $6, proposed_at = CASE WHEN $7 THEN $8 ELSE proposed_at END,"
-            " decided_at = NULL, decided_by = '' WHERE id = $1",
+            f"UPDATE sluice.recommendation SET {_NEW_NUMBER if row['basis'] != one.basis else ''}"
+            " state = 'proposed', title = $2, change = $3, basis = $4, evidence = $5, run = $6,"
+            " proposed_at = CASE WHEN $7 THEN $8 ELSE proposed_at END, decided_at = NULL, decided_by = ''"
+            " WHERE id = $1",
             *(row["id"], *values, run, again, now),
         )
     gone = [row["id"] for row in rows if row["state"] == PROPOSED and row["id"] not in seen]
@@ -105,18 +109,30 @@ async def shown(connection: Any, number: int) -> dict[str, Any]:
 
 
 async def decide(connection: Any, numbers: Sequence[int], state: str, by: str) -> None:
-    """Have recommendations be rejected or applied, all or none. Raises Faults for unknown numbers."""
+    """Have proposed recommendations be rejected or applied, all or none. Raises Faults for unknown numbers,
+    and for those of which something else was decided."""
     async with connection.transaction():
         rows = await connection.fetch(
+            "SELECT id, state, decided_by FROM sluice.recommendation WHERE id = ANY ($1::bigint[])"
+            " FOR UPDATE",
+            list(numbers),
+        )
+        missing = set(numbers) - {row["id"] for row in rows}
+        faults = [f"there is no recommendation {number}" for number in sorted(missing)]
+        faults += [
+            f"recommendation {row['id']} was {row['state']} by {row['decided_by']}"
+            for row in rows
+            if row["state"] not in (PROPOSED, state)
+        ]
+        if faults:
+            raise Faults(faults)
+        await connection.execute(
             "UPDATE sluice.recommendation SET state = $2, decided_at = now(), decided_by = $3"
-            " WHERE id = ANY ($1::bigint[]) RETURNING id",
+            " WHERE id = ANY ($1::bigint[])",
             list(numbers),
             state,
             by,
         )
-        missing = set(numbers) - {row["id"] for row in rows}
-        if missing:
-            raise Faults([f"there is no recommendation {number}" for number in sorted(missing)])
 
 
 def _as_json(row: Any) -> dict[str, Any]:

@@ -131,7 +131,11 @@ def _changed(file: str, policy: dict[str, Any], edit: Mapping[str, Any]) -> dict
     # Exceptions speak of what is allowed, and say nothing without.
     if part == "allow":
         policy.pop("allow_exceptions", None)
-    return policy if any(key in policy for key in ("allow", "deny", "mask", "filter")) else None
+    return policy if any(key in policy for key in _SAYS) else None
+
+
+_SAYS = ("allow", "deny", "deny_all_else", "mask", "filter")
+"""Keys of a policy that decide something, each by itself."""
 
 
 def _is(item: object, wanted: object, part: str) -> bool:

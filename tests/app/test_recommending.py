@@ -1,0 +1,107 @@
+"""An applied recommendation lets nobody do more, and takes nothing back that somebody wrote meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.app.recommending import edit_pack
+from gateway.errors import Faults
+from gateway.settings import Settings
+from gateway.settings.loading import parse_settings
+
+PACK = """\
+service: spark
+policies:
+  # Salaries are for nobody else.
+  - name: salaries
+    on: {catalog: spark_catalog, database: hr, table: salaries, column: "*"}
+    deny_all_else: true
+    allow: [{groups: [hr], access: [select]}]
+  - name: analysts
+    on: {catalog: spark_catalog, database: hr, table: employee, column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: all of it
+    on: {catalog: spark_catalog, database: hr, table: "*", column: "*"}
+    allow: [{groups: [staff], access: [select]}]
+"""
+NO_MORE_HR: dict[str, Any] = {
+    "do": "remove_item",
+    "policy": "salaries",
+    "list": "allow",
+    "item": {"groups": ["hr"], "access": ["select"]},
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "pack.yaml").write_text(PACK)
+    (tmp_path / "users.yaml").write_text("users: {}\n")
+    text = "policies: {paths: [pack.yaml]}\nusers: {file: users.yaml}\nledger: {directory: ledger}\n"
+    return parse_settings(text, "gateway.yaml", tmp_path)
+
+
+def test_what_denies_all_others_stays_when_its_last_grant_goes(settings: Settings, tmp_path: Path) -> None:
+    made = edit_pack(settings, tmp_path / "pack.yaml", [NO_MORE_HR], ())
+    assert "deny_all_else: true" in made.text
+    assert "[hr]" not in made.text
+
+
+def narrowed(*tables: str) -> list[dict[str, Any]]:
+    on = {"catalog": "spark_catalog", "database": "hr", "table": list(tables), "column": "*"}
+    return [{"do": "narrow", "policy": "analysts", "on": [on]}]
+
+
+def test_what_was_narrowed_meanwhile_is_not_made_wider(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(Faults, match=r"may select more of .*, and may not now"):
+        edit_pack(settings, tmp_path / "pack.yaml", narrowed("employee", "bonus"), ())
+    assert edit_pack(settings, tmp_path / "pack.yaml", narrowed("employee"), ()).diff
+
+
+def by_use(*users: str) -> list[dict[str, Any]]:
+    on = {"catalog": "spark_catalog", "database": "hr", "table": "employee", "column": "name"}
+    policy = {"name": "what r read", "on": on, "allow": [{"roles": ["r"], "access": ["select"]}]}
+    return [
+        {"do": "add_role", "name": "r", "role": {"users": list(users)}},
+        {"do": "add_policy", "policy": policy},
+    ]
+
+
+def test_a_role_is_for_those_who_may_read_it_now(settings: Settings, tmp_path: Path) -> None:
+    users = "people:\n" + "".join(
+        f"  {name}: {{groups: [{group}]}}\n" for name, group in (("ann", "analysts"), ("bob", "left"))
+    )
+    (tmp_path / "users.yaml").write_text(users)
+    assert edit_pack(settings, tmp_path / "pack.yaml", by_use("ann"), ()).diff
+    with pytest.raises(Faults, match=r"bob may select more of .*, and may not now"):
+        edit_pack(settings, tmp_path / "pack.yaml", by_use("ann", "bob"), ())
+    with pytest.raises(Faults, match=r"what `eve` may read now cannot be told"):
+        edit_pack(settings, tmp_path / "pack.yaml", by_use("ann", "eve"), ())
+
+
+def test_an_edit_that_came_between_is_not_lost(settings: Settings, tmp_path: Path) -> None:
+    pack = tmp_path / "pack.yaml"
+    made = edit_pack(settings, pack, [NO_MORE_HR], ())
+    pack.write_text(PACK + "# Wait for the auditors.\n")
+    with pytest.raises(Faults, match="was changed meanwhile"):
+        made.write()
+    assert pack.read_text().endswith("# Wait for the auditors.\n")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_pack_stays_where_it_is_and_as_it_is_written(settings: Settings, tmp_path: Path) -> None:
+    pack, elsewhere = tmp_path / "pack.yaml", tmp_path / "packs"
+    elsewhere.mkdir()
+    (elsewhere / "hr.yaml").write_bytes(PACK.replace("\n", "\r\n").encode())
+    (elsewhere / "hr.yaml").chmod(0o640)
+    pack.unlink()
+    pack.symlink_to(elsewhere / "hr.yaml")
+    made = edit_pack(settings, pack, [NO_MORE_HR], ())
+    made.write()
+    assert pack.is_symlink()
+    written = (elsewhere / "hr.yaml").read_bytes()
+    assert written.replace(b"\r\n", b"\n").decode() == made.text
+    assert written.count(b"\n") == written.count(b"\r\n")
+    assert pack.stat().st_mode & 0o777 == 0o640
