@@ -117,7 +117,7 @@ def test_every_kind_of_catalog_has_a_row_with_what_it_needs() -> None:
     assert [name for name in KINDS if f"`{name}`" not in told] == []
 
 
-def test_every_other_spark_is_tried_and_has_its_providers() -> None:
+def test_every_other_spark_is_tried_and_has_a_provider() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     tried = re.findall(r"^MINORS \?= (.+)$", makefile, re.M)[0].split()
     assert tried == [str(minor) for minor in SUPPORTED if minor != NEWEST]

@@ -159,7 +159,7 @@ class SparkConnection(asyncio.Protocol):
         return Begun(exchange, lambda: self._reply(exchange, method, response, timeout_s))
 
     async def _reply(self, exchange: Gathered, method: str, response: type[R], timeout_s: float) -> R:
-        timer = asyncio.get_running_loop().call_later(timeout_s, self._give_up, method)
+        timer = asyncio.get_running_loop().call_later(timeout_s, self._give_up, method, exchange)
         try:
             data = await exchange.answer
         finally:
@@ -315,8 +315,9 @@ class SparkConnection(asyncio.Protocol):
             )
         return reply
 
-    def _give_up(self, method: str) -> None:
-        self._break(BackendUnavailable(f"Spark did not answer {method} in time"))
+    def _give_up(self, method: str, exchange: Gathered) -> None:
+        if not exchange.answer.done():
+            self._break(BackendUnavailable(f"Spark did not answer {method} in time"))
 
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:
         """Close the connection and fail every call; return the error for raising."""

@@ -20,15 +20,20 @@ TROUBLE = (*REFUSALS, OSError, TimeoutError)
 def asking(*, alone: bool = True) -> Iterator[None]:
     """Raise LedgerUnavailable for what goes wrong with PostgreSQL within.
 
-    `alone`: nothing else is done there, so that no answer in time and errors of the system are its doing too.
+    `alone`: hardly anything else is done there, so that no answer in time and errors of the system are its
+    doing too, and a table that is missing was never made. Otherwise it was there when the work began.
     """
-    known = TROUBLE if alone else REFUSALS
     try:
         yield
-    except asyncpg.UndefinedTableError:
-        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
-    except known as error:
-        raise LedgerUnavailable(f"the audit database does not answer: {error}") from error
+    except REFUSALS as error:
+        if alone and isinstance(error, asyncpg.UndefinedTableError):
+            raise LedgerUnavailable("no gateway of this version has used the audit database") from None
+        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
+    except (OSError, TimeoutError) as error:
+        if not alone:
+            raise
+        why = str(error) or type(error).__name__
+        raise LedgerUnavailable(f"the audit database does not answer: {why}") from error
 
 
 async def connect(dsn: str, name: str, *, command_s: float | None = None) -> Any:

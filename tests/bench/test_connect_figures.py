@@ -231,7 +231,7 @@ def test_the_floor(
 
 def test_many_clients(record: Record, doors: Doors, bare_connect: BareRelay, quick: bool) -> None:
     """So many clients at once, each with a session and a connection of its own."""
-    clients, each = (10, 4) if quick else (CLIENTS, 12)
+    clients, each, rounds = (10, 4, 1) if quick else (CLIENTS, 12, 2)
     errors: list[str] = []
 
     def ask(session: Session) -> int:
@@ -263,7 +263,12 @@ def test_many_clients(record: Record, doors: Doors, bare_connect: BareRelay, qui
             answered = sum(pool.map(ask, sessions))
             return answered / (time.perf_counter() - began)
 
-    straight, floor, governed = (rate(way) for way in ways)
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    for n in range(rounds):
+        # Whoever comes second finds a warmer Spark: they take turns.
+        for way in ways if n % 2 else reversed(ways):
+            rates[way].append(rate(way))
+    straight, floor, governed = (max(of_way) for of_way in rates.values())
     assert not errors, errors[:5]
     ratio = governed / straight
     record.add(
