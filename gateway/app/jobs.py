@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,19 +170,18 @@ async def keep_running(
     config: Path,
     *,
     states: JobStates,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Start the jobs of the schedule when they are due, one at a time, by what `states` says after a look.
-    Never returns."""
+    """Start the jobs of the schedule when they are due, one at a time, by what `states` says after a look and
+    by the clock of PostgreSQL, since those of gateways may differ. Never returns."""
     while True:
         try:
-            await states.look(dsn)
+            now = await states.look(dsn)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             log.warning("jobs_not_looked_at", error=type(error).__name__)
         else:
             for name, when in settings.schedule.items():
                 known = states.jobs.get(name)
-                since = due_since(when, clock(), known.began if known is not None else None)
+                since = due_since(when, now, known.began if known is not None else None)
                 if since is not None:
                     try:
                         await _run(name, config, since, settings)

@@ -38,8 +38,8 @@ class JobStates(Collector):
     different: int | None = None
     """Statements of the newest proof that showed something else than policies say; None: no proof yet."""
 
-    async def look(self, dsn: str) -> None:
-        """Read the record of runs.
+    async def look(self, dsn: str) -> datetime:
+        """Read the record of runs; return the time by PostgreSQL's clock, by which runs have begun.
 
         Raises OSError, TimeoutError or an error of asyncpg; then what was known stands.
         """
@@ -47,6 +47,7 @@ class JobStates(Collector):
         try:
             rows = await connection.fetch(_RUNS)
             different = await connection.fetchval(_DIFFERENT)
+            now: datetime = await connection.fetchval("SELECT now()")
         finally:
             connection.terminate()
         self.jobs = {
@@ -56,6 +57,7 @@ class JobStates(Collector):
             for row in rows
         }
         self.different = different
+        return now
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges, one sample for each job."""

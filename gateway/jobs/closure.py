@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
+from gateway.database.asking import connect
 from gateway.jobs import closure_frames as frames
 from gateway.jobs.events import land
 from gateway.jobs.job import Job, Outcome, Work
@@ -98,7 +97,7 @@ class _Closure:
             await table.settle(work.connection)
         rules = await self._options.rules(work.connection)
         landing = self._way.landing("graph")
-        connection = await asyncpg.connect(work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        connection = await connect(work.dsn, f"sluice-job-{work.job}")
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 state = await connection.fetchrow(_STATE)

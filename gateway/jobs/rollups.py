@@ -15,8 +15,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
+from gateway.database.asking import connect
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.events import SPARK_SCHEMA, land, midnight, stored_by
@@ -164,7 +163,7 @@ class _Rollups:
         of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
         (landing / "events").mkdir()
         (landing / "ends").mkdir()
-        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 rows = await land(

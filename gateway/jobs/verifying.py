@@ -15,13 +15,13 @@ from functools import partial
 from itertools import groupby, pairwise
 from typing import Any
 
-import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.verify import expected
 from gateway.audit.walking import Chain, Finding, Kind, Verified
+from gateway.database.asking import connect
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE, partitions
@@ -155,7 +155,7 @@ class _Verifying:
     @asynccontextmanager
     async def _snapshot(self, exported: str | None = None) -> AsyncIterator[Any]:
         """Open a connection that sees one snapshot of the database: one that another exported, or its own."""
-        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 if exported is not None:

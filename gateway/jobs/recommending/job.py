@@ -16,8 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-
+from gateway.database.asking import connect
 from gateway.jobs import rollup_frames
 from gateway.jobs.events import land, midnight
 from gateway.jobs.job import Job, Outcome, Work
@@ -245,7 +244,7 @@ class _Recommend:
 
     async def _land_known(self, landing: Path) -> None:
         (landing / "known").mkdir()
-        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 names = ("table_name", "column_name")
