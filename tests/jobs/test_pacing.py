@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -34,7 +35,8 @@ def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     yield start
     for one in made:
         for pid in _of_session(one.pid):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end with one that was killed before it
+                os.kill(pid, signal.SIGKILL)
         one.communicate()
 
 
