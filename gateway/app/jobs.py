@@ -18,7 +18,6 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import structlog
 
 from gateway.app.accepted_tags import accepted_path
@@ -43,6 +42,7 @@ from gateway.audit.seals import signing_key
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.cli import exit_codes
 from gateway.cli.submitted import PY_FILE
+from gateway.database.asking import TROUBLE
 from gateway.errors import Faults
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
@@ -176,7 +176,7 @@ async def keep_running(
     while True:
         try:
             now = await states.look(dsn)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        except TROUBLE as error:
             log.warning("jobs_not_looked_at", error=type(error).__name__)
         else:
             for name, when in settings.schedule.items():

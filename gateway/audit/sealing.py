@@ -12,6 +12,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.seals import NotASeal, keep_seal, make_seal
+from gateway.database.asking import TROUBLE
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +46,7 @@ async def keep_sealing(
                 seal = await make_seal(connection, key, day.date(), once=True)
             finally:
                 connection.terminate()
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, NotASeal) as error:
+        except (*TROUBLE, NotASeal) as error:
             log.warning("audit_not_sealed", day=str(day.date()), error=type(error).__name__)
             await asyncio.sleep(RETRY_S)
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +16,7 @@ from gateway.app.signals import until_signalled
 from gateway.app.verifying import verify_options
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, period, where
-from gateway.cli.terminal import Terminal, tell
+from gateway.cli.terminal import Terminal, complain, tell
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, JobBusy
 from gateway.jobs.job import Job
@@ -72,7 +71,7 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
         if arguments.json:
             terminal.json({"error": error.code, "messages": [error.message]})
         else:
-            sys.stderr.write(f"sluice: {error.message}\n")
+            complain(error.message)
         return exit_codes.BUSY
     if not ended:
         return exit_codes.INTERRUPTED

@@ -153,7 +153,7 @@ def condition_of(error: Any) -> str:
     """Return the name of what went wrong: messages may quote values."""
     try:
         name = error.getCondition()
-    except (AttributeError, NotImplementedError):
+    except (AttributeError, NotImplementedError):  # Py4J's errors, and those before Spark 4, have none
         name = None
     return str(name or type(error).__name__)[:100]
 

@@ -26,6 +26,7 @@ from gateway.jobs.recommending.attribution import (
     without,
 )
 from gateway.jobs.recommending.storing import Advice
+from gateway.model.decision import Decision
 from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -424,7 +425,7 @@ class Adviser:
 
     def _always_allowed(self, who: Principal, column: Resource) -> bool:
         """Say whether somebody may read a column now, by a policy that holds at all times."""
-        decision = self._now.decide(AccessRequest(principal=who, resource=column, access=SELECT))
+        decision = _decided(self._now, who, column)
         return decision.allowed and decision.policy.id not in self._circumstantial
 
     def far(
@@ -438,7 +439,7 @@ class Adviser:
             table = table_of(self.policies, name)
             if table is None or any(has_wildcard(value) for _, value in table.elements):
                 continue
-            if _allowed(self._now, who, table.child("column", "some_other")):
+            if _decided(self._now, who, table.child("column", "some_other")).allowed:
                 tables.append(table)
         if not tables or has_wildcard(user) or "{" in user:
             return None
@@ -551,15 +552,14 @@ def _is_wide(found: ResourceSet) -> bool:
     return any(values.excludes or any(map(has_wildcard, values.values)) for values in levels)
 
 
-def _allowed(engine: Engine, who: Principal, column: Resource) -> bool:
-    return engine.decide(AccessRequest(principal=who, resource=column, access=SELECT)).allowed
+def _decided(engine: Engine, who: Principal, column: Resource) -> Decision:
+    return engine.decide(AccessRequest(principal=who, resource=column, access=SELECT))
 
 
 def _case(engine: Engine, who: Principal, column: Resource, part: str) -> dict[str, Any]:
     """Return a case that holds with the engine's policies."""
     asker = _some({"user": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)})
     tags = engine.tags(column)
-    request = AccessRequest(principal=who, resource=column, access=SELECT)
     if part == MASK:
         mask = engine.mask(who, column, "string")
         expect = {"mask": mask.mask_type if mask is not None else "none"}
@@ -567,7 +567,7 @@ def _case(engine: Engine, who: Principal, column: Resource, part: str) -> dict[s
         rows = engine.row_filter(who, Resource(column.elements[:-1]))
         expect = {"filter": rows.expression if rows is not None else "none"}
     else:
-        expect = {"effect": "allow" if engine.decide(request).allowed else "deny"}
+        expect = {"effect": "allow" if _decided(engine, who, column).allowed else "deny"}
     case = _as_case(asker, column, expect)
     # Packs do not know what was accepted.
     return {**case, "tags": sorted({tag.type for tag in tags})} if any(t.propagated for t in tags) else case
