@@ -396,6 +396,7 @@ def positives() -> list[Spec]:
             "hw, mac_adresse",
             lambda r: ".".join(f"{r.randrange(65536):04x}" for _ in range(3)),
         ),
+        ("mac_address", "text", "hwaddr, bssid", lambda r: f"{r.getrandbits(48):012x}"),
         (
             "coordinates",
             "text",
@@ -474,6 +475,23 @@ def positives() -> list[Spec]:
             lambda r: f"{born(r):%d.%m.%Y}",
         ),
         ("birth_date", "text", "birthday, born_on, nascita", lambda r: f"{born(r):%m/%d/%Y}"),
+        ("birth_date", "text", "geb_datum, fødselsdato", lambda r: f"{born(r):%d.%m.%y}"),
+        ("birth_date", "text", "dob, syntymäaika", lambda r: f"{born(r).day} March {born(r).year}"),
+        ("birth_date", "text", "d_o_b, дата_рождения", lambda r: f"June {born(r).day}, {born(r).year}"),
+        ("birth_date", "text", "születési_idő, datum_narození", lambda r: f"{born(r):%Y. %m. %d.}"),
+        ("person_name", "text", "c60, arzt", lambda r: f"{r.choice(('dr.', 'Dr.', 'prof.'))} {full_name(r)}"),
+        (
+            "person_name",
+            "text",
+            "fornavn, etunimi, příjmení, vezetéknév, prenume",
+            lambda r: f"{digits(r, 1, 'ABCDEFGH')}{alphabet(r, 'aeioklmnrst', 6)}",
+        ),
+        (
+            "person_name",
+            "text",
+            "фамилия, ονοματεπώνυμο, 성명",
+            lambda r: f"{digits(r, 1, 'АБВГД')}{alphabet(r, 'аеиокл', 6)}",
+        ),
         ("birth_date", "integer", "birth_year, geburtsjahr, ano_nacimiento", lambda r: f"{born(r):%Y}"),
         ("birth_date", "time", "date_of_birth, geboren_am", lambda r: f"{born(r)} 00:00:00"),
         (
@@ -509,6 +527,19 @@ def positives() -> list[Spec]:
     ]
     found += [
         ("phone", "text", "notes, nachricht", within(phone("DE"))),
+        ("phone", "text", "notes, remark", within(lambda r: f"0171 {digits(r, 7)}")),
+        (
+            "phone",
+            "text",
+            "notes, remark",
+            within(lambda r: f"({r.randrange(202, 209)}) 555-01{digits(r, 2)}"),
+        ),
+        (
+            "phone",
+            "text",
+            "tlf, puhelinnumero, τηλέφωνο, 휴대폰",
+            lambda r: f"{digits(r, 4, '2345')} {digits(r, 4)}",
+        ),
         ("phone", "text", "mobile, tel", dirty(phone("GB"), 0.4)),
         ("phone", "integer", "mobile, msisdn", lambda r: phone("ES", plus=False)(r).replace(" ", "")),
     ]
@@ -576,6 +607,11 @@ def positives() -> list[Spec]:
         ),
         ("national_id", "nhs_number, NhsNumber", valid(number(10), "gb.nhs")),
         ("national_id", "aadhaar, c10", valid(number(12, "23456789"), "in_.aadhaar")),
+        ("national_id", "rut_cliente, c11", valid(shaped("99999999-9"), "cl.rut")),
+        ("national_id", "rodne_cislo, rc_rodneCislo", valid(shaped("9999999999"), "cz.rc")),
+        ("identity_document", "passport_no, PassportNumber, numero_pasaporte", number(9)),
+        ("identity_document", "reisepassnummer, paspoort, paszport, 护照", shaped("A99999999")),
+        ("identity_document", "driving_licence_no, fuehrerscheinnummer", shaped("AAAAA999999AA9AA")),
         ("vat_number", "vat_number, ust_id, c1", valid(lambda r: f"DE{digits(r, 9, '123456789')}", "eu.vat")),
         (
             "vat_number",
@@ -603,6 +639,12 @@ def positives() -> list[Spec]:
         (
             "api_key, apiKey, clave_api, chiave_segreta, geheimnis, jeton_acces",
             lambda r: alphabet(r, MIXED, 24),
+        ),
+        ("client_secret, clientSecret", lambda r: str(uuid.UUID(int=r.getrandbits(128)))),
+        ("env, command", within(lambda r: f"API_TOKEN={alphabet(r, MIXED, 32)}", 0.1)),
+        (
+            "c8, header",
+            lambda r: f"Basic {base64.b64encode(f'svc:{alphabet(r, MIXED, 10)}'.encode()).decode()}",
         ),
         ("client_secret, webhook_secret", lambda r: alphabet(r, "0123456789abcdef", 40)),
         ("c7, blob", lambda r: alphabet(r, MIXED, 48)),
@@ -877,6 +919,24 @@ def negatives() -> list[Spec]:
         ("", "text", "chapter, c51", lambda r: f"Chapter {r.randint(1, 40)}: The {title(r)} {title(r)}"),
         ("", "text", "lot, c52", lambda r: f"Lot {digits(r, 4, '123')}, {title(r)} Mill"),
         ("", "text", "share, c53", lambda r: f"{r.random():.6f}"),
+        ("", "text", "interval, c57", lambda r: f"{r.uniform(0, 1):.3f}, {r.uniform(1, 2):.3f}"),
+        (
+            "",
+            "text",
+            "c58, stand",
+            lambda r: ".".join((str(r.randrange(1, 9)), *(str(r.randrange(60)) for _ in range(3)))),
+        ),
+        ("", "text", "pwd, cwd", lambda r: f"/srv/{word(r)}/{word(r)}"),
+        ("", "text", "passport_country, passport_expiry", lambda r: r.choice(("DE", "FR", "2031-04-01"))),
+        ("", "integer", "mobile_sessions, phone_id", number(8, "123456789")),
+        (
+            "",
+            "text",
+            "docket, c59",
+            lambda r: (
+                f"{prose(r, 3)} 12/{digits(r, 4)} of {r.randrange(10, 28)}/04/2023 10:15, room 0{digits(r, 3)}"
+            ),
+        ),
         (
             "",
             "text",

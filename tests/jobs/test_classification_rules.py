@@ -87,9 +87,25 @@ def test_garbage_is_of_no_class_and_takes_no_time(values: list[str]) -> None:
         assert scorer().findings(Sampled(name="c1", kind=kind, values=values)) == []
 
 
+def test_what_says_that_there_is_nothing_is_no_value() -> None:
+    towns = ["Hobart", "Geelong", "Cairns", "Ballarat", "Wollongong"] * 4
+    nothing = ["n/a", "-", "?", "unknown", "XXX", "none", "--", "null", "TBD"]
+    (finding,) = scorer().findings(Sampled(name="city", kind="text", values=towns + nothing))
+    assert (finding.rule, finding.evidence["sampled"], finding.evidence["hit"]) == ("city", 20, 20)
+
+
+def test_versions_are_addresses_only_by_name() -> None:
+    values = [f"{1 + n % 8}.{n}.{n % 7}.{n % 200}" for n in range(40)]
+    assert scorer().findings(Sampled(name="c1", kind="text", values=values)) == []
+    (finding,) = scorer().findings(Sampled(name="client_ip", kind="text", values=values))
+    assert finding.rule == "ip_address"
+
+
 def test_names_are_words() -> None:
     assert words("customerEMail_1") == ("customer", "e", "mail")
     assert words("Größe_ID") == ("grosse", "id")
+    assert words("ФИО_1") == ("фио",)
+    assert Phrase.of("*성명*").within(words("고객성명"))
     assert Phrase.of("date of birth").within(words("dateofbirth"))
     assert Phrase.of("*email*").within(words("KUNDENEMAILADR"))
     assert not Phrase.of("ip").within(words("description"))

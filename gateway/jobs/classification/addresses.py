@@ -46,7 +46,7 @@ _POST = re.compile(
 )
 """Where a letter is to go: the code of a district beside a town, as states write it."""
 _HOUSE = re.compile(r"(?:^|[\s,])(?:n[.º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/]\d{1,4})?\.?(?=$|[\s,])")
-_CAPITAL_WORD = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}")
+_CAPITAL_WORD = re.compile(r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}")
 
 
 def address(value: str) -> bool:

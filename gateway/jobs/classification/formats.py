@@ -7,6 +7,7 @@ when the job runs and not before.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import ipaddress
 import math
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -88,6 +89,8 @@ class Formats:
             case "region_phone" | "written_phone":
                 for region in self._regions:
                     yield ValueFormat(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
+            case "phone":
+                yield ValueFormat(name, _phone, partial(_phones_within, self._regions))
             case "past_date":
                 yield ValueFormat(name, _past_date(self._today))
             case _:
@@ -102,12 +105,16 @@ def is_format(name: str, lists: Collection[str]) -> bool:
         return all(one in lists or one in people.LISTS for one in rest.split("+"))
     if kind == "stdnum":
         return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", rest) is not None
-    return name in _OWN or name in ("region_phone", "written_phone", "past_date")
+    return name in _OWN or name in _OF_SETTINGS
 
 
 def own_formats() -> tuple[str, ...]:
     """Return the names of formats, for whoever has misspelt one."""
-    return (*_OWN, "region_phone", "written_phone", "past_date")
+    return (*_OWN, *_OF_SETTINGS)
+
+
+_OF_SETTINGS = ("phone", "region_phone", "written_phone", "past_date")
+"""Formats that the regions or the day are part of."""
 
 
 # -- libraries -----------------------------------------------------------------------------------------------
@@ -149,6 +156,13 @@ _DATE_LIKE = re.compile(
     r"\(?[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}\b.*|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4}"
 )
 _PLUS = re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9 ()./\u00a0-]{6,20}[0-9]")
+_NATIONAL = re.compile(
+    r"(?=[(0-9])(?<![\w+.,/-])(?<![0-9] )(?<![0-9]{2} [A-Z]{4} )"
+    r"(?:\(?0[1-9][0-9]{0,4}\)?[ /-][0-9][0-9 /-]{4,12}[0-9]|0[1-9][0-9]{8,9}"  # 0171 1234567
+    r"|\(?[2-9][0-9]{2}\)?[ .-]{1,2}[2-9][0-9]{2}[.-][0-9]{4})"  # (212) 555-0123
+    r"(?![\w-]|[.,/ ][0-9])"
+)
+"""What nothing but a telephone number looks like within a text, without its country."""
 
 
 def _phone(value: str) -> bool:
@@ -158,10 +172,21 @@ def _phone(value: str) -> bool:
     return _valid_phone(value if "+" in value else f"+{value[2:]}", None)
 
 
-def _phones_within(text: str) -> Iterator[str]:
+def _phone_like(value: str) -> bool:
+    """So many digits as numbers of telephones have, written like one of any country."""
+    if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) or _FRACTION.fullmatch(value):
+        return False
+    return 8 <= sum(map(str.isdigit, value)) <= 15
+
+
+def _phones_within(regions: Collection[str], text: str) -> Iterator[str]:
     for found in _PLUS.finditer(text):
         if _phone(found.group()):
             yield found.group()
+    for found in _NATIONAL.finditer(text):
+        number = found.group()
+        if _DATE_LIKE.match(number) is None and any(_valid_phone(number, region) for region in regions):
+            yield number
 
 
 def _phone_of(region: str, *, written: bool) -> Whole:
@@ -243,14 +268,26 @@ def _ip(value: str) -> bool:
     return True
 
 
+def _sure_ip(value: str) -> bool:
+    return _ip(value) and not _version_like(value)
+
+
+def _version_like(value: str) -> bool:
+    """Whether four numbers may as well be a version: the first has one digit, or all are small. Few addresses
+    are so, but for those of networks that are not public."""
+    parts = [int(part) for part in value.split(".") if part.isascii() and part.isdecimal()]
+    if len(parts) != 4 or parts[0] in (10, 172, 192):
+        return False
+    return parts[0] < 10 or max(parts) < 64
+
+
 _IP_WITHIN = re.compile(r"(?<![\w.:])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])")
 
 
 def _ips_within(text: str) -> Iterator[str]:
     for found in _IP_WITHIN.finditer(text):
         before = text[max(0, found.start() - 9) : found.start()].lower()
-        small = all(len(part) < 2 for part in found.group().split("."))
-        if _ip(found.group()) and not small and not re.search(r"v|ver|version|build|release", before):
+        if _sure_ip(found.group()) and not re.search(r"v|ver|version|build|release", before):
             yield found.group()
 
 
@@ -305,9 +342,11 @@ _IBAN_WITHIN = re.compile(r"(?<!\w)[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[
 
 
 def _iban(value: str) -> bool:
-    return re.fullmatch(r"[A-Za-z]{2}[0-9]{2}[0-9A-Za-z -]{9,40}", value) is not None and _stdnum("iban")(
-        value
-    )
+    """By its own check digits and its country's length; those that some countries have within are not asked,
+    since data that is made up has them wrong."""
+    if re.fullmatch(r"[A-Za-z]{2}[0-9]{2}[0-9A-Za-z -]{9,40}", value) is None:
+        return False
+    return bool(_library("stdnum.iban", "python-stdnum").is_valid(value, check_country=False))
 
 
 def _ibans_within(text: str) -> Iterator[str]:
@@ -326,6 +365,10 @@ _NINO = re.compile(
     r"( ?)(?:[0-9]{2}\1){3}[A-D]"
 )
 _SVNR = re.compile(r"([0-9]{2}) ?([0-9]{2})([0-9]{2})([0-9]{2}) ?([A-Z]) ?([0-9]{2})([0-9])")
+
+
+_DOCUMENT = re.compile(r"(?=(?:\D*\d){3})[A-Z0-9](?:[ -]?[A-Z0-9]){5,17}", re.IGNORECASE)
+"""As countries number passports and licences: capitals and digits, of which each has some."""
 
 
 def _ssns_within(text: str) -> Iterator[str]:
@@ -359,7 +402,8 @@ def _coordinates(value: str) -> bool:
         return False
     first, second = (float(part) for part in found.groups())
     first, second = (second, first) if point else (first, second)
-    return abs(first) <= 90 and abs(second) <= 180 and (first, second) != (0, 0)
+    # Two numbers that are next to 0 are ratios, and no place in the Atlantic.
+    return abs(first) <= 90 and 2 < max(abs(first), abs(second)) <= 180
 
 
 def _degrees(value: str) -> bool:
@@ -371,11 +415,17 @@ def _degrees(value: str) -> bool:
 
 _DATES = (
     (re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?"), (1, 2, 3)),
-    (re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})"), (1, 2, 3)),
+    (re.compile(r"(\d{4})[/.] ?(\d{1,2})[/.] ?(\d{1,2})\.?"), (1, 2, 3)),
     (re.compile(r"(\d{4})(\d{2})(\d{2})"), (1, 2, 3)),
-    (re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})"), (3, 2, 1)),
+    (re.compile(r"(\d{1,2})[./-] ?(\d{1,2})[./-] ?(\d{4})\.?"), (3, 2, 1)),
     (re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})"), (3, 1, 2)),
 )
+_SHORT_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{2}")
+_WORDED_DATE = re.compile(
+    r"(?:[^\W\d_]{3,9}[.,]? )?(?:\d{1,2}(?:st|nd|rd|th|er|º)?[.,]?[ -](?:de )?[^\W\d_]{3,10}[.,]?"  # 12. März
+    r"|[^\W\d_]{3,10}[.,]? \d{1,2}(?:st|nd|rd|th)?,?)[ -](?:de )?((?:19|20)\d{2}|\d{2})"  # May 4th, 1980
+)
+"""With the month as a word of any language."""
 
 
 def _past_date(today: date) -> Whole:
@@ -390,6 +440,11 @@ def _past_date(today: date) -> Whole:
                 continue
             if date(1890, 1, 1) <= then <= today:
                 return True
+        if short := _SHORT_DATE.fullmatch(value):
+            parts = sorted((int(short[1]), int(short[3])))
+            return 1 <= parts[0] <= 12 and parts[1] <= 31
+        if worded := _WORDED_DATE.fullmatch(value):
+            return len(worded[1]) == 2 or int(worded[1]) <= today.year
         return re.fullmatch(r"(19|20)\d{2}", value) is not None and int(value) <= today.year
 
     return whole
@@ -406,6 +461,10 @@ _PARTICLES = frozenset(
     "de da do dos das di del della la le van von der den het ter ten zu zum y e el al bin".split()
 )
 
+_TITLES = frozenset(
+    "dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott".split()
+)
+
 
 def _listed(known: frozenset[str]) -> Whole:
     def whole(value: str) -> bool:
@@ -415,7 +474,8 @@ def _listed(known: frozenset[str]) -> Whole:
 
 
 def _name_words(value: str) -> list[str]:
-    """Return the words of what may be a name, none where it cannot be one: each begins with a capital."""
+    """Return the words of what may be a name, none where it cannot be one: each begins with a capital, but
+    for titles and the little words between."""
     if len(value) > 60:
         return []
     parts = value.replace(",", " ").split()
@@ -423,9 +483,9 @@ def _name_words(value: str) -> list[str]:
         return []
     folded = [fold(part).strip(".") for part in parts]
     lower = [one for part, one in zip(parts, folded, strict=True) if part[0].islower()]
-    if not _PARTICLES.issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
+    if not (_PARTICLES | _TITLES).issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
         return []
-    return [one for one in folded if one not in _PARTICLES]
+    return [one for one in folded if one not in _PARTICLES and one not in _TITLES]
 
 
 def _person(known: frozenset[str]) -> Whole:
@@ -467,6 +527,34 @@ _KEYS = re.compile(
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{0,2048}")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _WITH_PASSWORD = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,100}:[^\s/@]{3,100}@[\w.-]+")
+
+
+_ASSIGNED = re.compile(
+    r"(?:secret|token|api_?key|access_?key|private_?key|passw(?:or)?d)\w{0,20}[\"']?\s?[=:]\s?[\"']?([A-Za-z0-9_.~+/=-]{16,512})",
+    re.IGNORECASE,
+)
+_BASIC = re.compile(r"\bBasic ([A-Za-z0-9+/]{12,512}={0,2})")
+
+
+def _assigned_secrets(text: str) -> Iterator[str]:
+    """`API_TOKEN=...` of settings and commands."""
+    if "=" in text or ":" in text:
+        yield from (found.group() for found in _ASSIGNED.finditer(text) if _random(found[1]))
+
+
+def _basic_credentials(text: str) -> Iterator[str]:
+    """A user with a password, as HTTP has them."""
+    for found in _BASIC.finditer(text):
+        try:
+            if b":" in base64.b64decode(found[1], validate=True):
+                yield found.group()
+        except ValueError:
+            continue
+
+
+def _finding(find: Find) -> tuple[Whole, Find]:
+    """A value is of it that begins with one."""
+    return lambda value: any(value.startswith(one) for one in find(value)), find
 
 
 def _searching(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
@@ -525,7 +613,8 @@ def _random_key(value: str) -> bool:
 
 
 def _any_text(value: str) -> bool:
-    return len(value) >= 3
+    """But for the path of a file: `pwd` is a directory as well."""
+    return len(value) >= 3 and not value.startswith(("/", "./", "~/"))
 
 
 def _pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
@@ -534,11 +623,14 @@ def _pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
 
 _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "email": (_email, _emails_within),
-    "phone": (_phone, _phones_within),
     "card": (_card, _cards_within),
     "iban": (_iban, _ibans_within),
-    "ip": (_ip, _ips_within),
+    "ip": (_sure_ip, _ips_within),
+    "any_ip": (_ip, None),
+    "phone_like": (_phone_like, None),
     "mac": (_mac, _macs_within),
+    "mac_digits": _pattern(re.compile(r"[0-9A-Fa-f]{12}")),
+    "document_number": _pattern(_DOCUMENT),
     "us_ssn": (lambda value: _SSN.fullmatch(value) is not None, _ssns_within),
     "gb_nino": _pattern(_NINO),
     "de_svnr": (_svnr, None),
@@ -551,11 +643,14 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "jwt": _searching(_JWT),
     "private_key": _searching(_PEM),
     "url_with_password": _searching(_WITH_PASSWORD),
+    "assigned_secret": _finding(_assigned_secrets),
+    "basic_credentials": _finding(_basic_credentials),
     "password_hash": _pattern(_PASSWORD_HASH),
     "random": (_random, None),
     "random_key": (_random_key, None),
+    "uuid": _pattern(_UUID),
     "any_text": (_any_text, None),
 }
 
-WITHIN = tuple(name for name, (_, find) in _OWN.items() if find is not None)
+WITHIN = ("phone", *(name for name, (_, find) in _OWN.items() if find is not None))
 """Formats that can be told within a longer text."""

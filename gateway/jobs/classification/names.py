@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_OTHER = "\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
-"""Letters of Japanese and Chinese, which have no spaces between words: `*生年月日*` is looked for within."""
+_OTHER = "\u0370-\u03ff\u0400-\u04ff\u1100-\u11ff\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
+"""Letters of Greek, Cyrillic, Korean as it is folded, Japanese and Chinese. The last three have no spaces
+between words: `*生年月日*` is looked for within."""
 _BETWEEN = re.compile(rf"[^a-z{_OTHER}]+")
 _PART = re.compile(rf"\*?[a-z]{{2,}}\*?|[a-z]|\*?[{_OTHER}]+\*?")
 _UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})

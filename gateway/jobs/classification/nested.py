@@ -14,6 +14,12 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(:)?')
 MOST_LEAVES = 500
 """Values that one nested value gives."""
 MOST_DEPTH = 20
+FILLERS = frozenset(
+    """n/a n.a. na nan nil null none (null) undefined unknown tbd tba todo test xxx empty missing unbekannt
+    keine leer k.a. inconnu aucun desconocido ninguno sconosciuto nessuno desconhecido onbekend geen brak
+    ukjent ukendt bilinmiyor""".split()
+)
+"""What people write where there is nothing to write."""
 
 
 def leaves(text: str) -> list[tuple[tuple[str, ...], str]] | None:
@@ -63,5 +69,12 @@ def _cut_leaves(text: str) -> list[tuple[tuple[str, ...], str]] | None:
 
 
 def distinct(values: Iterable[str]) -> dict[str, int]:
-    """Return each value with how often it is there, without the space around it; empty ones are none."""
-    return Counter(text for value in values if (text := value[:MOST_TEXT].strip()))
+    """Return each value with how often it is there, without the space around it.
+
+    Empty ones are none, nor are those that only say so, as `n/a` and `-`.
+    """
+    return Counter(text for value in values if _says_something(text := value[:MOST_TEXT].strip()))
+
+
+def _says_something(text: str) -> bool:
+    return len(text) > 10 or (any(map(str.isalnum, text)) and text.lower() not in FILLERS)
