@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,7 +26,15 @@ from tests.plan.frames import Frame, message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-COLUMNS = {"id": "int", "day": "date", "s": "varchar(5)", "n": "bigint", "tags": "array<int>"}
+COLUMNS = {
+    "id": "int",
+    "day": "date",
+    "s": "varchar(5)",
+    "n": "bigint",
+    "tags": "array<int>",
+    "user": "int",
+    "more": "struct<n: string>",
+}
 FILTER = "id > 5"
 MASK = "type: MASK_HASH"
 
@@ -222,6 +231,45 @@ PLANS: dict[str, tuple[Callable[[], Frame], int, list[str]]] = {
     "a sample": (lambda: table("t").sample(0.5, seed=1).where("id = 7"), 1, []),
     "a generator": (lambda: table("t").select(F.explode("tags"), "id").where("id = 7"), 1, []),
     "a set": (lambda: table("t").union(table("t")), 2, []),
+    # By its name it would be who asks.
+    "a column that is called as a word is": (lambda: (t := table("t")).where(t.user == t.id), 1, []),
+    "it, behind what hides it": (
+        lambda: (t := table("t")).select("s").where(t["user"] == F.col("s")),
+        1,
+        [],
+    ),
+    "of the name that Spark gives to a cast": (
+        lambda: (d := table("t").select(F.col("n").try_cast("int"))).crossJoin(table("u")).where(d["n"] == 5),
+        1,
+        [],
+    ),
+    "of the name that Spark gives to a text": (
+        lambda: (d := table("t").select(F.lit("n"), "day")).join(table("u"), "day").where(d["n"] == 5),
+        1,
+        [],
+    ),
+    "of the name of a field": (
+        lambda: (
+            (d := table("t").select("more.n", "day")).select("day").join(table("u"), "day").where(d["n"] == 5)
+        ),
+        1,
+        [],
+    ),
+    "that Spark pads": (
+        lambda: (
+            table("t")
+            .select(F.col("s").alias("x", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(9)"}))
+            .where("x = 'a'")
+        ),
+        1,
+        [],
+    ),
+    "a decimal": (lambda: table("t").where(F.col("n") * F.lit(Decimal("1.25")) > 5), 0, []),
+    "a decimal of more digits than it says": (
+        lambda: table("t").where(F.col("n") * F.lit(Decimal("1e25").quantize(Decimal(1))) > 5),
+        1,
+        [],
+    ),
     "a cast that fails": (lambda: table("t").where(F.col("n").cast("int") == 5), 1, []),
     "a cast that does not": (lambda: table("t").where(F.col("id").cast("bigint") == F.col("n")), 0, []),
 }
@@ -241,6 +289,20 @@ async def test_plans(
     found = await judged(frame(), reader)
     assert found.count("TABLESAMPLE") == barriers
     assert [*dict.fromkeys(re.findall(r"TRY_CAST\(`(\w+)`", found))] == copies
+
+
+async def test_a_null_of_a_type_is_not_any(reader: ReaderPool) -> None:
+    """`coalesce(CAST(NULL AS INT), s)` casts `s`."""
+    barriers = []
+    for kind in (pb.DataType(null=pb.DataType.NULL()), pb.DataType(integer=pb.DataType.Integer())):
+        plan = message(table("t").where(F.coalesce(F.lit(None), F.col("s")) == "x"))
+        coalesce = plan.root.filter.condition.unresolved_function.arguments[0].unresolved_function
+        coalesce.arguments[0].literal.null.CopyFrom(kind)
+        request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+        found = await world().judge_plan(request, reader, user="bob", rules=Rules(), namespace=("db",))
+        assert isinstance(found, Cleared)
+        barriers.append("TABLESAMPLE" in found.forwarded)
+    assert barriers == [False, True]
 
 
 async def test_a_session_that_persisted_a_frame_has_one_guard_for_all_plans(reader: ReaderPool) -> None:

@@ -7,12 +7,16 @@ here; all others keep their barriers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Never
 
 from gateway.model.reading import ExpressionNode
 from gateway.plan.identifiers import attribute_parts
+from gateway.sql.leakproof_copies import MOST_DIGITS, NUMBER
+from gateway.sql.total import made_name
+from gateway.sql.total_values import WORDS
 from gateway.wire.connect import pb
 
 _JOINS: Final = {
@@ -70,6 +74,8 @@ _PLAIN_TYPES: Final = {
     "string": "string",
     "timestamp": "timestamp",
 }
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*\Z")
+"""A name that Spark makes of no call and no operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +87,21 @@ class PlanTree:
     """Columns, lower case, that are asked for by the DataFrame that has them. Spark finds them there, and not
     by their names in what they are used on."""
     made: frozenset[str]
-    """Names, lower case, that the plan gives to what it makes."""
+    """Names, lower case, that the plan gives to what it makes, and plain ones that Spark does."""
 
     def of_one_type(self, scanned: Sequence[Mapping[str, str]]) -> bool:
         """Whether every column that is asked for by its DataFrame has the type of all columns of its name.
-        `scanned` are all tables that the plan reads, with their columns' types, empty where not known."""
+        `scanned` are all tables that the plan reads, with their columns' types, empty where not known.
+
+        INVARIANT (total): Spark finds such a column behind a projection that hides it, too, where by its name
+        it would be another, or a word like `user`.
+        """
         types = [{kind.lower() for kind in _named(name, scanned)} for name in self.by_plan]
-        return self.by_plan.isdisjoint(self.made) and all(
-            len(kinds) == 1 and "" not in kinds for kinds in types
+        plain = all(_PLAIN_NAME.match(name) and name not in WORDS for name in self.by_plan)
+        return (
+            plain
+            and self.by_plan.isdisjoint(self.made)
+            and all(len(kinds) == 1 and "" not in kinds for kinds in types)
         )
 
     def of_one_table(self, scanned: Sequence[Mapping[str, str]]) -> bool:
@@ -216,8 +229,13 @@ class _Trees:
     def _item(self, message: pb.Expression) -> ExpressionNode:
         """Return an item of a select list; one that Spark names stands in a node of its own, as in SQL."""
         found = self.expression(message)
-        named = found.node in ("Alias", "UnresolvedAttribute", "UnresolvedStar")
-        return found if named else self._made("UnresolvedAlias", found)
+        if found.node in ("Alias", "UnresolvedAttribute", "UnresolvedStar"):
+            # The last part may be a field of a column.
+            self.made.update(part.lower() for part in found.parts[1:])
+            return found
+        item = self._made("UnresolvedAlias", found)
+        self.made.add(made_name(item))
+        return item
 
     def _made(self, node: str, *children: ExpressionNode) -> ExpressionNode:
         return ExpressionNode(node=node, children=children)
@@ -225,16 +243,19 @@ class _Trees:
     def literal(self, message: pb.Expression.Literal) -> ExpressionNode:
         case = message.WhichOneof("literal_type") or ""
         value = getattr(message, case) if case else None
+        if message.HasField("data_type"):
+            raise _NoTree  # it may have a collation
         if case == "null":
+            # One of a type makes others be cast to it, as CAST(NULL AS INT) does.
+            if message.null.WhichOneof("kind") not in (None, "null"):
+                raise _NoTree
             return ExpressionNode(node="Literal", type="void")
         if case == "boolean":
             return ExpressionNode(node="Literal", type="boolean", value=str(value).lower())
         if case == "decimal":
-            one = message.decimal
-            if not (one.HasField("precision") and one.HasField("scale")):
-                raise _NoTree
-            kind = f"decimal({one.precision},{one.scale})"
-            return ExpressionNode(node="Literal", type=kind, value=one.value)
+            return ExpressionNode(
+                node="Literal", type=_decimal_of(message.decimal), value=message.decimal.value
+            )
         if case not in _LITERALS:
             raise _NoTree
         return ExpressionNode(node="Literal", type=_LITERALS[case], value=str(value))
@@ -271,7 +292,8 @@ class _Trees:
         return ExpressionNode(node="UnresolvedFunction", parts=(name,), children=children)
 
     def _aliased(self, message: pb.Expression.Alias) -> ExpressionNode:
-        if len(message.name) != 1:
+        # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
+        if len(message.name) != 1 or message.metadata:
             raise _NoTree
         self.made.add(message.name[0].lower())
         return ExpressionNode(
@@ -303,6 +325,18 @@ class _Trees:
             self.made.add(node.parts[0].lower())
         for child in node.children:
             self._note_aliases(child)
+
+
+def _decimal_of(message: pb.Expression.Literal.Decimal) -> str:
+    """Return the type of a decimal: it has the digits that it says, or those of its value if they are more.
+    `lit(Decimal("1.25"))` comes as one of ten digits, none of them behind the point."""
+    if not (message.HasField("precision") and message.HasField("scale") and NUMBER.match(message.value)):
+        raise _NoTree
+    whole, _, rest = message.value.lstrip("-").partition(".")
+    digits, behind = max(message.precision, len(whole) + len(rest)), max(message.scale, len(rest))
+    if max(digits, behind) > MOST_DIGITS:
+        raise _NoTree
+    return f"decimal({max(digits, behind)},{behind})"
 
 
 _PLANS: Final[Mapping[str, Callable[[_Trees, Never], ExpressionNode]]] = {

@@ -75,6 +75,8 @@ class _TypedColumn(NamedTuple):
     """Whether its name finds it without a qualifier: of two that USING makes one only that one."""
     source: tuple[Span, str] | None = None
     """The scan's column that it is."""
+    guessed: bool = False
+    """Whether the name is one that Spark may have given it: what else has that name may be meant."""
 
     def unqualified(self) -> _TypedColumn:
         """Return the column as a query shows it to what is around."""
@@ -321,7 +323,7 @@ class _FailureWalk:
         outer: tuple[_TypedColumns, ...],
     ) -> _TypedColumns:
         known = {one.name for one in below.columns}
-        made = {item.parts[0].lower() for item in items if item.node == "Alias"} - known
+        made = {i.parts[0].lower() if i.node == "Alias" else made_name(i) for i in items} - known
         if not made.isdisjoint(_named_columns(items)):
             raise _NotTotal  # it means another item of the same list, or a column of a query around
         columns: list[_TypedColumn] = []
@@ -342,7 +344,8 @@ class _FailureWalk:
             elif item.node == "UnresolvedAttribute":
                 columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
             else:
-                columns.append(_TypedColumn("", found.type))
+                name = made_name(item)
+                columns.append(_TypedColumn(name, found.type, guessed=bool(name)))
                 unnamed = True
         return _TypedColumns(tuple(columns), unnamed)
 
@@ -454,7 +457,7 @@ class _FailureWalk:
                     self.used.setdefault(span, set()).add(name)
             if found:
                 # Of several Spark takes none, unless a plan says which.
-                types = {one.type for one in found}
+                types = {"" if one.guessed else one.type for one in found}
                 return TotalValue(types.pop()) if len(types) == 1 else UNKNOWN
             if scope.open:
                 return UNKNOWN
@@ -522,6 +525,19 @@ class _FailureWalk:
         return TotalValue(self.value(item, (below, *scopes), ctes).type)
 
 
+def made_name(item: ExpressionNode) -> str:
+    """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
+    a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
+    if item.node != "UnresolvedAlias":
+        return ""
+    (made,) = item.children
+    if made.node == "Cast" and made.children[0].node == "UnresolvedAttribute":
+        return made.children[0].parts[-1].lower()
+    if made.node == "Literal":
+        return "null" if made.value is None else made.value.lower()
+    return ""
+
+
 def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
     """Return columns by the names of a list beside an alias. Spark takes one that is as long as the columns
     are many, and no other: so where there are as many here, these are all."""
@@ -529,7 +545,7 @@ def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
         return _OPEN
     pairs = zip(names, below.columns, strict=True)
     return _TypedColumns(
-        tuple([one._replace(name=name.lower(), qualifiers=frozenset()) for name, one in pairs])
+        tuple([one._replace(name=name.lower(), qualifiers=frozenset(), guessed=False) for name, one in pairs])
     )
 
 

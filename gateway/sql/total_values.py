@@ -20,6 +20,7 @@ from gateway.sql.leakproof_copies import (
     MOST_DIGITS,
     TEXT,
     date_of,
+    is_simple_pattern,
     timestamp_of,
 )
 
@@ -50,6 +51,10 @@ _PARTS_OF_DATES: Final = frozenset(
 _ALIKE: Final = frozenset("coalesce ifnull nvl".split())
 NUMBERING: Final = frozenset("dense_rank rank row_number".split())
 _WHO: Final = frozenset("current_user session_user user".split())
+_TODAY: Final = frozenset("curdate current_date".split())
+_NOW: Final = frozenset("current_timestamp now".split())
+WORDS: Final = _WHO | _TODAY | _NOW
+"""What stands for a value where no column has its name."""
 _OF_ITS_ARGUMENT: Final = frozenset("any_value first last max min".split())
 
 
@@ -165,10 +170,8 @@ class Values:
         return type_ == "timestamp" and timestamp_of(node, self.text) is not None
 
     def _like(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
-        """A LIKE whose pattern is known and escapes nothing: one that ends in an escape fails."""
-        pattern = node.children[1]
-        known = pattern.node == "Literal" and pattern.type == "string" and "\\" not in (pattern.value or "\\")
-        return BOOLEAN if known and node.mode == "\\" and operands[0].type == "string" else FAILING
+        known = node.mode == "\\" and is_simple_pattern(node.children[1])
+        return BOOLEAN if known and operands[0].type == "string" else FAILING
 
     def _cast(self, node: ExpressionNode, operand: TotalValue) -> TotalValue:
         target, source = column_kind(node.type), operand.type
@@ -240,9 +243,9 @@ class Values:
 
 def word(name: str) -> TotalValue:
     """What a word or a call without arguments stands for that no column has for its name."""
-    if name in ("current_date", "curdate"):
+    if name in _TODAY:
         return TotalValue("date", fixed=True)
-    if name in ("current_timestamp", "now"):
+    if name in _NOW:
         return TotalValue("timestamp", fixed=True)
     return TotalValue("string") if name in _WHO else FAILING
 

@@ -58,7 +58,26 @@ VIEW_COLUMNS = {
     "fact_deep": {**FACT, "one": "int"},
     "fact_numbered": {**FACT, "n": "int"},
 }
-FILTERS = {"fact": f"s <> '{HIDDEN_S}' OR s IS NULL", "dim": "name <> 'gone'", "odd": "n <> 3"}
+TOLD = {
+    "id": "int",
+    "user": "int",
+    "a": "string",
+    "b": "string",
+    "c": "string",
+    "w": "decimal(20,0)",
+    "x": "decimal(20,0)",
+}
+TOLD_ROWS = """
+    (1, 1, '1', '1', '1', 1, 1), (2, 2, '2', '2', '2', 2, 2),
+    (3, 3, '7', 'tells', 'tells', 99999999999999999999BD, 99999999999999999999BD)
+"""
+"""Texts that are numbers, and small ones, but for the row that is hidden."""
+FILTERS = {
+    "told": "id <> 3",
+    "fact": f"s <> '{HIDDEN_S}' OR s IS NULL",
+    "dim": "name <> 'gone'",
+    "odd": "n <> 3",
+}
 COUNTED = {"id": "int", "a": "int", "b": "int", "s": "string"}
 COUNTED_FILTER = f"s <> '{HIDDEN_S}'"
 DAYS = 12
@@ -74,6 +93,7 @@ def filtered_world() -> World:
                 f"spark_catalog.{DATABASE}.fact": FACT,
                 f"spark_catalog.{DATABASE}.dim": DIM,
                 f"spark_catalog.{DATABASE}.odd": ODD,
+                f"spark_catalog.{DATABASE}.told": TOLD,
                 f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
                 f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
                 f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
@@ -108,6 +128,9 @@ policies:
   - name: odd
     on: {{catalog: spark_catalog, database: {DATABASE}, table: odd}}
     filter: [{{groups: [public], where: "{FILTERS["odd"]}"}}]
+  - name: told
+    on: {{catalog: spark_catalog, database: {DATABASE}, table: told}}
+    filter: [{{groups: [public], where: "{FILTERS["told"]}"}}]
   - name: counted
     on: {{catalog: spark_catalog, database: {DATABASE}, table: counted}}
     filter: [{{groups: [public], where: "{COUNTED_FILTER}"}}]

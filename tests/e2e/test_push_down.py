@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyhive.exc import OperationalError
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Cleared, PlanRequest
@@ -34,6 +36,8 @@ from tests.e2e.filtered_tables import (
     ODD,
     ODD_ROWS,
     ORACLES,
+    TOLD,
+    TOLD_ROWS,
     VIEWS,
     answer,
     filtered_world,
@@ -77,6 +81,11 @@ def cursor(spark: Spark) -> Iterator[Any]:
             for table in ("odd", "odd_copy")
         ),
         f"INSERT INTO {DATABASE}.odd VALUES {ODD_ROWS}",
+        f"CREATE TABLE {DATABASE}.told ({', '.join(f'`{n}` {k}' for n, k in TOLD.items())}) USING parquet",
+        # In one file, which no statistics of it leave out.
+        f"INSERT INTO {DATABASE}.told SELECT /*+ COALESCE(1) */ * FROM VALUES {TOLD_ROWS}",
+        f"CREATE TABLE {DATABASE}.told_copy USING parquet AS "
+        f"SELECT * FROM {DATABASE}.told WHERE {FILTERS['told']}",
         f"INSERT INTO {DATABASE}.odd_copy SELECT * FROM {DATABASE}.odd WHERE {FILTERS['odd']}",
         *(
             f"CREATE VIEW {DATABASE}.{name}_copy AS "
@@ -325,6 +334,58 @@ async def test_plans_of_spark_connect_ask_through_views_for_what_they_ask_for(
             one_day = r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]"
             found.append(bool(re.search(one_day, answer.explain.explain_string)))
     assert found == [pruned, pruned, False]
+
+
+def _a_null_of_a_type(name: str) -> Any:
+    """Return what no method of PySpark's makes: a NULL that is a literal of INT."""
+    plan = message(
+        table(name).where((F.coalesce(F.lit(None), F.col("b")) == F.col("b")) & (F.col("b") == F.col("c")))
+    )
+    equal = plan.root.filter.condition.unresolved_function.arguments[0].unresolved_function
+    literal = equal.arguments[0].unresolved_function.arguments[0].literal
+    literal.null.CopyFrom(pb.DataType(integer=pb.DataType.Integer()))
+    return plan
+
+
+_SEEMING: dict[str, Callable[[str], Any]] = {
+    # `user` is not who asks, but a number behind what hides it, by its DataFrame.
+    "a word": lambda name: message(
+        (t := table(name)).select("b", "c").where((t["user"] == F.col("b")) & (F.col("b") == F.col("c")))
+    ),
+    # Comes as of ten digits.
+    "a decimal": lambda name: message(
+        table(name).where((F.col("w") == F.col("x")) & (F.col("w") * F.lit(Decimal("1" + "0" * 25)) > 0))
+    ),
+    "a NULL": _a_null_of_a_type,
+    # The number is called `a`, as the text is that it is made of.
+    "a cast": lambda name: message(
+        (d := table(name).select(F.col("a").try_cast("int"), "b", "c"))
+        .crossJoin(table(name).select("a"))
+        .where((d["a"] == F.col("b")) & (F.col("b") == F.col("c")))
+        .select("b")
+    ),
+}
+
+
+@pytest.mark.parametrize("frame", _SEEMING.values(), ids=_SEEMING)
+async def test_plans_of_other_types_than_they_seem_tell_nothing(
+    world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[str], Any]
+) -> None:
+    """Each casts a text, or multiplies, beyond what a hidden row has room for."""
+    if not takes_plans():
+        return
+    request = PlanRequest(kind="execute", message=frame("told").SerializeToString(deterministic=True))
+    verdict = await world.judge_plan(request, reader, user="bob", rules=Rules(), namespace=(DATABASE,))
+    assert isinstance(verdict, Cleared), verdict
+    found = []
+    with spark.session() as session:
+        session.sql(f"USE {DATABASE}").collect()
+        for plan in (pb.Plan.FromString(verdict.forwarded_plan), frame("told_copy")):
+            asked = session.client._execute_plan_request_with_metadata()
+            asked.plan.CopyFrom(plan)
+            found.append(session.client._execute_and_fetch(asked, [])[0].to_pydict())
+    assert found[0] == found[1]
+    assert set(found[1]["b"]) == {"1", "2"}
 
 
 async def test_columns_of_another_type_than_was_judged_fail_on_every_row(
