@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName, levels
+from gateway.model.catalog import TableName, dotted, levels
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
-from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
+from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import NamespacePin, Pin, Unsupported
 
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
