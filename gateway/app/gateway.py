@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import structlog
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
@@ -77,7 +76,6 @@ if TYPE_CHECKING:
     from gateway.app.connect import ConnectUpstream
     from gateway.backends.embedded_spark import EmbeddedSpark
 
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Progress = Callable[[str], None]

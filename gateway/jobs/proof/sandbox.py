@@ -24,7 +24,6 @@ CATALOG = "spark_catalog"
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
-FAILS = "the text of a view that it reads fails over the sample"
 _DIGITS = 9
 """Of a float that are compared: sums of floats go by the order of rows."""
 

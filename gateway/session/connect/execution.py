@@ -9,8 +9,6 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
-import structlog
-
 from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError
 from gateway.model.catalog import quote
 from gateway.model.meaning_settings import may_change_meaning
@@ -45,8 +43,6 @@ from gateway.session.states import Event, State
 from gateway.session.view_rules import refused
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
-
-_log = structlog.get_logger(__name__)
 
 ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
