@@ -15,29 +15,13 @@ from gateway.plan import analyse_texts
 from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, shown
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
+from gateway.plan.lineage_generators import GENERATORS
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
 
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
-
-# Functions whose result may be any number of columns under names of their own.
-_GENERATORS = frozenset(
-    {
-        "explode",
-        "explode_outer",
-        "flatten_outer",
-        "inline",
-        "inline_outer",
-        "json_tuple",
-        "posexplode",
-        "posexplode_outer",
-        "stack",
-        "variant_explode",
-        "variant_explode_outer",
-    }
-)
 
 # Where the cases of `Expression` have expressions; a case that is in no table silences the analyst.
 _ONE: Mapping[str, tuple[str, ...]] = {
@@ -139,7 +123,7 @@ class Expressions:
         if not aliased:
             known = case != "call_function" and not (
                 case == "unresolved_function"
-                and expression.unresolved_function.function_name.lower() in _GENERATORS
+                and expression.unresolved_function.function_name.lower() in GENERATORS
             )
         return [PlanColumn(None, (), NOTHING)], known
 

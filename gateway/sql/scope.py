@@ -71,11 +71,15 @@ class CommandScope:
         return name_parts(self.node(name), self.command.node)
 
     def target(self, name: str) -> Pin:
-        """Return the relation held in a field as a target: never a temporary view, always a full name."""
+        """Return the relation held in a field as a target, which may be a branch of a table."""
         parts = self.parts(name)
         branch = self.names.branch(parts)
         if branch is not None:
             return Pin(self.relation(parts), *branch)
+        return self.pin(parts)
+
+    def pin(self, parts: tuple[str, ...]) -> Pin:
+        """Return the relation of a name as a target: never a temporary view, always a full name."""
         resolved = self.names.new_table(parts)
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(".".join(parts)))
