@@ -138,7 +138,6 @@ class Condition:
 
     type: str
     values: tuple[str, ...] = ()
-    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -379,7 +379,6 @@ class _PolicyReading:
             condition = Condition(
                 type=self._reader.required(entry, "type", where),
                 values=tuple(self._reader.literals(entry, "values", where)),
-                place=self._place,
             )
             self._tell(
                 self._of.checked("condition", condition, lambda c=condition: self._check(c)),  # type: ignore[misc]

@@ -182,7 +182,7 @@ class _Sharing:
         text = self._reader.text(entry, "conditionExpr", path).strip()
         if not text:
             return ()
-        condition = Condition(type=IMPLICIT.name, values=(text,), place=self._findings.place(path))
+        condition = Condition(type=IMPLICIT.name, values=(text,))
         try:
             compile_condition(condition, IMPLICIT)
         except Untranslatable as error:
