@@ -36,7 +36,7 @@ from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
-from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
+from gateway.app.tag_propagation import Accepted, TagPropagation, TagsAdmin, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key

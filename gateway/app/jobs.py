@@ -36,7 +36,7 @@ from gateway.app.policy_diff import known_people, settings_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
-from gateway.app.tags import accepted_list
+from gateway.app.tag_propagation import accepted_list
 from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings

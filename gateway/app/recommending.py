@@ -15,7 +15,7 @@ from typing import Any
 from gateway.app.combining import combine
 from gateway.app.policy_diff import diff, known_people, settings_side
 from gateway.app.rule_files import load_rules, read_rules
-from gateway.app.tags import accepted_list
+from gateway.app.tag_propagation import accepted_list
 from gateway.errors import Faults
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions

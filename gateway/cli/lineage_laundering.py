@@ -11,7 +11,7 @@ from typing import Any
 from gateway.app.laundering import Laundering, LaunderingReport, laundering
 from gateway.app.policy_diff import known_people, load_side
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.tags import accepted_list
+from gateway.app.tag_propagation import accepted_list
 from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, DIM, RED, YELLOW, Terminal
 from gateway.database.migrate import migrate
