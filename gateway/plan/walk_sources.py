@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gateway.plan.walk_state import refuse, shown
+from gateway.plan.walk_state import refuse
+from gateway.sql.scope import shown
 from gateway.sql.storage import OPTIONS, PROVIDERS
 
 FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "delta"})

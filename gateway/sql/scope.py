@@ -157,6 +157,12 @@ class CommandScope:
         return resolved
 
 
+def shown(text: str) -> str:
+    """Return what the client wrote for use in a message: one line, not too long."""
+    line = " ".join(text[:200].split())
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
 def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:
     parts = node.get("parts")
     if not isinstance(parts, tuple) or not all(isinstance(part, str) for part in parts):
