@@ -55,6 +55,17 @@ def parts_of(text: str) -> Parts:
     return tuple([part.lower() for part in parts])
 
 
+def pattern_of(text: str) -> re.Pattern[str]:
+    """Return the pattern of columns' names. Java's expressions are read if they mean the same in Python and
+    cannot take long; raise Unclear for others."""
+    if text.startswith("`") and text.endswith("`") and len(text) > 2:
+        text = text[1:-1]
+    if _SAFE_REGEX.fullmatch(text) and len(_QUANTIFIERS.findall(text)) <= 3:
+        with contextlib.suppress(re.error):
+            return re.compile(text, re.IGNORECASE)
+    raise Unclear("a pattern of columns")
+
+
 @dataclass(slots=True)
 class Expressions:
     """The expressions of one plan; what they read is noted in `findings`."""
@@ -268,19 +279,11 @@ class Expressions:
         return nodes[0]
 
     def _regex(self, regex: pb.Expression.UnresolvedRegex, place: ColumnPlace) -> list[PlanColumn]:
-        """Return the columns whose names match. Java's expressions are read if they mean the same in Python
-        and cannot take long."""
-        node, text = place.node, regex.col_name
-        if regex.HasField("plan_id"):
-            node = self._only(regex.plan_id)
-        if text.startswith("`") and text.endswith("`") and len(text) > 2:
-            text = text[1:-1]
-        if not _SAFE_REGEX.fullmatch(text) or len(_QUANTIFIERS.findall(text)) > 3 or node.open:
+        """Return the columns whose names match."""
+        node = self._only(regex.plan_id) if regex.HasField("plan_id") else place.node
+        pattern = pattern_of(regex.col_name)
+        if node.open:
             raise Unclear("a pattern of columns")
-        try:
-            pattern = re.compile(text, re.IGNORECASE)
-        except re.error:
-            raise Unclear("a pattern of columns") from None
         return [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
 
     def _text_items(
