@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import structlog
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
@@ -37,7 +36,7 @@ from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
-from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
+from gateway.app.tag_propagation import Accepted, TagPropagation, TagsAdmin, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
@@ -77,7 +76,6 @@ if TYPE_CHECKING:
     from gateway.app.connect import ConnectUpstream
     from gateway.backends.embedded_spark import EmbeddedSpark
 
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Progress = Callable[[str], None]

@@ -32,11 +32,11 @@ from gateway.app.explaining import (
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.metalakes import Metalakes
 from gateway.app.opening_catalogs import revealed
-from gateway.app.policy_diff import read_people, settings_side
+from gateway.app.policy_diff import known_people, settings_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
-from gateway.app.tags import accepted_list
+from gateway.app.tag_propagation import accepted_list
 from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
@@ -265,7 +265,7 @@ def proof_options(settings: Settings) -> ProofOptions:
 
     @asynccontextmanager
     async def gate() -> AsyncIterator[Gate]:
-        people = read_people(settings.users.file) if settings.users.file.exists() else {}
+        people = known_people(settings)
         policies = settings_side(settings, people, kept(accepted_path(settings)))
         async with await make_reader(settings) as reader:
             metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
@@ -306,7 +306,7 @@ def closure_options(settings: Settings) -> ClosureOptions:
     """Return what the job is given."""
 
     async def rules(connection: Any) -> ClosureRules:
-        people = read_people(settings.users.file) if settings.users.file.exists() else {}
+        people = known_people(settings)
         accepted = await accepted_list(connection)
         policies = await asyncio.to_thread(settings_side, settings, people, accepted)
         told = repr([sorted(policies.origins.items()), accepted.number])

@@ -26,7 +26,7 @@ from gateway.lineage.rows import IMPORTED, SeenStatement
 from gateway.lineage.sinks import LineageSink
 from gateway.lineage.store import KnownIds, bring
 from gateway.lineage.workers import LineageWorkers
-from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.catalog import Column, Table, TableKind, TableName, quote
 from gateway.model.lineage import DatasetKind, Operation, StatementLineage
 from gateway.model.statement import SessionContext, SessionEffect, UseNamespace
 from gateway.session.ports import Catalog
@@ -155,7 +155,7 @@ class _Models:
         within = file.resolve().relative_to(self._compiled.parent.parent).as_posix()
         if within in self._relations:
             return self._relations[within]
-        return "" if self._relations else "`" + file.stem.replace("`", "``") + "`"
+        return "" if self._relations else quote(file.stem)
 
 
 class Importer:

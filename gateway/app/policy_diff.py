@@ -143,6 +143,11 @@ def read_people(path: Path) -> dict[str, Principal]:
     return load_people(text, str(path))
 
 
+def known_people(settings: Settings) -> dict[str, Principal]:
+    """Return the people of the user file, none without one. Raises Faults."""
+    return read_people(settings.users.file) if settings.users.file.exists() else {}
+
+
 def diff(
     old: PolicySet,
     new: PolicySet,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.combining import combine
-from gateway.app.policy_diff import diff, read_people, settings_side
+from gateway.app.policy_diff import diff, known_people, settings_side
 from gateway.app.rule_files import load_rules, read_rules
-from gateway.app.tags import accepted_list
+from gateway.app.tag_propagation import accepted_list
 from gateway.errors import Faults
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
@@ -31,7 +31,7 @@ def recommend_options(settings: Settings) -> RecommendOptions:
     chosen = settings.jobs.recommend
 
     async def rules(connection: Any) -> PoliciesInForce:
-        people = _people(settings)
+        people = known_people(settings)
         accepted = await accepted_list(connection)
         return PoliciesInForce(
             policies=await asyncio.to_thread(settings_side, settings, people, accepted), people=people
@@ -50,10 +50,6 @@ def recommend_options(settings: Settings) -> RecommendOptions:
         most=chosen.most,
         most_asked=chosen.most_asked,
     )
-
-
-def _people(settings: Settings) -> dict[str, Principal]:
-    return read_people(settings.users.file) if settings.users.file.exists() else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ def edit_pack(
         raise Faults([f"{file} is none of the packs of the settings' `policies.paths`: {known}"])
     before = files.packs[name]
     after = edited(before, name, edits, cases)
-    people = _people(settings)
+    people = known_people(settings)
     sides = [
         load_rules(replace(files, packs={**files.packs, name: text}), policies, people=people).part
         for text in (before, after)

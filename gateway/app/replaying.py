@@ -18,7 +18,7 @@ from gateway.app.explaining import (
     reader_limits,
 )
 from gateway.app.metalakes import Metalakes
-from gateway.app.policy_diff import load_side, load_sides, read_people, settings_side
+from gateway.app.policy_diff import known_people, load_side, load_sides, settings_side
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.job import LookUp, ReplayOptions, ReplayPlan
 from gateway.jobs.replay.judging import ReaderOptions, Sides
@@ -43,7 +43,7 @@ def replay_options(
     chosen = settings.jobs.replay
 
     def proposal() -> ReplayPlan:
-        people = read_people(settings.users.file) if settings.users.file.exists() else {}
+        people = known_people(settings)
         if sides is not None:
             old, new = load_sides(sides, people, settings.policies.catalogs)
             names = (str(sides[0]), str(sides[1]))

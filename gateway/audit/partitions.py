@@ -9,9 +9,9 @@ from typing import Any
 from gateway.database.migrate import LOCK
 
 
-def days_ahead(now: datetime, count: int = 3) -> set[date]:
-    """Return today and the days to come: their partitions exist before midnight needs them."""
-    return {now.astimezone(UTC).date() + timedelta(days=n) for n in range(count)}
+def days_ahead(now: datetime) -> set[date]:
+    """Return today and the two days to come: their partitions exist before midnight needs them."""
+    return {now.astimezone(UTC).date() + timedelta(days=n) for n in range(3)}
 
 
 async def make_partitions(connection: Any, days: Iterable[date]) -> None:

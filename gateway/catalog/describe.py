@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
-from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, joined
+from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, joined, quote
 from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 
@@ -262,7 +262,7 @@ def _shown_columns(columns: Sequence[Column], written: Callable[[str], str]) -> 
 
 
 def _shown_part(part: str) -> str:
-    return part if _PLAIN_PART.fullmatch(part) else "`" + part.replace("`", "``") + "`"
+    return part if _PLAIN_PART.fullmatch(part) else quote(part)
 
 
 def _shown_literal(text: str) -> str:

@@ -16,13 +16,12 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
-    FunctionEntry,
     NoSuchDatabase,
-    NoSuchFunction,
     NoSuchTable,
     NotSupported,
     TableAlreadyExists,
     TableEntry,
+    WithoutFunctions,
     parted,
 )
 from gateway.catalog.rest import (
@@ -226,7 +225,7 @@ class GravitinoMetalake(Closing):
         return answer
 
 
-class GravitinoCatalog(Closing):
+class GravitinoCatalog(WithoutFunctions, Closing):
     """See WritableCatalog; it has no views. What opens the metalake closes it."""
 
     def __init__(self, metalake: GravitinoMetalake, name: str, types: Mapping[str, str]) -> None:
@@ -293,14 +292,6 @@ class GravitinoCatalog(Closing):
             location=told.get("location"),
             properties=told,
         )
-
-    async def functions(self, database: str) -> Sequence[str]:
-        await self.database(database)
-        return ()
-
-    async def function(self, database: str, name: str) -> FunctionEntry:
-        await self.database(database)
-        raise NoSuchFunction(f"there is no function `{database}.{name}`")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         told = {**database.properties, **({"location": database.location} if database.location else {})}

@@ -16,12 +16,11 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
-    FunctionEntry,
     NoSuchDatabase,
-    NoSuchFunction,
     NoSuchTable,
     TableAlreadyExists,
     TableEntry,
+    WithoutFunctions,
     parted,
 )
 from gateway.catalog.rest import (
@@ -58,7 +57,7 @@ _NO_VIEWS = frozenset({400, 404, 405, 406, 501})
 """Statuses of a server without views, as they were seen."""
 
 
-class IcebergRestCatalog:
+class IcebergRestCatalog(WithoutFunctions):
     """See WritableCatalog. A database is made below one that is there; a dropped table keeps its files."""
 
     def __init__(self, url: str, *, warehouse: str = "", prefix: str = "", login: RestLogin) -> None:
@@ -129,14 +128,6 @@ class IcebergRestCatalog:
             metadata = mapping(mapping(answer, "table").get("metadata"), "metadata")
             return _entry(database, name, kind, metadata)
         raise NoSuchTable(f"there is no table `{database}.{name}`")
-
-    async def functions(self, database: str) -> Sequence[str]:
-        await self.database(database)
-        return ()
-
-    async def function(self, database: str, name: str) -> FunctionEntry:
-        await self.database(database)
-        raise NoSuchFunction(f"there is no function `{database}.{name}`")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         own = {"comment": database.comment, "owner": database.owner, "location": database.location}

@@ -34,6 +34,7 @@ from gateway.model.catalog import (
     TableKind,
     TableName,
     ViewBody,
+    dotted,
     joined,
     kept_by_sessions,
     levels,
@@ -257,17 +258,19 @@ class LiveCatalog:
             self._known.learn(name, table, self._clock())
 
     async def _describe(self, name: TableName) -> Table | None:
-        dotted = ".".join(quote(part) for part in name.parts)
+        full_name = dotted(name.parts)
         try:
-            table = await self._described(dotted, name)
+            table = await self._described(full_name, name)
             if _is_kept(table):
                 # What it told is what our own session knew, which can be older than what the user's knows.
-                if isinstance(await self._rows(f"REFRESH TABLE {dotted}", _NO_SUCH_TABLE), str):
+                if isinstance(await self._rows(f"REFRESH TABLE {full_name}", _NO_SUCH_TABLE), str):
                     return None
-                table = await self._described(dotted, name)
+                table = await self._described(full_name, name)
             if table is None or not _has_names_below(table):
                 return table
-            namespace = await self._rows(f"DESCRIBE NAMESPACE {dotted}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+            namespace = await self._rows(
+                f"DESCRIBE NAMESPACE {full_name}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED
+            )
             return replace(table, shadowed=not isinstance(namespace, str))
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
@@ -338,12 +341,12 @@ class LiveCatalog:
 
     async def _below(self, catalog: str, above: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Return the namespaces in one; none of a catalog that has no nested ones, however it says so."""
-        place = ".".join(quote(part) for part in (catalog, *above))
+        place = dotted((catalog, *above))
         rows = await self._rows(f"SHOW NAMESPACES IN {place}", refusable=True)
         return [] if isinstance(rows, str) else _listed(above, rows)
 
     async def _tables(self, key: tuple[str, ...]) -> Sequence[tuple[str, bool]]:
-        database = ".".join(quote(part) for part in (key[1], *levels(key[2])))
+        database = dotted((key[1], *levels(key[2])))
         rows = await self._rows(f"SHOW TABLES IN {database}", _NO_SUCH_NAMESPACE)
         if isinstance(rows, str):
             return ()

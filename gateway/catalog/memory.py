@@ -9,18 +9,17 @@ from gateway.catalog.readable import (
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
-    FunctionEntry,
     NoSuchDatabase,
-    NoSuchFunction,
     NoSuchTable,
     TableAlreadyExists,
     TableEntry,
+    WithoutFunctions,
 )
 from gateway.model.catalog import TableKind
 from gateway.model.closing import Closing
 
 
-class MemoryCatalog(Closing):
+class MemoryCatalog(WithoutFunctions, Closing):
     """See WritableCatalog. Names are compared without regard to case, as Spark does."""
 
     def __init__(self, default_database: str = "default") -> None:
@@ -48,14 +47,6 @@ class MemoryCatalog(Closing):
         if found is None:
             raise NoSuchTable(f"there is no table `{database}.{name}`")
         return found
-
-    async def functions(self, database: str) -> Sequence[str]:
-        await self.database(database)
-        return ()
-
-    async def function(self, database: str, name: str) -> FunctionEntry:
-        await self.database(database)
-        raise NoSuchFunction(f"there is no function `{database}.{name}`")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         if database.name.lower() not in self._databases:

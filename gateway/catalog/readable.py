@@ -7,6 +7,7 @@ one that Spark has no word for is told in the words of its own system.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -215,3 +216,19 @@ def parted(changed: Mapping[str, str | None]) -> tuple[dict[str, str], list[str]
     """Return the properties that are set, and the names of those that are taken away."""
     kept = {key: value for key, value in changed.items() if value is not None}
     return kept, sorted(changed.keys() - kept.keys())
+
+
+class WithoutFunctions(ABC):
+    """What a catalog answers that keeps no functions."""
+
+    @abstractmethod
+    async def database(self, name: str) -> DatabaseEntry:
+        """Raise NoSuchDatabase where there is none."""
+
+    async def functions(self, database: str) -> Sequence[str]:
+        await self.database(database)
+        return ()
+
+    async def function(self, database: str, name: str) -> FunctionEntry:
+        await self.database(database)
+        raise NoSuchFunction(f"there is no function `{database}.{name}`")

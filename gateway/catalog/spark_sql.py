@@ -31,7 +31,7 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.errors import BackendUnavailable, SluiceError
-from gateway.model.catalog import TableKind, TableName, levels, quote
+from gateway.model.catalog import TableKind, TableName, dotted, levels, quote
 from gateway.model.closing import Closing
 
 _SAID_CHARS = 200
@@ -305,7 +305,7 @@ class SparkSqlCatalog(Closing):
         return kind(said or f"Spark refuses with SQLSTATE {sqlstate or 'unknown'}")
 
     def _database(self, name: str) -> str:
-        return ".".join(quote(part) for part in (self._name, *levels(name)))
+        return dotted((self._name, *levels(name)))
 
     def _table(self, database: str, name: str) -> str:
         return f"{self._database(database)}.{quote(name)}"

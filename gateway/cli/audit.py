@@ -10,15 +10,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gateway.app import logs
 from gateway.audit.search import EventQuery, Found, search, tail
 from gateway.cli import audit_proof, exit_codes
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal, cell
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
-from gateway.settings import Settings, load_settings
-from gateway.settings.models import LogSettings
+from gateway.settings import Settings
 
 STATEMENT_CHARS = 100
 _AGO = re.compile(r"([0-9]{1,6})([smhd])")
@@ -27,8 +26,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Tail or search the record of the settings' gateway."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     dsn, spool = where(settings)
     if arguments.action in audit_proof.ACTIONS:
         since, until = period(arguments.since, arguments.until)

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gateway.app import logs
 from gateway.app.catalog_access import CatalogAccess, entry_named
 from gateway.app.explaining import named_spark_home
 from gateway.app.metalakes import MetalakeState, asked_metalake, kept_metalakes
@@ -26,6 +25,7 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.spark_settings import start_settings
 from gateway.cli import exit_codes
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
 from gateway.files.looking import UnfitFiles
@@ -35,17 +35,15 @@ from gateway.model.spark_minors import Minor, supported_minor
 from gateway.reader.java_runtime import spark_version
 from gateway.session.ports import BackendError
 from gateway.session.redact import redact
-from gateway.settings import Settings, load_settings
+from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogEntry
-from gateway.settings.models import LogSettings
 
 SESSION_CATALOG = "spark_catalog"
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """List, show or test catalogs, or print Spark's configuration. No secret is printed."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     match arguments.action:
         case "list":
             return _list(settings, arguments, terminal)

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from gateway.app import logs
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
@@ -18,6 +17,7 @@ from gateway.app.rules import RulesInForce
 from gateway.cli import exit_codes
 from gateway.cli.audit import where
 from gateway.cli.lineage import connect
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
@@ -31,8 +31,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
-from gateway.settings import load_settings
-from gateway.settings.models import LogSettings, Settings
+from gateway.settings.models import Settings
 
 _MOST_FOUND = 100
 """Directories of a source that are listed of those that are no tables."""
@@ -40,8 +39,7 @@ _MOST_FOUND = 100
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """List, show, promote, refresh or forget datasets of the settings' gateway."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     return asyncio.run(_run(settings, arguments, terminal))
 
 

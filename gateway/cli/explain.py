@@ -7,21 +7,18 @@ import asyncio
 import sys
 from typing import Any
 
-from gateway.app import logs
 from gateway.app.explaining import explain
 from gateway.cli import exit_codes
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, Terminal
 from gateway.cli.users import principal_of
 from gateway.model.decision import Decision, RowFilter
 from gateway.model.statement import Cleared, Refused, SessionContext, Verdict
-from gateway.settings import load_settings
-from gateway.settings.models import LogSettings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Judge the statement and print why; the exit code is the verdict."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     text = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     groups = (
         None if arguments.groups is None else [g.strip() for g in arguments.groups.split(",") if g.strip()]

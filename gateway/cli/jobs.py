@@ -10,26 +10,24 @@ from typing import Any
 
 import asyncpg
 
-from gateway.app import logs
 from gateway.app.jobs import jobs, spark_options
 from gateway.app.signals import until_signalled
 from gateway.app.verifying import verify_options
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, period, where
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, complain, tell
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, JobBusy
 from gateway.jobs.job import Job
 from gateway.jobs.running import Run, run_job, runs
 from gateway.jobs.verifying import verify
-from gateway.settings import Settings, load_settings
-from gateway.settings.models import LogSettings
+from gateway.settings import Settings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Do what `arguments.action` says."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     if arguments.action == "list":
         return _list(settings, arguments, terminal)
     known = jobs(settings)

@@ -12,11 +12,11 @@ from typing import Any
 
 import asyncpg
 
-from gateway.app import logs
 from gateway.app.lineage_import import ImportReport, importing, read_scripts
 from gateway.audit.search import EventQuery, search
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, user_name
 from gateway.database import asking
 from gateway.database.migrate import migrate
@@ -24,8 +24,7 @@ from gateway.errors import Faults
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
 from gateway.lineage.graph import Direction, Edge, GraphAnswer, GraphColumn, everything, find, walk, ways
 from gateway.model.statement import SessionContext
-from gateway.settings import Settings, load_settings
-from gateway.settings.models import LogSettings
+from gateway.settings import Settings
 
 SHOWN = 20
 """Statements of a kind that a report lists."""
@@ -33,8 +32,7 @@ SHOWN = 20
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Ask the lineage graph in the database of the settings' gateway."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     if arguments.column == "import":
         return asyncio.run(_import(settings, arguments, terminal))
     if arguments.column == "laundering":

@@ -9,11 +9,10 @@ from itertools import groupby
 from typing import Any
 
 from gateway.app.laundering import Laundering, LaunderingReport, laundering
-from gateway.app.policy_diff import load_side
+from gateway.app.policy_diff import known_people, load_side
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.tags import accepted_list
+from gateway.app.tag_propagation import accepted_list
 from gateway.cli import exit_codes
-from gateway.cli.policy import known_people
 from gateway.cli.terminal import BOLD, DIM, RED, YELLOW, Terminal
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import GraphColumn

@@ -14,6 +14,7 @@ from gateway.app.policy_diff import (
     DiffReport,
     diff,
     diff_recorded,
+    known_people,
     load_side,
     load_sides,
     read_people,
@@ -120,11 +121,6 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
             return found
         note = f"only the newest {arguments.limit} statements were looked at; --limit takes more"
         return found.with_note(note)
-
-
-def known_people(settings: Settings) -> dict[str, Principal]:
-    """Return the people of the user file, none without one. Raises Faults."""
-    return read_people(settings.users.file) if settings.users.file.exists() else {}
 
 
 def _principal(arguments: argparse.Namespace, settings: Settings, known: dict[str, Principal]) -> Principal:

@@ -9,23 +9,21 @@ from typing import Any
 
 import yaml
 
-from gateway.app import logs
 from gateway.app.recommending import edit_pack
 from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
 from gateway.database.asking import asking
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.recommending.storing import APPLIED, REJECTED, STATES, decide, listed, shown
-from gateway.settings import Settings, load_settings
-from gateway.settings.models import LogSettings
+from gateway.settings import Settings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Do what `arguments.action` says."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     return asyncio.run(_run(settings, arguments, terminal))
 
 

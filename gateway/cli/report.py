@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gateway.app import logs
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, Terminal
 from gateway.database.asking import connected
 from gateway.errors import Faults
 from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.reports import RollupFilter, latency, refused, slow, usage
-from gateway.settings import load_settings
-from gateway.settings.models import LogSettings
 
 Found = Sequence[Mapping[str, Any]]
 WIDE = 80
@@ -114,8 +112,7 @@ _MADE_BY = {"proofs": "`sluice jobs run proof` makes a proof"}
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Ask what `arguments.what` says."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     if (arguments.what == "user") != bool(arguments.name):
         raise Faults(["`report user` needs the user's name, and no other report takes one"])
     _refuse_unused(arguments)

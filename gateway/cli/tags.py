@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.app import logs
 from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
+from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, user_name
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
@@ -25,8 +25,6 @@ from gateway.lineage.proposals import (
     proposals,
     shown,
 )
-from gateway.settings import load_settings
-from gateway.settings.models import LogSettings
 
 MOST_AT_ONCE = 1_000_000
 _STATE_OF = {"accept": ACCEPTED, "reject": REJECTED}
@@ -34,8 +32,7 @@ _STATE_OF = {"accept": ACCEPTED, "reject": REJECTED}
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """List or decide what is proposed in the database of the settings' gateway."""
-    settings = load_settings(arguments.config)
-    logs.configure(LogSettings(level="warning"))
+    settings = settings_of(arguments)
     return asyncio.run(_run(settings, arguments, terminal))
 
 

@@ -12,7 +12,6 @@ from itertools import product
 
 HEAD_BYTES = 4_096
 """Of each of the first lines that are looked at; a line of this length may go on."""
-FORMATS = ("parquet", "orc", "avro", "json", "csv")
 DELTA = "delta"
 _TABLE_FORMATS: Mapping[str, tuple[str, ...]] = {
     "Delta": ("_delta_log/*.json",),

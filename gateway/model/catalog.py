@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
@@ -146,6 +146,11 @@ class CatalogSnapshot:
 def quote(part: str) -> str:
     """Quote one name part for Spark SQL."""
     return "`" + part.replace("`", "``") + "`"
+
+
+def dotted(parts: Iterable[str]) -> str:
+    """Write name parts as SQL, every part quoted."""
+    return ".".join(map(quote, parts))
 
 
 def unquoted(name: str) -> str:

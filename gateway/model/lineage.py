@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, quote
 
 ANY_COLUMN = "*"
 """The column of a vertex that stands for all columns of a dataset whose columns are not known."""
@@ -61,7 +61,7 @@ class ColumnVertex:
 
 def _written(part: str) -> str:
     """Return a name part, in back quotes when it would not stand by itself."""
-    return part if "." not in part and "`" not in part else "`" + part.replace("`", "``") + "`"
+    return part if "." not in part and "`" not in part else quote(part)
 
 
 class TransformationType(enum.Enum):

@@ -138,7 +138,6 @@ class Condition:
 
     type: str
     values: tuple[str, ...] = ()
-    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,8 +313,6 @@ class SharedResource:
     """Levels with those of the sub-resource, such as the columns that are shared."""
     above: ResourceSet
     """The same without the sub-resource: what the row filter is for."""
-    sub_level: str = ""
-    """The level of the sub-resource and of the masks."""
     accesses: frozenset[str] = frozenset()
     """The only access types that the share is for, whatever a dataset's policies grant."""
     conditions: tuple[Condition, ...] = ()

@@ -205,8 +205,6 @@ class Reading:
     """Every command node, the root first."""
     subquery_aliases: frozenset[str]
     """Every table alias and CTE name of the statement, lower case."""
-    implicit_star: bool = False
-    """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
     doubled_quotes: bool = False
     """A string literal follows another one without a blank: to a Spark before 4.1, `'it''s'` is `its`."""
     parameters: tuple[Parameter, ...] = ()

@@ -130,6 +130,8 @@ PAIMON = TableFormat(
 )
 
 FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (ICEBERG, DELTA, PAIMON)}
+SPARK_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+"""Formats of files that Spark itself has."""
 BY_EXTENSION: Mapping[str, TableFormat] = {one.extension: one for one in FORMATS.values()}
 
 METADATA_TABLES: Mapping[str, frozenset[str]] = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gateway.model.catalog import Table, TableName, quote
+from gateway.model.catalog import Table, TableName, dotted, quote
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
@@ -41,7 +41,6 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
-from gateway.sql.names import dotted
 from gateway.sql.session_commands import pinned_refusal
 
 __all__ = ["MAX_VIEW_DEPTH", "Rules", "judge"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.catalog import Table, TableKind, TableName, dotted
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.pipeline.judging import Governed, Judging, obliged_names
 from gateway.pipeline.kept import nested_text
@@ -18,7 +18,7 @@ from gateway.plan.scope import pinned
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.guard import NOTHING, Below
-from gateway.sql.names import TempViewName, dotted
+from gateway.sql.names import TempViewName
 from gateway.sql.required import Unsupported
 
 KEPT_QUERIES = 4096

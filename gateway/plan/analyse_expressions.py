@@ -15,29 +15,13 @@ from gateway.plan import analyse_texts
 from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, shown
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
+from gateway.plan.lineage_generators import GENERATORS
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
 
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
-
-# Functions whose result may be any number of columns under names of their own.
-_GENERATORS = frozenset(
-    {
-        "explode",
-        "explode_outer",
-        "flatten_outer",
-        "inline",
-        "inline_outer",
-        "json_tuple",
-        "posexplode",
-        "posexplode_outer",
-        "stack",
-        "variant_explode",
-        "variant_explode_outer",
-    }
-)
 
 # Where the cases of `Expression` have expressions; a case that is in no table silences the analyst.
 _ONE: Mapping[str, tuple[str, ...]] = {
@@ -69,6 +53,17 @@ def parts_of(text: str) -> Parts:
     if not parts:
         raise Unclear("a column's name cannot be read")
     return tuple([part.lower() for part in parts])
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """Return the pattern of columns' names. Java's expressions are read if they mean the same in Python and
+    cannot take long; raise Unclear for others."""
+    if text.startswith("`") and text.endswith("`") and len(text) > 2:
+        text = text[1:-1]
+    if _SAFE_REGEX.fullmatch(text) and len(_QUANTIFIERS.findall(text)) <= 3:
+        with contextlib.suppress(re.error):
+            return re.compile(text, re.IGNORECASE)
+    raise Unclear("a pattern of columns")
 
 
 @dataclass(slots=True)
@@ -139,7 +134,7 @@ class Expressions:
         if not aliased:
             known = case != "call_function" and not (
                 case == "unresolved_function"
-                and expression.unresolved_function.function_name.lower() in _GENERATORS
+                and expression.unresolved_function.function_name.lower() in GENERATORS
             )
         return [PlanColumn(None, (), NOTHING)], known
 
@@ -284,19 +279,11 @@ class Expressions:
         return nodes[0]
 
     def _regex(self, regex: pb.Expression.UnresolvedRegex, place: ColumnPlace) -> list[PlanColumn]:
-        """Return the columns whose names match. Java's expressions are read if they mean the same in Python
-        and cannot take long."""
-        node, text = place.node, regex.col_name
-        if regex.HasField("plan_id"):
-            node = self._only(regex.plan_id)
-        if text.startswith("`") and text.endswith("`") and len(text) > 2:
-            text = text[1:-1]
-        if not _SAFE_REGEX.fullmatch(text) or len(_QUANTIFIERS.findall(text)) > 3 or node.open:
+        """Return the columns whose names match."""
+        node = self._only(regex.plan_id) if regex.HasField("plan_id") else place.node
+        pattern = pattern_of(regex.col_name)
+        if node.open:
             raise Unclear("a pattern of columns")
-        try:
-            pattern = re.compile(text, re.IGNORECASE)
-        except re.error:
-            raise Unclear("a pattern of columns") from None
         return [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
 
     def _text_items(

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.model.catalog import dotted
 from gateway.model.reading import Reading
 from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import SqlText
-from gateway.sql.names import dotted
 from gateway.wire.connect import pb
 
 _IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(\s*(:\w+)\s*\)", re.IGNORECASE)

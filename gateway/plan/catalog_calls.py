@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Never, TypeGuard
 
-from gateway.model.catalog import TableName, levels
+from gateway.model.catalog import TableName, dotted, levels
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import (
@@ -28,7 +28,7 @@ from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.data_commands import created_database, dropped_with
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
-from gateway.sql.names import Names, TempViewName, dotted, no_catalog
+from gateway.sql.names import Names, TempViewName, no_catalog
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_below_current, use_privileges

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import Table
+from gateway.model.catalog import Table, dotted
 from gateway.plan.reading import FunctionCall, TableRead
 from gateway.plan.scope import NamePin
 from gateway.plan.walk_sources import TABLE_OPTIONS
@@ -19,7 +19,6 @@ from gateway.policy.sqltext import string_literal
 from gateway.sql.functions import builtin_name
 from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import IDENTITIES
-from gateway.sql.names import dotted
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb, serialize
 

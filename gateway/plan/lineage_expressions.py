@@ -6,13 +6,12 @@ plan. Subqueries do; how deeply they nest is bounded.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.lineage import Clause
-from gateway.plan.analyse_expressions import EXISTS, parts_of
+from gateway.plan.analyse_expressions import EXISTS, parts_of, pattern_of
 from gateway.plan.lineage_generators import GENERATORS, generated
 from gateway.plan.lineage_names import column_name
 from gateway.plan.rendering import render
@@ -46,8 +45,6 @@ from gateway.wire.connect import Message, pb
 _COMPARISONS = frozenset({"==", "=", "!=", "<>", "<", "<=", ">", ">="})
 _GROUPED_PYTHON = frozenset({202, 252, 256})
 """Kinds of Python functions that aggregate: over pandas, and over Arrow."""
-_SAFE_REGEX = re.compile(r"[A-Za-z0-9_ ^$.|*+?\[\]-]{1,200}")
-_QUANTIFIERS = re.compile(r"[*+?]")
 _METADATA = "_metadata"
 """What Spark knows of the files that rows came from."""
 
@@ -211,19 +208,13 @@ class PlanLineageExpressions(References):
         return self.shown(parts_of(target.removesuffix(".*")) if target else (), place)
 
     def _matching(self, regex: pb.Expression.UnresolvedRegex, place: Environment) -> list[Attribute]:
-        """Return the columns whose names match. Java's expressions are read if they mean the same in Python
-        and cannot take long."""
+        """Return the columns whose names match."""
         frame, text = place.frame, regex.col_name
         if regex.HasField("plan_id"):
             frame = next(iter(self.by_plan_id(regex.plan_id)), frame)
-        if text.startswith("`") and text.endswith("`") and len(text) > 2:
-            text = text[1:-1]
-        if not _SAFE_REGEX.fullmatch(text) or len(_QUANTIFIERS.findall(text)) > 3 or frame.opens:
+        pattern = pattern_of(text)
+        if frame.opens:
             raise Unclear("a pattern of columns")
-        try:
-            pattern = re.compile(text, re.IGNORECASE)
-        except re.error:
-            raise Unclear("a pattern of columns") from None
         return [a for a in frame.shown if a.name is not None and pattern.fullmatch(a.name)]
 
     def text(self, message: Message) -> tuple[LineageText, Bound]:

@@ -13,7 +13,7 @@ from gateway.plan.lineage_relations import OneInput, Outer, Several, code_over
 from gateway.plan.lineage_sources import names_in
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_joins import keep_unmatched, key_parts, merged_keys, rejecting
-from gateway.sql.lineage_references import decide_by
+from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
     AGGREGATED,
     CHOOSING,
@@ -60,7 +60,7 @@ class Grouping(OneInput):
         made = self.project(message.aggregate_expressions, place)
         if place.groups is not None:
             sets = [self.operands(one.grouping_set, place) for one in message.grouping_sets[:]]
-            _group(rows, grouping, merged((*(a.value for a in keys.attributes), *sets)))
+            group_by(rows, grouping, merged((*(a.value for a in keys.attributes), *sets)))
         return frame.over([*keys.attributes, *made.attributes], [*keys.opens, *made.opens], rows)
 
     def _not_ordinal(self, item: pb.Expression, message: pb.Aggregate) -> pb.Expression:
@@ -91,7 +91,7 @@ class Grouping(OneInput):
             value = self.value(item, place)
             both = merged((value, choosing))
             aggregates.append((column_name(item), Value(both.dependencies, both.rows, value.written)))
-        _group(rows, grouping, merged((*(a.value for a in keys.attributes), chosen)))
+        group_by(rows, grouping, merged((*(a.value for a in keys.attributes), chosen)))
         names = [literal_name(literal) for literal in message.pivot.values[:]]
         if not names or None in names or not aggregates:
             whole = merged(value for _, value in aggregates)
@@ -133,7 +133,7 @@ class Grouping(OneInput):
         first, second = (self.named(name, frame).value for name in (message.col1, message.col2))
         rows = RelationRows(parents=[frame.rows])
         grouping = RowCondition(Clause.GROUP_BY, f"{message.col1}, {message.col2}")
-        _group(rows, grouping, merged((first, second)))
+        group_by(rows, grouping, merged((first, second)))
         counts = replace(second.within(CHOOSING, ("count(1)",)), rows=(RelationRows(groups=grouping),))
         name = f"{message.col1}_{message.col2}".lower()
         columns = [Attribute(name, first), Attribute("*", counts)]
@@ -185,12 +185,6 @@ class Grouping(OneInput):
         rows = RelationRows(parents=[made.rows])
         decide_by(rows, Clause.GROUP_BY, Several(by), value)
         return made.over(rows=rows)
-
-
-def _group(rows: RelationRows, grouping: RowCondition, by: Value) -> None:
-    grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
-    rows.conditions.append(grouping)
-    rows.parents += by.rows
 
 
 def _has_statistics(type_: str) -> bool:

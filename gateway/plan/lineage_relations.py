@@ -112,14 +112,13 @@ class OneInput(PlanLineageExpressions):
             values = [merged(values)] * len(names)
         return [(name, Attribute(name, value)) for name, value in zip(names, values, strict=True)]
 
-    def _replaced(self, frame: Frame, added: dict[str, Attribute], *, add: bool = True) -> Frame:
+    def _replaced(self, frame: Frame, added: dict[str, Attribute]) -> Frame:
         """Return a relation with columns in the place of those of their names, the others at its end."""
         self.spend(len(frame.attributes) + len(added))
         shown = frame.shown
         columns = [added.get(a.name or "", a) for a in shown]
-        if add:
-            there = {a.name for a in shown}
-            columns += [attribute for name, attribute in added.items() if name not in there]
+        there = {a.name for a in shown}
+        columns += [attribute for name, attribute in added.items() if name not in there]
         return frame.over(columns)
 
     def fill_na(self, message: pb.NAFill, frame: Frame, outer: Outer) -> Frame:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName, quote
+from gateway.model.catalog import TableName, dotted, quote
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan.identifiers import table_parts
-from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
+from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify
 from gateway.wire.connect import Message

@@ -18,12 +18,13 @@ from gateway.plan.reading import (
     TableRead,
     UrlUse,
 )
-from gateway.plan.table_options import parts_of_table, text_of
+from gateway.plan.time_travel import parts_of_table, text_of
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
-from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse, shown
+from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
+from gateway.sql.scope import shown
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 

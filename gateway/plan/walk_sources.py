@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gateway.plan.walk_state import refuse, shown
+from gateway.model.table_formats import DELTA, SPARK_FORMATS
+from gateway.plan.walk_state import refuse
+from gateway.sql.scope import shown
 from gateway.sql.storage import OPTIONS, PROVIDERS
 
-FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "delta"})
+FILE_FORMATS = SPARK_FORMATS | {DELTA.name}
 """Formats whose path is a path. A path of the others may be the name of a table."""
 GENERATORS = frozenset({"rate", "rate-micro-batch"})
 """Streaming sources that read nothing."""

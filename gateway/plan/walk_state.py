@@ -68,12 +68,6 @@ def reads_field(field: str, *fields: str) -> Callable[[_F], _F]:
     return register
 
 
-def shown(text: str) -> str:
-    """Return what the client wrote for use in a message: one line, not too long."""
-    line = " ".join(text[:200].split())
-    return line if len(line) <= 80 else line[:79] + "…"
-
-
 def refuse(why: str | Unsupported) -> CannotClassify:
     """Return the error that makes the plan Unsupported."""
     return CannotClassify(why)

@@ -507,7 +507,7 @@ class Engine:
         if isinstance(question, str):
             return None
         found = find(question, type_, any_access=wants_any(request.access))
-        return None if found is None else obliged(found, question)
+        return None if found is None else obliged(found)
 
     def _view(
         self,

@@ -40,10 +40,11 @@ class ResourceEntry:
         self.last_specific = max((i for i, m in enumerate(matchers) if not m.any), default=-1)
         self.scripted = any(m.scripted for m in matchers)
         """Whether a match may be one that cannot be told."""
-        self.facets = NO_FACETS.union(*(m.facets for m in matchers)) if self._dynamic else NO_FACETS
+        self.facets = NO_FACETS.union(*(m.facets for m in matchers)) if self.dynamic else NO_FACETS
 
     @property
-    def _dynamic(self) -> bool:
+    def dynamic(self) -> bool:
+        """Whether what it matches depends on who asks."""
         return any(m.dynamic for m in self.matchers)
 
     def match(self, values: Sequence[str], asker: Asker, scopes: Sequence[ElementScope] = ()) -> MatchType:
@@ -103,6 +104,12 @@ def hierarchy_to(name: str, levels: Sequence[ResourceDef]) -> tuple[ResourceDef,
         way.append(level)
         step = level.parent
     return tuple(reversed(way))
+
+
+def level_sets(levels: Sequence[ResourceDef]) -> frozenset[frozenset[str]]:
+    """Return the names of the levels of each way from the root."""
+    ways = (hierarchy_to(level.name, levels) for level in levels)
+    return frozenset(frozenset(step.name for step in way) for way in ways if way is not None)
 
 
 _MOST_SHARED = 65_536

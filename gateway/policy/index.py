@@ -306,6 +306,14 @@ class Index:
         """Return every entry that can say something about a subject, or without one about anybody."""
         return [*self.at((), (), subject), *self.below((), (), subject)]
 
+    def along(self, levels: tuple[str, ...]) -> list[ResourceEntry]:
+        """Return the entries of resources on the same way down: above these levels, here or below."""
+        return [
+            entry
+            for entry in self.everything(None)
+            if all(one == other for one, other in zip(entry.levels, levels, strict=False))
+        ]
+
     def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the entries that may speak of something whose deepest name begins as here, of what it lies
         in or of what lies in it."""

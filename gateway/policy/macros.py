@@ -70,11 +70,6 @@ class Template:
     facets: frozenset[str]
     """Fields of the AccessContext that the text depends on."""
 
-    @property
-    def dynamic(self) -> bool:
-        """Whether the text depends on anything."""
-        return any(not isinstance(part, str) for part in self.parts)
-
     def render(self, facts: Facts) -> str | None:
         """Return the text with every result in its place (null as nothing); None when one cannot be told."""
         try:

@@ -12,13 +12,12 @@ from gateway.policy.combining import candidate_zones, wants_any
 from gateway.policy.compiled import Applying, CompiledPolicy
 from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression, null_of
-from gateway.policy.matching import NO_FACETS, SCRIPT_START
+from gateway.policy.matching import SCRIPT_START
 from gateway.policy.service import OnTag, ResourceQuestion, TagQuestion
 from gateway.policy.sqltext import bind, facets_of
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import NEARNESS
 from gateway.policy.transformers import hive_masking
-from gateway.policy.zones import UNZONED
 
 CUSTOM = "CUSTOM"
 UNTOLD = "MASK_NULL"
@@ -36,9 +35,7 @@ class Obliged:
     """What scripts and tokens in its text may ask."""
     certain: bool = True
     """False: it could not be told whether the item holds; then the column is NULL, and no row is shown."""
-    zone: str = ""
     tag: str = ""
-    facets: frozenset[str] = NO_FACETS
     index: int = 0
     """Place among the policy's items."""
 
@@ -51,7 +48,6 @@ class MatchedItem:
     item: MaskItem | FilterItem
     certain: bool
     asked: ResourceQuestion | TagQuestion
-    zone: str
 
 
 def find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool = False) -> MatchedItem | None:
@@ -84,7 +80,6 @@ def _find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) ->
         found = find_in(
             question,
             type_,
-            zone,
             question.on_tags(type_, zone, question.subject),
             question.applying(question.service.policy_index.index(zone, type_), question.subject),
         )
@@ -101,7 +96,7 @@ def _shared(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) 
     found = sharing.obligation(question, type_, _wanted(question, type_), any_access=any_access)
     if found is None or not isinstance(found[1], (MaskItem, FilterItem)):
         return None
-    return MatchedItem(found[0], found[1], found[2], question, next(iter(question.zones()), UNZONED))
+    return MatchedItem(found[0], found[1], found[2], question)
 
 
 def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
@@ -113,7 +108,6 @@ def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
 def find_in(
     question: ResourceQuestion,
     type_: PolicyType,
-    zone: str,
     on_tags: list[OnTag],
     applying: Iterable[Applying],
 ) -> MatchedItem | None:
@@ -124,13 +118,13 @@ def find_in(
         if len(on_tags) > 1:
             on_tags.sort(key=_nearest if type_ is PolicyType.MASK else _by_name)
         for tag, one in on_tags:
-            first = _of(question, tag, one, bits, zone)
+            first = _of(question, tag, one, bits)
             if first is not None:
                 break
     for one in applying:
         if first is not None and first.policy.priority >= one[0].priority:
             break
-        found = _of(question, question, one, bits, zone)
+        found = _of(question, question, one, bits)
         if found is not None:
             return found
     return first
@@ -151,7 +145,6 @@ def _of(
     asked: ResourceQuestion | TagQuestion,
     applying: Applying,
     bits: int,
-    zone: str,
 ) -> MatchedItem | None:
     policy, _, doubted = applying
     if policy.facets:
@@ -159,10 +152,10 @@ def _of(
     found = policy.obligation(asked, bits, doubted=doubted)
     if found is None or not isinstance(found[0], (MaskItem, FilterItem)):
         return None
-    return MatchedItem(policy, found[0], found[1], asked, zone)
+    return MatchedItem(policy, found[0], found[1], asked)
 
 
-def obliged(found: MatchedItem, question: ResourceQuestion) -> Obliged:
+def obliged(found: MatchedItem) -> Obliged:
     """Return what was found with everything that is to be told of it."""
     items: Sequence[object] = [item.item for item in found.policy.obligations]
     return Obliged(
@@ -170,9 +163,7 @@ def obliged(found: MatchedItem, question: ResourceQuestion) -> Obliged:
         item=found.item,
         facts=found.asked.facts(),
         certain=found.certain,
-        zone=found.zone,
         tag=found.asked.hit.tag.type if isinstance(found.asked, TagQuestion) else "",
-        facets=question.facets,
         index=next((i for i, item in enumerate(items) if item is found.item), 0),
     )
 

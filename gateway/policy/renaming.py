@@ -56,7 +56,7 @@ def guards_escaped(old: ResourceQuestion, new: ResourceQuestion, *, beginning: b
         return True
     asked = {*old_zones} if is_covered else {*old_zones, UNZONED}
     old_tags, new_tags = _tags_of(old, beginning=beginning), _tags_of(new, beginning=False)
-    if any(tagging not in new_tags or _is_dynamic(tagging) for tagging in old_tags):
+    if any(tagging not in new_tags or tagging.dynamic for tagging in old_tags):
         return True
     if old_tags and old_zones != frozenset(new_zones):
         return True  # a zone may have policies of its own on tags
@@ -121,7 +121,7 @@ def _zones(asked: ResourceQuestion, *, beginning: bool) -> tuple[frozenset[str],
         found = asked.zones()
         return frozenset(found) - {UNZONED}, bool(found) and UNZONED not in found
     entries = asked.service.zones.beginning(asked.levels, asked.values)
-    covered = any(entry.last_specific < len(asked.levels) - 1 and not _is_dynamic(entry) for entry in entries)
+    covered = any(entry.last_specific < len(asked.levels) - 1 and not entry.dynamic for entry in entries)
     return frozenset(entry.of for entry in entries), covered
 
 
@@ -133,10 +133,6 @@ def _tags_of(asked: ResourceQuestion, *, beginning: bool) -> frozenset[ResourceE
     if beginning:
         return frozenset(service.taggings.beginning(asked.levels, asked.values))
     return frozenset(entry for entry, _ in service.taggings.on(asked.levels, asked.values, asked, below=True))
-
-
-def _is_dynamic(entry: ResourceEntry) -> bool:
-    return any(matcher.dynamic for matcher in entry.matchers)
 
 
 class _Speaking:
@@ -158,12 +154,12 @@ def _may_match(entry: ResourceEntry, values: tuple[str, ...]) -> bool:
 def _in_doubt(entry: ResourceEntry) -> bool:
     """Whether it depends on who asks or on a condition, which may ask for the table's name."""
     policy: CompiledPolicy = entry.of
-    return policy.tested or _is_dynamic(entry)
+    return policy.tested or entry.dynamic
 
 
 def _tags(asked: ResourceQuestion) -> frozenset[tuple[ResourceEntry, object]]:
     """Return what tags the table or its columns get, and how; never equal when it depends on who asks."""
     found = asked.service.taggings.on(asked.levels, asked.values, asked, below=True)
-    if any(_is_dynamic(entry) for entry, _ in found):
+    if any(entry.dynamic for entry, _ in found):
         return frozenset({(entry, asked) for entry, _ in found})
     return frozenset(found)

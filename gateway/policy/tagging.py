@@ -97,11 +97,7 @@ class Taggings:
     ) -> list[tuple[ResourceEntry, MatchType]]:
         """Return the tagged resources that concern a resource; with `below` those further down as well."""
         if scopes:
-            candidates = [
-                entry
-                for entry in self._index.everything(None)
-                if all(one == other for one, other in zip(entry.levels, levels, strict=False))
-            ]
+            candidates = self._index.along(levels)
         else:
             candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
             if below:

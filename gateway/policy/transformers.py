@@ -217,12 +217,9 @@ FIXED: Final = frozenset({"MASK_NULL", "MASK_NONE", "CUSTOM"})
 """Mask types whose meaning no transformer changes."""
 
 
-def transformer_faults(text: str, mask_type: str = "") -> list[str]:
-    """Return what is wrong with the transformer of a mask type; empty when it is understood.
-
-    A standard mask type keeps its meaning whatever its transformer says in another engine's SQL.
-    """
-    if not text.strip() or mask_type in FIXED or mask_type in STANDARD or hive_masking(text) is not None:
+def transformer_faults(text: str) -> list[str]:
+    """Return what is wrong with the transformer of a mask type; empty when it is understood."""
+    if not text.strip() or hive_masking(text) is not None:
         return []
     faults = [fault.replace("a custom mask", "a transformer") for fault in faults_of(text, "mask")]
     found = _HIVE_ONLY.search(text)

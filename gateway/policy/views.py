@@ -212,18 +212,16 @@ class Viewing:
             if sorting.given or not sorting.plain:
                 return False
             some = [entry for entry in sorting.entries if not entry.matchers[-1].any]
-            if any(self._says_anything(question, entry, type_, zone) for entry in some):
+            if any(self._says_anything(question, entry, type_) for entry in some):
                 return False
             if any(len(e.levels) > len(question.levels) and not e.matchers[-1].any for e in sorting.tagged):
                 return False
         return True
 
-    def _says_anything(
-        self, question: ResourceQuestion, entry: ResourceEntry, type_: PolicyType, zone: str
-    ) -> bool:
+    def _says_anything(self, question: ResourceQuestion, entry: ResourceEntry, type_: PolicyType) -> bool:
         applying = (entry.of, False, False)
         if type_ is PolicyType.MASK:
-            return find_in(question, type_, zone, [], [applying]) is not None
+            return find_in(question, type_, [], [applying]) is not None
         said = effect_of(question, None, applying)
         return bool((said.deny | said.allow | said.rest) & self._bit)
 
@@ -322,7 +320,7 @@ class Viewing:
             asked = alike.get(name, name)
             if asked not in found:
                 if sorting is not None and plain and not sorting.tagged:
-                    found[asked] = self._direct(question, sorting, asked, zone or UNZONED)
+                    found[asked] = self._direct(question, sorting, asked)
                 else:
                     found[asked] = self._by_itself(asked)
             one = found[asked]
@@ -341,16 +339,14 @@ class Viewing:
         service = self._question.service
         return service.tag_policy_index is not None or bool(service.policy_index.index(zone, type_))
 
-    def _direct(
-        self, question: ResourceQuestion, sorting: Sorting, name: str, zone: str
-    ) -> MatchedItem | None:
+    def _direct(self, question: ResourceQuestion, sorting: Sorting, name: str) -> MatchedItem | None:
         value = self._as_compared()[name]
         matching = [
             (entry.of, False, False)
             for entry in sorting.entries
             if entry.matchers[-1].matches(value, question)
         ]
-        return find_in(question, PolicyType.MASK, zone, [], matching) if matching else None
+        return find_in(question, PolicyType.MASK, [], matching) if matching else None
 
     def _by_itself(self, name: str) -> MatchedItem | None:
         question = self._column(name)

@@ -45,11 +45,7 @@ class Zones:
         scopes: Sequence[ElementScope] = ()
         if varied:
             scopes = (ElementScope.SELF,) * len(levels)
-            entries = [
-                entry
-                for entry in self._index.everything(None)
-                if all(one == other for one, other in zip(entry.levels, levels, strict=False))
-            ]
+            entries = self._index.along(levels)
         else:
             entries = [
                 *self._index.at(levels, values, None),

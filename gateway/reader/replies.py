@@ -113,7 +113,6 @@ def _reading(reply: Reply, hello: Hello) -> Reading:
             for told in reply["commands"]
         ),
         subquery_aliases=frozenset(reply["aliases"]),
-        implicit_star=reply["implicit_star"],
         doubled_quotes=reply["doubled_quotes"],
         parameters=tuple(
             Parameter(span=_span(told["span"]), value=told["value"], apart=told["apart"])

@@ -25,6 +25,7 @@ from gateway.session.failures import CallRefusal
 Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
 """What became of a cleared statement; `not_forwarded` when Spark never received it."""
 
+REPOSITORY = "spark"
 ENFORCER = "sluice-acl"
 
 ERROR_CHARS = 4_096
@@ -93,7 +94,6 @@ def decided(
     duration_us: int,
     session: str = "",
     operation: str = "",
-    repository: str = "spark",
     lineage: Mapping[str, Any] | None = None,
 ) -> AuditEvent:
     """Build the record of a verdict. `duration_us` is the time that judging took, `snapshot` the version
@@ -103,7 +103,7 @@ def decided(
     cleared = isinstance(verdict, Cleared)
     body: dict[str, Any] = {
         **parts.ranger_summary(verdict),
-        "repo": repository,
+        "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
         **parts.of_principal(statement.principal),
@@ -212,7 +212,6 @@ def metadata_decided(
     principal: Principal,
     client: Client,
     session: str = "",
-    repository: str = "spark",
 ) -> AuditEvent:
     """Build the record of a metadata call. It is always cleared: its answer holds only what the principal
     may know of."""
@@ -222,7 +221,7 @@ def metadata_decided(
         "policy": NO_POLICY.id,
         "policy_version": NO_POLICY.version,
         "action": "metadata",
-        "repo": repository,
+        "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
         **parts.of_principal(principal),
@@ -245,14 +244,13 @@ def call_decided(
     session: str,
     decisions: Sequence[Decision],
     refusal: CallRefusal | None,
-    repository: str = "spark",
 ) -> AuditEvent:
     """Build the record of a call without a statement that changes a session: `AddArtifacts` with the names
     of its files, `Config.set` with keys."""
     text = f"{call}({', '.join(names)})"
     body: dict[str, Any] = {
         **parts.deciding(decisions, refused=refusal is not None),
-        "repo": repository,
+        "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
         **parts.of_principal(principal),

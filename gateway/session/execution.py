@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
+from gateway.model.catalog import quote
 from gateway.model.statement import Cleared, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
@@ -30,7 +31,6 @@ from gateway.session.operation import (
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
 from gateway.session.redact import redact
 from gateway.session.states import Event, State
-from gateway.session.view_rules import quoted
 from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import shown_whole, whole_failure
@@ -449,7 +449,7 @@ class Execution:
             catalog_version=self._verdicts.catalog_version,
             judge=lambda statement: self._verdicts.judge(statement, session.client),
             run=lambda statement: self._run_inside(session, statement),
-            drop=lambda name: self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
+            drop=lambda name: self._statement(session, f"DROP VIEW IF EXISTS {quote(name)}"),
         )
 
     async def _run_inside(self, session: Session, statement: Statement) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SluiceError
+from gateway.model.catalog import dotted, quote
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
@@ -28,7 +29,6 @@ from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
 from gateway.session.registry import Registry
 from gateway.session.results import Results
 from gateway.session.states import Event
-from gateway.session.view_rules import quoted
 
 _log = structlog.get_logger(__name__)
 
@@ -313,7 +313,7 @@ def _beginning(context: SessionContext) -> dict[str, str]:
     """Return what Spark is told so that its session begins where ours does. Its own needs no telling."""
     if context == FIRST_CONTEXT:
         return {}
-    return {"use:database": ".".join(quoted(part) for part in (context.catalog, *context.namespace))}
+    return {"use:database": dotted((context.catalog, *context.namespace))}
 
 
 def _opening_statements(settings: Mapping[str, str], database: str | None) -> list[str]:
@@ -321,7 +321,7 @@ def _opening_statements(settings: Mapping[str, str], database: str | None) -> li
 
     A backtick inside is doubled, which is all that Spark's grammar needs to end the quote where we do.
     """
-    statements = [f"SET {quoted(key)}={quoted(value)}" for key, value in settings.items()]
+    statements = [f"SET {quote(key)}={quote(value)}" for key, value in settings.items()]
     if database and database.lower() != "default":
-        statements.append("USE " + ".".join(quoted(part) for part in database.split(".")))
+        statements.append("USE " + dotted(database.split(".")))
     return statements

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from gateway.errors import InvalidRequest, PoliciesStale
-from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.catalog import CatalogSnapshot, TableName, dotted
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
 from gateway.model.metalakes import ListedCatalogs
@@ -32,7 +32,6 @@ from gateway.model.statement import (
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Promotion
-from gateway.session.view_rules import quoted
 
 _Key = tuple[Statement, bool, int, int]
 """A statement, whether it has its query without ids, and the versions of policies and catalog."""
@@ -158,7 +157,7 @@ class Verdicts:
         all, in the session of `statement`, with the columns that it would list (lower case)."""
         visible_columns: dict[TableName, frozenset[str]] = {}
         for name in names:
-            parts = ".".join(quoted(part) for part in name.parts)
+            parts = dotted(name.parts)
             asked = Statement(
                 text=f"DESCRIBE TABLE EXTENDED {parts}",
                 principal=statement.principal,

@@ -8,12 +8,6 @@ from gateway.model.statement import Cleared, DropTempView, Refused, SessionConte
 from gateway.session.session import NameResolution, TempView
 
 
-def quoted(name: str) -> str:
-    """Write a name in backticks."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
-
-
 def context_of(session: NameResolution, view: TempView) -> SessionContext:
     """Return what names meant where the view was made, with the temporary views and the handles that exist
     now: Spark still has the rows of a cached relation that ended."""

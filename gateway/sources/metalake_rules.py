@@ -53,7 +53,7 @@ _OF_OTHERS = frozenset(
 )  # fmt: skip
 """Privileges that say nothing of tables: nothing is lost, nor denied, where they are left out."""
 
-Place = tuple[str, ...]
+NamePattern = tuple[str, ...]
 """Catalog, database and table as far as they are named; `*` for any."""
 
 
@@ -91,7 +91,7 @@ def _tagged(metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str])
                 yield TaggedResource(resources=dict(zip(_LEVELS, values, strict=False)), tags=(made,))
 
 
-def _in(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[Place]:
+def _in(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[NamePattern]:
     """Yield where an object is, among the catalogs that were taken: a metalake is in all of them."""
     if not one.parts:
         yield from ((catalog,) for catalog in catalogs.values())
@@ -114,7 +114,7 @@ class _Grants:
         self._metalake = metalake
         self._catalogs = catalogs
         self._lost = lost
-        self._places: dict[Place, _Items] = {}
+        self._places: dict[NamePattern, _Items] = {}
         self._roles = {role.name: role for role in metalake.roles}
 
     def policies(self, name: str, service: str) -> tuple[Policy, ...]:
@@ -137,7 +137,7 @@ class _Grants:
         )
 
     def _granted(self, roles: list[MetalakeRole], who: set[tuple[str, bool]]) -> None:
-        given: defaultdict[str, set[Place]] = defaultdict(set)
+        given: defaultdict[str, set[NamePattern]] = defaultdict(set)
         for role in roles:
             for one, privileges in role.grants:
                 if one.level is None or one.level is Level.COLUMN:
@@ -170,7 +170,7 @@ class _Grants:
                     if narrower[: len(schema)] == schema and narrower[: len(place)] == place:
                         self._allow(_filled(narrower, 3), accesses, who)
 
-    def _deny(self, privilege: MetalakePrivilege, place: Place, who: set[tuple[str, bool]]) -> None:
+    def _deny(self, privilege: MetalakePrivilege, place: NamePattern, who: set[tuple[str, bool]]) -> None:
         if privilege.name in _OF_OTHERS:
             return
         accesses = _DENIES.get(privilege.name)
@@ -185,10 +185,10 @@ class _Grants:
             for below in _all_of(place):
                 self._items(below).denied.setdefault(ALL, set()).update(who)
 
-    def _allow(self, place: Place, accesses: frozenset[str], who: set[tuple[str, bool]]) -> None:
+    def _allow(self, place: NamePattern, accesses: frozenset[str], who: set[tuple[str, bool]]) -> None:
         self._items(place).allowed.setdefault(accesses, set()).update(who)
 
-    def _items(self, place: Place) -> _Items:
+    def _items(self, place: NamePattern) -> _Items:
         return self._places.setdefault(place, _Items())
 
     def _count(self, role: MetalakeRole) -> None:
@@ -204,17 +204,17 @@ class _Grants:
                     self._lost[f"{word} {privilege.name} on {one.type}"] += 1
 
 
-def _filled(place: Place, length: int) -> Place:
+def _filled(place: NamePattern, length: int) -> NamePattern:
     return (*place, *("*" for _ in range(length - len(place))))
 
 
-def _all_of(place: Place) -> Iterator[Place]:
+def _all_of(place: NamePattern) -> Iterator[NamePattern]:
     """Yield the place, and everything at each level below it; tables bring their columns along."""
     for length in range(len(place), 4):
         yield _filled(place, length)
 
 
-def _policy(place: Place, items: _Items, name: str, service: str) -> Policy:
+def _policy(place: NamePattern, items: _Items, name: str, service: str) -> Policy:
     first = _resources(place)
     more: tuple[ResourceSet, ...] = ()
     if len(place) == 3:
@@ -233,7 +233,7 @@ def _policy(place: Place, items: _Items, name: str, service: str) -> Policy:
     )
 
 
-def _resources(place: Place) -> ResourceSet:
+def _resources(place: NamePattern) -> ResourceSet:
     return {level: ResourceValues(values=(part,)) for level, part in zip(_LEVELS, place, strict=False)}
 
 

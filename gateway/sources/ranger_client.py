@@ -17,15 +17,13 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from gateway.errors import Faults
+from gateway.errors import Faults, one_line
 from gateway.model.closing import Closing
 
 CAPABILITIES = "fffff"
 """Every capability that Ranger knows: the server then leaves nothing out of what it sends."""
 MAX_PLUGIN_ID = 255
 CHUNK_BYTES = 256 * 1024
-TOLD_CHARS = 200
-"""How much of a server's own words stands in a message."""
 
 
 class DownloadKind(enum.Enum):
@@ -172,13 +170,13 @@ class RangerClient(Closing):
         except aiohttp.ClientPayloadError:
             raise NoAnswer("broke off its answer") from None
         except aiohttp.ClientConnectorCertificateError as error:
-            why = _words(str(error.certificate_error))
+            why = one_line(str(error.certificate_error))
             raise NoAnswer(f"shows a certificate that is not trusted: {why}", silent=True) from None
         except aiohttp.ClientConnectorError as error:
-            raise NoAnswer(f"cannot be reached: {_words(str(error.os_error))}", silent=True) from None
+            raise NoAnswer(f"cannot be reached: {one_line(str(error.os_error))}", silent=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoAnswer(
-                f"speaks no proper HTTP: {_words(str(error)) or 'the connection was closed'}"
+                f"speaks no proper HTTP: {one_line(str(error)) or 'the connection was closed'}"
             ) from None
         except Faults as error:
             raise NoAnswer(error.message) from None
@@ -195,7 +193,7 @@ class RangerClient(Closing):
             raise NoAnswer(f"refuses the login of {self._who()} ({status})")
         if 300 <= status < 400:
             raise NoAnswer(f"sends us elsewhere ({status}), as it does when a login is needed")
-        said = _words((await response.content.read(4096)).decode("utf-8", "replace"))
+        said = one_line((await response.content.read(4096)).decode("utf-8", "replace"))
         raise NoAnswer(f"answers with status {status}{': ' + said if said else ''}")
 
     async def _content(self, response: aiohttp.ClientResponse) -> bytes:
@@ -269,9 +267,3 @@ def tls_context(
         except (OSError, ssl.SSLError) as error:
             raise Faults([f"{certificate}, {key}: cannot be used: {error}"]) from None
     return context
-
-
-def _words(text: str) -> str:
-    """Return a server's or a library's words as one short line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= TOLD_CHARS else line[:TOLD_CHARS] + "…"

@@ -158,11 +158,15 @@ def set_table_properties(scope: CommandScope) -> Required:
     return _altered(scope, scope.target("table"), tells=False)
 
 
-def unset_table_properties(scope: CommandScope) -> Required:
-    names = scope.field("propertyKeys")
+def _check_property_keys(scope: CommandScope, field: str) -> None:
+    names = scope.field(field)
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
     storage.check_properties([str(name) for name in names])
+
+
+def unset_table_properties(scope: CommandScope) -> Required:
+    _check_property_keys(scope, "propertyKeys")
     return _altered(scope, scope.target("table"), tells=False)
 
 
@@ -187,10 +191,7 @@ def set_view_properties(scope: CommandScope) -> Required:
 
 
 def unset_view_properties(scope: CommandScope) -> Required:
-    names = scope.field("propertyKeys")
-    if not isinstance(names, tuple):
-        raise CannotClassify("the property keys could not be read")
-    storage.check_properties([str(name) for name in names])
+    _check_property_keys(scope, "propertyKeys")
     return _altered(scope, scope.target("child"), tells=False)
 
 
@@ -354,10 +355,7 @@ def alter_database(scope: CommandScope) -> Required:
 
 
 def unset_database_properties(scope: CommandScope) -> Required:
-    names = scope.field("propKeys")
-    if not isinstance(names, tuple):
-        raise CannotClassify("the property keys could not be read")
-    storage.check_properties([str(name) for name in names])
+    _check_property_keys(scope, "propKeys")
     return _altered_database(scope, "ident")
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
 from gateway.model.files import decoded
-from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
 from gateway.sql.required import Privilege, Required, Unsupported
+from gateway.sql.scope import table_resource
 
 Source = Callable[[tuple[str, ...]], TableName]
 """Makes a table's name of a path, or raises ValueError."""
@@ -67,7 +67,7 @@ def dataset_privileges(
         return Unsupported("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
     return replace(
         required,
-        privileges=(Privilege(_resource(table), "promote"),),
+        privileges=(Privilege(table_resource(table), "promote"),),
         effects=(CatalogChanged((table,)), TendDataset(statement.action, table)),
     )
 
@@ -79,7 +79,3 @@ def _is_of(make: Source, table: TableName) -> bool:
         return path is not None and make(path) == table
     except ValueError:
         return False
-
-
-def _resource(table: TableName) -> Resource:
-    return Resource.table(table.catalog, table.database, table.table)

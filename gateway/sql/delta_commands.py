@@ -24,29 +24,29 @@ def optimize(scope: CommandScope) -> Required:
     predicates = scope.field("userPartitionPredicates")
     if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
         raise CannotClassify("the condition of OPTIMIZE could not be read")
-    return _on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
+    return on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
 
 
 def reorganize(scope: CommandScope) -> Required:
     """REORG TABLE: rows move to other files."""
-    return _on_files(scope.target("target"), "alter")
+    return on_files(scope.target("target"), "alter")
 
 
 def generate(scope: CommandScope) -> Required:
     """GENERATE: a list of the table's files is written beside them."""
-    return _on_files(scope.target("child"), "alter")
+    return on_files(scope.target("child"), "alter")
 
 
 def vacuum(scope: CommandScope) -> Required:
     """VACUUM: files that no version within the time has go; DRY RUN names them."""
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
         raise CannotClassify("VACUUM USING INVENTORY takes paths of files from a table and is not supported")
-    return _on_files(scope.target("child"), "alter", "delete", "metadata")
+    return on_files(scope.target("child"), "alter", "delete", "metadata")
 
 
 def describe_history(scope: CommandScope) -> Required:
     """DESCRIBE HISTORY and DESCRIBE DETAIL: who did what, with conditions that hold values; paths, sizes."""
-    return _on_files(scope.target("child"), "metadata", changes=None)
+    return on_files(scope.target("child"), "metadata", changes=None)
 
 
 def restore(scope: CommandScope) -> Required:
@@ -54,7 +54,7 @@ def restore(scope: CommandScope) -> Required:
     held = scope.node("table")
     if held.get("node") == "TimeTravel":
         return Required()  # what it holds says it, below
-    return _on_files(_named(scope, held), "alter", "insert", "delete")
+    return on_files(_named(scope, held), "alter", "insert", "delete")
 
 
 def time_travel(scope: CommandScope) -> Required:
@@ -62,7 +62,7 @@ def time_travel(scope: CommandScope) -> Required:
     within = {command.node for command in scope.reading.commands} - {"TimeTravel"}
     pin = _named(scope, scope.node("relation"))
     if within == {"RestoreTableStatement"}:
-        return _on_files(pin, "alter", "insert", "delete")
+        return on_files(pin, "alter", "insert", "delete")
     if within == {"CloneTableStatement"}:
         return _cloned(pin)
     raise CannotClassify("a table at a version stands where Sluice does not know it")
@@ -94,12 +94,12 @@ def clone(scope: CommandScope) -> Required:
 def add_constraint(scope: CommandScope) -> Required:
     """ADD CONSTRAINT … CHECK: all rows are checked, and what breaks it is told."""
     text = scope.text("expr")
-    return _on_files(scope.target("table"), "alter", conditions=() if text is None else (text,))
+    return on_files(scope.target("table"), "alter", conditions=() if text is None else (text,))
 
 
 def alter(scope: CommandScope) -> Required:
     """DROP CONSTRAINT, DROP FEATURE."""
-    return _on_files(scope.target("table"), "alter")
+    return on_files(scope.target("table"), "alter")
 
 
 def changes_privileges(reading: Reading, names: Names) -> Required | Unsupported:
@@ -140,9 +140,10 @@ def _cloned(pin: Pin) -> Required:
     )
 
 
-def _on_files(
+def on_files(
     pin: Pin, *accesses: str, conditions: tuple[str, ...] = (), changes: Meaning | None = "stays"
 ) -> Required:
+    """Return what a statement wants that works on a table's files, past what masks and filters say."""
     return Required(
         privileges=tuple(Privilege(table_resource(pin.table), access) for access in accesses),
         pins=(pin,),
@@ -154,8 +155,4 @@ def _on_files(
 
 
 def _named(scope: CommandScope, held: Mapping[str, FieldValue]) -> Pin:
-    parts = name_parts(held, scope.command.node)
-    resolved = scope.names.new_table(parts)
-    if isinstance(resolved, Ungovernable):
-        raise CannotClassify(resolved.refusal(".".join(parts)))
-    return Pin(scope.relation(parts), resolved)
+    return scope.pin(name_parts(held, scope.command.node))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import CatalogSnapshot, Column, Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableName, dotted
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
@@ -19,7 +19,7 @@ from gateway.policy.reserved import ReservedPlace
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
-from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable, dotted
+from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function

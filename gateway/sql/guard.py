@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.model.catalog import Table, TableKind, TableName, ViewBody, quote
+from gateway.model.catalog import Table, TableKind, TableName, ViewBody, dotted, quote
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.definers import definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
@@ -21,7 +21,7 @@ from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.leakproof import Above, Passed
-from gateway.sql.names import MetadataTable, Names, TempViewName, dotted
+from gateway.sql.names import MetadataTable, Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"

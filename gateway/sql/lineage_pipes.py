@@ -17,9 +17,9 @@ from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_pivots import pivoted
+from gateway.sql.lineage_references import group_by
 from gateway.sql.lineage_scope import (
     Attribute,
-    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
@@ -184,10 +184,7 @@ class _Operator:
             grouping = RowCondition(Clause.GROUP_BY, f"GROUP BY {self.walk.text.user_words(grouped).strip()}")
             place = replace(place, groups=RelationRows(groups=grouping))
             keys = self._keys(grouped)
-            by = merged(key.value for key in keys)
-            grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
-            self.frame.rows.conditions.append(grouping)
-            self.frame.rows.parents += by.rows
+            group_by(self.frame.rows, grouping, merged(key.value for key in keys))
         added: list[Attribute] = []
         if items.strip():
             added, _ = self.walk.select_list(self._select(f"SELECT {items}").expressions, place, self.ctes)

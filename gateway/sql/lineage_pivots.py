@@ -10,11 +10,10 @@ from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, PIVOT_PARTS, folded, names_of, only, parts_of
 from gateway.sql.lineage_expressions import Ctes, SqlFragment, SqlLineageExpressions
-from gateway.sql.lineage_references import decide_by
+from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
     Attribute,
-    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
@@ -75,10 +74,7 @@ def _pivot(
         attributes = [*relation.attributes, *(Attribute(name, whole) for name in names)]
         return LineageRelation(attributes, frame.rows, relation.opens)
     grouped = [a for a in frame.shown if id(a) not in used]
-    by = merged((*(a.value for a in grouped), chosen))
-    grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
-    frame.rows.conditions.append(grouping)
-    frame.rows.parents += by.rows
+    group_by(frame.rows, grouping, merged((*(a.value for a in grouped), chosen)))
     attributes = list(grouped)
     for field in fields:
         made = _pivot_names(field, [name for name, _ in aggregates])

@@ -132,6 +132,13 @@ def add_conjunct(
     rows.parents += value.rows
 
 
+def group_by(rows: RelationRows, grouping: RowCondition, by: Value) -> None:
+    """Lay a grouping on rows, now that it is known by what it groups."""
+    grouping.parts = [ConditionPart(grouping.written, by.dependencies, by_row=False)]
+    rows.conditions.append(grouping)
+    rows.parents += by.rows
+
+
 def decide_by(
     rows: RelationRows,
     clause: Clause,

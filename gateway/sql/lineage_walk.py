@@ -43,11 +43,10 @@ from gateway.sql.lineage_joins import (
     using_attributes,
 )
 from gateway.sql.lineage_pivots import pivoted
-from gateway.sql.lineage_references import decide_by
+from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
     NOTHING,
     Attribute,
-    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
@@ -282,10 +281,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         ]
         if group.args.get("all"):
             self.references.add(("all",))
-        both = merged(values)
-        grouping.parts = [ConditionPart(grouping.written, both.dependencies, by_row=False)]
-        rows.conditions.append(grouping)
-        rows.parents += both.rows
+        group_by(rows, grouping, merged(values))
 
     def ordered(
         self,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import TableName, joined, levels, quote
+from gateway.model.catalog import TableName, dotted, joined, levels, quote
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
@@ -75,11 +75,6 @@ class Ungovernable:
         if self.sqlstate:
             return Unsupported(self.why, self.sqlstate)
         return Unsupported(f"`{written}` {self.why}")
-
-
-def dotted(parts: tuple[str, ...]) -> str:
-    """Write name parts as SQL, every part quoted."""
-    return ".".join(quote(part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

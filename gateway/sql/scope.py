@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName, levels
+from gateway.model.catalog import TableName, dotted, levels
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
-from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
+from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import NamespacePin, Pin, Unsupported
 
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
@@ -71,11 +71,15 @@ class CommandScope:
         return name_parts(self.node(name), self.command.node)
 
     def target(self, name: str) -> Pin:
-        """Return the relation held in a field as a target: never a temporary view, always a full name."""
+        """Return the relation held in a field as a target, which may be a branch of a table."""
         parts = self.parts(name)
         branch = self.names.branch(parts)
         if branch is not None:
             return Pin(self.relation(parts), *branch)
+        return self.pin(parts)
+
+    def pin(self, parts: tuple[str, ...]) -> Pin:
+        """Return the relation of a name as a target: never a temporary view, always a full name."""
         resolved = self.names.new_table(parts)
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(".".join(parts)))
@@ -151,6 +155,12 @@ class CommandScope:
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(".".join(parts)))
         return resolved
+
+
+def shown(text: str) -> str:
+    """Return what the client wrote for use in a message: one line, not too long."""
+    line = " ".join(text[:200].split())
+    return line if len(line) <= 80 else line[:79] + "…"
 
 
 def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gateway.model.catalog import dotted
 from gateway.model.reading import FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
-from gateway.sql.names import dotted
 from gateway.sql.required import Unsupported
 
 _SYSTEM = ("`system`.`builtin`", "`system`.`session`")

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gateway.model.reading import FieldValue
+from gateway.model.table_formats import FORMATS, SPARK_FORMATS
 from gateway.sql.scope import CannotClassify
 
-PROVIDERS = frozenset(
-    {"parquet", "orc", "csv", "json", "text", "avro", "hive", "delta", "iceberg", "paimon", "hudi"}
-)
+PROVIDERS = SPARK_FORMATS | frozenset(FORMATS) | {"hive", "hudi"}
 STORED_AS = frozenset({"parquet", "orc", "avro", "textfile", "sequencefile", "rcfile"})
 OPTIONS = frozenset(
     {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.tags import TagPropagation, connected
+from gateway.app.tag_propagation import TagPropagation, connected
 from gateway.cli import exit_codes, main
 from gateway.lineage.store import bring
 from gateway.settings.loading import load_settings

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.files.formats import FORMATS, HEAD_BYTES, Format, NotKnown, told, wide_encoding
+from gateway.files.formats import HEAD_BYTES, Format, NotKnown, told, wide_encoding
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource, decoded, encoded, require_root, source_of
 from gateway.model.statement import SessionContext
 from gateway.sql.names import Names, Ungovernable
 
+FORMATS = ("parquet", "orc", "avro", "json", "csv")
 LAKE = FileSource(
     name="lake", root="file:/data/lake", database="lake", formats=FORMATS, depth=3, leaf_columns=9, files=9
 )

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.model.catalog import dotted
 from gateway.plan.identifiers import attribute_parts, table_parts
-from gateway.sql.names import dotted
 
 TABLES: list[tuple[str, tuple[str, ...] | None]] = [
     ("t", ("t",)),

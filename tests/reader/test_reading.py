@@ -158,36 +158,6 @@ async def test_subquery_aliases(reader: ReaderPool) -> None:
     assert answer.subquery_aliases == {"cte", "x", "y", "z"}
 
 
-@pytest.mark.parametrize(
-    ("text", "implicit"),
-    [
-        ("SELECT a FROM t", False),
-        ("SELECT * FROM t", False),  # a written star is among the columns
-        ("TABLE t", True),
-        ("FROM t", True),
-        ("FROM t SELECT a", False),
-        ("FROM t INSERT INTO u SELECT a", False),
-        ("SELECT a FROM t NATURAL JOIN u", True),
-        ("SELECT a FROM t JOIN u USING (b)", False),
-        ("SELECT a FROM t PIVOT (sum(a) FOR b IN (1))", True),
-        ("SELECT a FROM t UNPIVOT (v FOR n IN (a))", True),
-        ("FROM t |> WHERE a > 1", True),
-        ("FROM t |> WHERE a > 1 |> SELECT b", False),
-        ("FROM t |> AGGREGATE sum(a) GROUP BY b", False),
-        ("FROM t |> UNION ALL (SELECT 1) |> SELECT b", True),
-        ("SELECT a FROM (FROM t |> WHERE b)", True),
-        ("SELECT x FROM f(TABLE(t))", True),
-        ("MERGE INTO t USING u ON true WHEN NOT MATCHED THEN INSERT *", True),
-        ("MERGE INTO t USING u ON true WHEN MATCHED THEN UPDATE SET *", True),
-        ("MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE", False),
-    ],
-)
-async def test_implicit_star(reader: ReaderPool, text: str, implicit: bool) -> None:
-    if "|>" in text or text == "FROM t":
-        await require(reader, text, "4.0")
-    assert (await reading(reader, text)).implicit_star is implicit
-
-
 async def test_every_node_is_listed(reader: ReaderPool) -> None:
     answer = await reading(
         reader,

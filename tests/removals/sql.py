@@ -31,7 +31,7 @@ REMOVALS = (
     Removal(
         "datasets are looked after by who may promote them",
         "sql.dataset_statements",
-        'privileges=(Privilege(_resource(table), "promote"),),',
+        'privileges=(Privilege(table_resource(table), "promote"),),',
         "privileges=(),",
         "sql.test_dataset_statements",
     ),

@@ -177,11 +177,9 @@ def refuse(failures: Sequence[Failure]) -> None:
         raise Invalid(failures)
 
 
-def answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def answer(body: Any, status: int = 200) -> web.Response:
     """Return JSON as Ranger's writer does: without what is empty."""
-    return web.Response(
-        body=orjson.dumps(show(body)), status=status, content_type="application/json", headers=headers
-    )
+    return web.Response(body=orjson.dumps(show(body)), status=status, content_type="application/json")
 
 
 def no_content() -> web.Response:

@@ -36,7 +36,7 @@ class Page:
     sort_by: str
     sort_type: str
 
-    def wrapped(self, name: str, query_ms: int = 0) -> Object:
+    def wrapped(self, name: str) -> Object:
         """Return Ranger's paged wrapper with the items under `name`: `policies`, `services`, `list`, …"""
         return {
             "startIndex": self.start,
@@ -45,7 +45,7 @@ class Page:
             "resultSize": len(self.items),
             "sortType": self.sort_type,
             "sortBy": self.sort_by,
-            "queryTimeMS": query_ms,
+            "queryTimeMS": 0,
             name: ShownEmpty(self.items),
         }
 

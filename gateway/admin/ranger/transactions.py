@@ -61,16 +61,11 @@ class ReadTransaction:
         return _one(await self._rows(where, kind, guid, service, zone))
 
     async def all(
-        self,
-        kind: ObjectKind,
-        *,
-        service: str | None = None,
-        zone: str | None = None,
-        name: str | None = None,
+        self, kind: ObjectKind, *, service: str | None = None, zone: str | None = None
     ) -> list[Body]:
-        """Return all objects of a kind, lowest id first; of policies those of a service, zone or name."""
+        """Return all objects of a kind, lowest id first; of policies those of a service or zone."""
         where = "kind = $1 AND ($2::text IS NULL OR service = $2) AND ($3::text IS NULL OR zone = $3)"
-        return await self._rows(where + " AND ($4::text IS NULL OR name = $4)", kind, service, zone, name)
+        return await self._rows(where, kind, service, zone)
 
     async def policies(
         self, *, service: str | None = None, name: str | None = None

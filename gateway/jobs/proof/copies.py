@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.jobs.proof.masking import Mask, mask_of
-from gateway.model.catalog import Column, Table
+from gateway.model.catalog import Column, Table, quote
 from gateway.model.context import AccessContext
 from gateway.model.policy import FilterItem, MaskItem, PolicySet
 from gateway.model.principal import Principal
@@ -120,7 +120,7 @@ def _masked(
         return "MASK_NULL", ""  # what cannot be told is never shown
     if found.item.mask_type != "CUSTOM":
         return found.item.mask_type, ""
-    names = {"col": _quoted(column.name), "colType": column.type, "type": column.type}
+    names = {"col": quote(column.name), "colType": column.type, "type": column.type}
     bound = bind(found.item.value_expression or "", found.facts, names)
     return "CUSTOM", "NULL" if bound is None else _by_name(bound, principal)
 
@@ -157,7 +157,3 @@ def _own_transformer(policies: PolicySet, catalog: str, mask_type: str) -> bool:
     return mask_type not in FIXED and any(
         text and hive_masking(text) != STANDARD[mask_type] for text in texts
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -18,13 +18,12 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
 from gateway.jobs.spark import condition_of, spark_errors
-from gateway.model.catalog import Table, TableName, levels
+from gateway.model.catalog import Table, TableName, dotted, levels, quote
 
 CATALOG = "spark_catalog"
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
-FAILS = "the text of a view that it reads fails over the sample"
 _DIGITS = 9
 """Of a float that are compared: sums of floats go by the order of rows."""
 
@@ -90,7 +89,7 @@ class Sandbox:
         for name in list(self._standing):
             self._drop(name)
         for database in self._databases:
-            self._spark.sql(f"DROP DATABASE IF EXISTS {_quoted(database)} CASCADE")
+            self._spark.sql(f"DROP DATABASE IF EXISTS {quote(database)} CASCADE")
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def knows(self, name: TableName) -> bool:
@@ -155,10 +154,10 @@ class Sandbox:
         self._stand(base)
         customs = dict(recipe.customs)
         shown = ", ".join(
-            f"{customs[one]} AS {_quoted(one)}" if one in customs else _quoted(one) for one in recipe.columns
+            f"{customs[one]} AS {quote(one)}" if one in customs else quote(one) for one in recipe.columns
         )
         where = f" WHERE {recipe.rows}" if recipe.rows is not None else ""
-        inner = f"SELECT * FROM {_dotted(name)} AS {_quoted(name.table)}{where}"
+        inner = f"SELECT * FROM {dotted(name.parts)} AS {quote(name.table)}{where}"
         try:
             rows = self._arrow(f"SELECT {shown or '1 AS nothing'} FROM ({inner})")
         finally:
@@ -227,12 +226,10 @@ class Sandbox:
         self._drop(name)
         self._database(name.database)
         columns = ", ".join(
-            f"{_quoted(one.name)} {one.type}"
-            for one in standing.table.columns
-            if one.name in standing.columns
+            f"{quote(one.name)} {one.type}" for one in standing.table.columns if one.name in standing.columns
         )
         location = f"USING parquet LOCATION '{standing.place}'"
-        self._spark.sql(f"CREATE TABLE {_dotted(name)} ({columns}) {location}")
+        self._spark.sql(f"CREATE TABLE {dotted(name.parts)} ({columns}) {location}")
         self._standing[name] = standing
 
     def _stand_view(self, view: Table) -> None:
@@ -241,10 +238,10 @@ class Sandbox:
             return
         self._drop(name)
         self._database(name.database)
-        columns = ", ".join(_quoted(one.name) for one in view.columns)
+        columns = ", ".join(quote(one.name) for one in view.columns)
         try:
             with self._within_view(view) as text:
-                self._spark.sql(f"CREATE VIEW {_dotted(name)} ({columns}) AS {text}")
+                self._spark.sql(f"CREATE VIEW {dotted(name.parts)} ({columns}) AS {text}")
         except spark_errors():
             raise Unprovable(UNMADE) from None
         self._standing[name] = view
@@ -261,7 +258,7 @@ class Sandbox:
     @contextmanager
     def _within(self, catalog: str, namespace: Sequence[str]) -> Iterator[None]:
         self._database(namespace[0])
-        self._spark.sql(f"USE {_quoted(catalog)}.{_quoted(namespace[0])}")
+        self._spark.sql(f"USE {quote(catalog)}.{quote(namespace[0])}")
         try:
             yield
         finally:
@@ -274,14 +271,14 @@ class Sandbox:
         if folded in self._there:
             raise Faults([f"the proof's Spark has a database `{folded}` already"])
         place = self._directory / "databases" / str(len(self._databases))
-        self._spark.sql(f"CREATE DATABASE {_quoted(folded)} LOCATION '{place}'")
+        self._spark.sql(f"CREATE DATABASE {quote(folded)} LOCATION '{place}'")
         self._databases.add(folded)
 
     def _drop(self, name: TableName) -> None:
         there = self._standing.pop(name, None)
         if there is not None:
             kind = "VIEW" if isinstance(there, Table) else "TABLE"
-            self._spark.sql(f"DROP {kind} IF EXISTS {_dotted(name)}")
+            self._spark.sql(f"DROP {kind} IF EXISTS {dotted(name.parts)}")
 
     def _place(self) -> Path:
         self._places += 1
@@ -321,11 +318,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytearray):
         return bytes(value)
     return value
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _dotted(name: TableName) -> str:
-    return ".".join(_quoted(part) for part in name.parts)

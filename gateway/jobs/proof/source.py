@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.errors import BackendUnavailable
 from gateway.jobs.spark import condition_of, spark_errors
-from gateway.model.catalog import Table
+from gateway.model.catalog import Table, dotted, quote
 
 FIRST_ROWS = 20
 """Rows by which a row's bytes are told."""
@@ -24,13 +24,13 @@ class GatewaySamples:
         Raises BackendUnavailable when the gateway does not answer any more.
         """
         name = table.name
-        dotted = ".".join(_quoted(part) for part in name.parts)
-        shown = ", ".join(_quoted(column.name) for column in table.columns)
-        first = self._arrow(f"SELECT {shown} FROM {dotted} LIMIT {min(FIRST_ROWS, rows)}")
+        full_name = dotted(name.parts)
+        shown = ", ".join(quote(column.name) for column in table.columns)
+        first = self._arrow(f"SELECT {shown} FROM {full_name} LIMIT {min(FIRST_ROWS, rows)}")
         if first is None or first.num_rows < FIRST_ROWS:
             return first
         fit = max(1, min(rows, max_bytes * first.num_rows // max(1, first.nbytes)))
-        found = self._arrow(f"SELECT {shown} FROM {dotted} LIMIT {fit}")
+        found = self._arrow(f"SELECT {shown} FROM {full_name} LIMIT {fit}")
         # Rows that follow may be larger than the first ones.
         while found is not None and found.nbytes > max_bytes and found.num_rows > 1:
             found = found.slice(0, max(1, found.num_rows // 2)).combine_chunks()
@@ -48,7 +48,3 @@ class GatewaySamples:
             self._session.sql("SELECT 1").collect()
         except spark_errors() as error:
             raise BackendUnavailable(f"the gateway does not answer: {condition_of(error)}") from None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -20,7 +20,7 @@ from typing import Self
 import aiohttp
 import structlog
 
-from gateway.errors import Faults
+from gateway.errors import Faults, one_line
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.spool import EventSpool, SpooledEvent
 from gateway.lineage.openlineage.waiting import OneThread
@@ -30,8 +30,6 @@ log = structlog.get_logger(__name__)
 
 ANSWER_BYTES = 4096
 """What is read of an answer."""
-TOLD_CHARS = 200
-"""How much of a server's own words stands in a log."""
 SMALL_BYTES = 1024
 """Shorter events are not worth packing."""
 DOUBTS_AFTER = 8
@@ -196,7 +194,7 @@ class HttpSink:
             why = f"gives no answer: {error or type(error).__name__}"
         except Faults as error:
             why = error.message
-        self.progress.trouble = _short(why)
+        self.progress.trouble = one_line(why)
         return _Answer.AGAIN
 
     def _judge(self, response: aiohttp.ClientResponse, said: bytes) -> _Answer:
@@ -206,7 +204,7 @@ class HttpSink:
         after = response.headers.get("Retry-After", "")
         if after.isascii() and after.isdecimal() and len(after) < 9:
             self._retry_after_s = float(after)
-        self.progress.trouble = _short(f"answers with status {status}: {said.decode('utf-8', 'replace')}")
+        self.progress.trouble = one_line(f"answers with status {status}: {said.decode('utf-8', 'replace')}")
         if status >= 500:
             return _Answer.BROKEN
         if 400 <= status < 500 and status not in _OF_THE_WAY:
@@ -228,9 +226,3 @@ class HttpSink:
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
         )
-
-
-def _short(text: str) -> str:
-    """Return a server's or a library's words as one short line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= TOLD_CHARS else line[:TOLD_CHARS] + "…"

@@ -103,7 +103,7 @@ def _condition(
         shapes.faults.add(path, f"unknown condition type `{name}`{near or there}")
         return []
     texts = () if values == [] else shapes.listed(values, path, f"`{name}`")
-    condition = Condition(type=name, values=texts, place=shapes.faults.place(path))
+    condition = Condition(type=name, values=texts)
     try:
         test = compile_condition(condition, known[name])
     except Untranslatable as error:

@@ -39,18 +39,16 @@ _DURATION = re.compile(r"(?:(\d{1,5})d)?\s*(?:(\d{1,5})h)?\s*(?:(\d{1,5})m)?")
 _DAY_MINUTES = 24 * 60
 
 
-def read_validity(
-    data: Mapping[str, Any], path: Path, shapes: Shapes, key: str = "validity"
-) -> tuple[ValiditySchedule, ...]:
+def read_validity(data: Mapping[str, Any], path: Path, shapes: Shapes) -> tuple[ValiditySchedule, ...]:
     """Return the periods under `validity`: one mapping, or a list of them, any of which suffices."""
-    if key not in data:
+    if "validity" not in data:
         return ()
-    value = data[key]
-    where: Path = (*path, key)
+    value = data["validity"]
+    where: Path = (*path, "validity")
     if not isinstance(value, list):
         return tuple(_period(value, where, shapes))
     if not value:
-        shapes.faults.add(where, f"`{key}` must not be empty")
+        shapes.faults.add(where, "`validity` must not be empty")
     return tuple(found for i, entry in enumerate(value) for found in _period(entry, (*where, i), shapes))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.model.policy import PolicySet, Role, ServiceDef, UserStore
-from gateway.policy.diagnostics import Diagnostics, Located
+from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.deltas import apply_deltas, apply_tag_deltas
 from gateway.policy.ranger.files import RangerFiles, load_files
@@ -36,7 +36,6 @@ __all__ = [
 def load(
     service_policies: Mapping[str, Any],
     *,
-    version: int = 1,
     file: str = "",
     service_defs: Mapping[str, ServiceDef] | None = None,
     strict: bool = False,
@@ -51,7 +50,7 @@ def load(
     """
     converted = Converter(service_defs, strict=strict).service(service_policies, file=file)
     return PolicySet(
-        version=version,
+        version=1,
         services={converted.service.name: converted.service},
         roles=converted.roles,
         users=converted.users or UserStore(),
@@ -59,22 +58,20 @@ def load(
     )
 
 
-def roles_of(data: object, *, file: str = "", document: Located | None = None) -> tuple[Role, ...]:
+def roles_of(data: object, *, file: str = "") -> tuple[Role, ...]:
     """Return the roles of a RangerRoles, a role export or a list of roles; raises Faults."""
-    findings = Diagnostics(document, file=file)
+    findings = Diagnostics(file=file)
     found = read_roles(data, Reader(findings), ())
     findings.raise_any()
     return found
 
 
-def users_of(
-    data: object, *, file: str = "", document: Located | None = None, adds_groups: bool = False
-) -> UserStore:
+def users_of(data: object, *, file: str = "", adds_groups: bool = False) -> UserStore:
     """Return a user store of Ranger's shape; raises Faults.
 
     With `adds_groups` its memberships count beside those that a user brought from login.
     """
-    findings = Diagnostics(document, file=file)
+    findings = Diagnostics(file=file)
     found = read_user_store(data, Reader(findings), (), adds_groups=adds_groups)
     findings.raise_any()
     return found

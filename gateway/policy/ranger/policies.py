@@ -21,7 +21,7 @@ from gateway.model.policy import (
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
-from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.hierarchy import level_sets
 from gateway.policy.json_shapes import Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
@@ -67,14 +67,7 @@ class RangerPolicyReader:
             type_: {d.name for d in definition.levels(type_) if not d.wildcard} for type_ in PolicyType
         }
         """Levels that take no wildcards."""
-        self.hierarchies = {
-            type_: frozenset(
-                frozenset(step.name for step in way)
-                for level in definition.levels(type_)
-                if (way := hierarchy_to(level.name, definition.levels(type_))) is not None
-            )
-            for type_ in PolicyType
-        }
+        self.hierarchies = {type_: level_sets(definition.levels(type_)) for type_ in PolicyType}
         self.mask_types = {mask.name: is_understood(mask.transformer) for mask in definition.mask_types}
         self.conditions = {condition.name: condition for condition in definition.conditions}
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
@@ -386,7 +379,6 @@ class _PolicyReading:
             condition = Condition(
                 type=self._reader.required(entry, "type", where),
                 values=tuple(self._reader.literals(entry, "values", where)),
-                place=self._place,
             )
             self._tell(
                 self._of.checked("condition", condition, lambda c=condition: self._check(c)),  # type: ignore[misc]

@@ -25,7 +25,7 @@ from gateway.model.policy import (
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.diagnostics import Diagnostics, Path, hint
-from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.hierarchy import level_sets
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import RangerPolicyReader, read_values
 from gateway.policy.schedule_json import read_schedules
@@ -83,11 +83,7 @@ class _Sharing:
         self._levels = [level.name for level in definition.resources]
         self._accesses = {access.name for access in definition.access_types} | MARKERS
         self._obligations = RangerPolicyReader(definition, SERVICE)
-        self._hierarchies = {
-            frozenset(step.name for step in way)
-            for level in definition.resources
-            if (way := hierarchy_to(level.name, definition.resources)) is not None
-        }
+        self._hierarchies = level_sets(definition.resources)
 
     def read(self) -> Sharing:
         reader, data, path = self._reader, self._data, self._path
@@ -186,7 +182,7 @@ class _Sharing:
         text = self._reader.text(entry, "conditionExpr", path).strip()
         if not text:
             return ()
-        condition = Condition(type=IMPLICIT.name, values=(text,), place=self._findings.place(path))
+        condition = Condition(type=IMPLICIT.name, values=(text,))
         try:
             compile_condition(condition, IMPLICIT)
         except Untranslatable as error:
@@ -252,7 +248,6 @@ class _Sharing:
             name=name,
             resources=resources,
             above=above,
-            sub_level=sub,
             accesses=accesses,
             conditions=self._condition(entry, path),
             masks=self._masks(entry, path, base, written, sub, share.zone),

@@ -9,7 +9,7 @@ from typing import Any
 from gateway.model.policy import MaskTypeDef, ResourceSet, ServiceDef, TaggedResource
 from gateway.model.tags import Tag
 from gateway.policy.diagnostics import Path, hint
-from gateway.policy.hierarchy import hierarchy_to
+from gateway.policy.hierarchy import level_sets
 from gateway.policy.json_shapes import Reader, whole
 from gateway.policy.ranger.policies import read_values
 from gateway.policy.schedule_json import read_schedules
@@ -67,11 +67,7 @@ class TagReader:
 
     def __init__(self, definition: ServiceDef) -> None:
         self._levels = [level.name for level in definition.resources]
-        self._hierarchies = {
-            frozenset(step.name for step in way)
-            for level in definition.resources
-            if (way := hierarchy_to(level.name, definition.resources)) is not None
-        }
+        self._hierarchies = level_sets(definition.resources)
         self._tags: dict[int, tuple[Any, Tag]] = {}
         self._resources: dict[int, tuple[Any, TaggedResource]] = {}
 

@@ -91,8 +91,8 @@ class Cursor:
         token = self._peek(ahead)
         return token.kind == "mark" and token.text == mark
 
-    def _is_name(self, name: str, ahead: int = 0) -> bool:
-        token = self._peek(ahead)
+    def _is_name(self, name: str) -> bool:
+        token = self._peek()
         return token.kind == "name" and token.text == name
 
     def _take(self, mark: str) -> bool:

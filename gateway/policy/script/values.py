@@ -274,8 +274,8 @@ def _text(value: Value) -> str:
     return value
 
 
-def _argument(arguments: tuple[Value, ...], place: int = 0) -> Value:
-    return arguments[place] if place < len(arguments) else UNDEFINED
+def _argument(arguments: tuple[Value, ...]) -> Value:
+    return arguments[0] if arguments else UNDEFINED
 
 
 def _includes(value: Value, arguments: tuple[Value, ...]) -> Value:

@@ -9,9 +9,8 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
-import structlog
-
 from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError
+from gateway.model.catalog import quote
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -41,11 +40,9 @@ from gateway.session.identifiers import new_event_id
 from gateway.session.operation import changes_names
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
-from gateway.session.view_rules import quoted, refused
+from gateway.session.view_rules import refused
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
-
-_log = structlog.get_logger(__name__)
 
 ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
@@ -169,7 +166,7 @@ class ConnectExecution:
             catalog_version=self._verdicts.catalog_version,
             judge=judge,
             run=run,
-            drop=lambda name: self.sql(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
+            drop=lambda name: self.sql(session, f"DROP VIEW IF EXISTS {quote(name)}"),
         )
         session.require_open()
 

@@ -132,10 +132,6 @@ final class Answers {
         told.put("brought", Boolean.valueOf(Extensions.brought(parsed.root)));
         told.put("view_text", view == null ? null : view.json());
         told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
-        told.put("implicit_star", Boolean.valueOf(
-            parsed.forms().implicitStar()
-                || walk.expressions.contains("InsertStarAction")
-                || walk.expressions.contains("UpdateStarAction")));
         return told;
     }
 

@@ -2,7 +2,6 @@ package sluice;
 
 import org.antlr.v4.runtime.ParserRuleContext;
 import org.antlr.v4.runtime.tree.ParseTree;
-import org.antlr.v4.runtime.tree.TerminalNode;
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
 
 /**
@@ -18,9 +17,8 @@ final class Grammar {
     private static final Class WATERMARK = rule("WatermarkClause");
     /** WITH (…) after a table's name: 4.0 and later. */
     private static final Class OPTIONS = rule("OptionsClause");
-    /** `|>` and what may follow it: 4.0 and later. */
+    /** `|>`: 4.0 and later. */
     private static final Class PIPE = rule("OperatorPipeStatement");
-    private static final Class PIPE_SIDE = rule("OperatorPipeRightSide");
     /** `IDENTIFIER('s')` where an identifier stands: 4.1 and later. */
     private static final Class IDENTIFIER_LITERAL = rule("IdentifierLiteral");
     /** The name of a catalog: 4.0 and later. */
@@ -36,21 +34,6 @@ final class Grammar {
 
     static boolean isPipe(Object context) {
         return PIPE != null && PIPE.isInstance(context);
-    }
-
-    static boolean isPipeSide(ParserRuleContext context) {
-        return PIPE_SIDE != null && PIPE_SIDE.isInstance(context);
-    }
-
-    /** Whether what follows `|>` takes the columns of both sides by position: a set operation. */
-    static boolean pipesQuery(ParserRuleContext side) {
-        return child(side, SqlBaseParser.QueryPrimaryContext.class) != null;
-    }
-
-    /** Whether what follows this `|>` names its columns: SELECT or AGGREGATE. */
-    static boolean pipeNamesColumns(ParserRuleContext pipe) {
-        ParserRuleContext side = child(pipe, PIPE_SIDE);
-        return child(side, SqlBaseParser.SelectClauseContext.class) != null || hasWord(side, "AGGREGATE");
     }
 
     /** The string that gives an identifier, or null. */
@@ -119,15 +102,6 @@ final class Grammar {
             }
         }
         return null;
-    }
-
-    private static boolean hasWord(ParserRuleContext in, String word) {
-        for (int i = 0; in != null && i < in.getChildCount(); i++) {
-            if (in.getChild(i) instanceof TerminalNode && in.getChild(i).getText().equalsIgnoreCase(word)) {
-                return true;
-            }
-        }
-        return false;
     }
 
     private static Class rule(String name) {

@@ -67,7 +67,6 @@ final class WrittenForms {
     private final Map stars = new HashMap();
     /** Names of objects that stand outside every query of the statement. */
     private final List statementNames = new ArrayList();
-    private boolean implicitStar;
     private boolean doubledQuotes;
     /** Range of a call without arguments or clauses, or of a one-part name → its context. */
     private final Map calls = new HashMap();
@@ -120,11 +119,6 @@ final class WrittenForms {
     /** The text of the view that the statement makes or changes, or null. */
     ViewText viewText() {
         return viewText;
-    }
-
-    /** Whether columns are used without being named. */
-    boolean implicitStar() {
-        return implicitStar;
     }
 
     /** Whether a literal follows another one without a blank: before Spark 4.1, `'it''s'` is two of them. */
@@ -305,22 +299,10 @@ final class WrittenForms {
             form.kind = TABLE_KEYWORD;
             form.whole = spanOf(context);
             put(((SqlBaseParser.TableContext) context).identifierReference(), form);
-            implicitStar = true;
         } else if (context instanceof SqlBaseParser.FunctionTableSubqueryArgumentContext) {
             noteTableArgument((SqlBaseParser.FunctionTableSubqueryArgumentContext) context);
         } else if (context instanceof SqlBaseParser.StarContext) {
             noteStar((SqlBaseParser.StarContext) context);
-        } else if (context instanceof SqlBaseParser.JoinRelationContext) {
-            implicitStar |= ((SqlBaseParser.JoinRelationContext) context).NATURAL() != null;
-        } else if (context instanceof SqlBaseParser.UnpivotClauseContext
-            || context instanceof SqlBaseParser.PivotClauseContext) {
-            // PIVOT groups by every column that it does not name.
-            implicitStar = true;
-        } else if (context instanceof SqlBaseParser.FromClauseContext) {
-            implicitStar |= showsEverything((SqlBaseParser.FromClauseContext) context);
-        } else if (Grammar.isPipeSide(context)) {
-            // Set operations take the columns of both sides by position.
-            implicitStar |= Grammar.pipesQuery(context);
         }
     }
 
@@ -453,37 +435,12 @@ final class WrittenForms {
         form.kind = TABLE_ARGUMENT;
         form.whole = spanOf(context.identifierReference());
         put(context.identifierReference(), form);
-        implicitStar = true;
     }
 
     private void noteStar(SqlBaseParser.StarContext context) {
         ParsedText.Span span = spanOf(context);
         int end = context.ASTERISK().getSymbol().getStopIndex() + 1;
         stars.put(Long.valueOf(span.key()), new ParsedText.Span(span.start, end));
-    }
-
-    /** FROM without SELECT, unless pipes above it select or aggregate. */
-    private static boolean showsEverything(SqlBaseParser.FromClauseContext context) {
-        ParserRuleContext parent = (ParserRuleContext) context.getParent();
-        if (parent instanceof SqlBaseParser.RegularQuerySpecificationContext
-            || parent instanceof SqlBaseParser.TransformQuerySpecificationContext
-            || parent instanceof SqlBaseParser.MultiInsertQueryContext) {
-            return false;
-        }
-        if (parent instanceof SqlBaseParser.FromStatementContext) {
-            if (!((SqlBaseParser.FromStatementContext) parent).fromStatementBody().isEmpty()) {
-                return false;
-            }
-            parent = (ParserRuleContext) parent.getParent();
-        }
-        while (parent instanceof SqlBaseParser.QueryPrimaryContext
-            || parent instanceof SqlBaseParser.QueryTermContext) {
-            if (Grammar.isPipe(parent) && Grammar.pipeNamesColumns(parent)) {
-                return false;
-            }
-            parent = (ParserRuleContext) parent.getParent();
-        }
-        return true;
     }
 
     private void put(ParserRuleContext name, Form form) {

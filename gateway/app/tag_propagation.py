@@ -14,7 +14,7 @@ import asyncpg
 import orjson
 import structlog
 
-from gateway.admin.tags import TagsApi
+from gateway.admin.tag_proposals import TagsApi
 from gateway.app.accepted_tags import TAGS_VERSION, accepted_path
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.rest_logins import RestLogins

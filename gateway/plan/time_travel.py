@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gateway.model.catalog import dotted
 from gateway.model.table_formats import LOADED_BY_NAME, METADATA_TABLES
 from gateway.plan.identifiers import table_parts
 from gateway.plan.walk_sources import table_options
-from gateway.plan.walk_state import refuse, shown
+from gateway.plan.walk_state import refuse
 from gateway.policy.sqltext import string_literal
-from gateway.sql.names import dotted
 from gateway.sql.required import Unsupported
+from gateway.sql.scope import shown
 from gateway.wire.connect import pb
 
 _VERSIONS = frozenset({"versionasof", "snapshot-id", "branch", "tag"})

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
 from gateway.app.rules import RulesInForce
-from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
+from gateway.app.tag_propagation import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import bring
 from gateway.model.policy import PolicySet
