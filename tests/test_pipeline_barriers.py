@@ -98,6 +98,18 @@ async def test_what_is_written_without_a_barrier(reader: ReaderPool) -> None:
     assert f"WHERE (id > 5) AND CASE WHEN {types} THEN TRUE ELSE" in found
 
 
+async def test_tables_beside_one_without_a_barrier_have_their_types(reader: ReaderPool) -> None:
+    asked = "SELECT u.tags, t.id FROM t JOIN u ON t.id = u.id AND u.s = 'x'"
+    found = await forwarded(world(), reader, asked)
+    beside = (
+        "(SELECT CAST(`id` AS int) AS `id`, `day`, CAST(`s` AS string) AS `s`, `n`, `tags`, `user`, `more` "
+        "FROM `spark_catalog`.`db`.`u` AS `u`) AS `u`"
+    )
+    assert beside in found
+    found = await forwarded(world(), reader, f"{asked} WHERE 1 / t.n > 0")
+    assert "JOIN `spark_catalog`.`db`.`u` ON" in found
+
+
 @pytest.mark.parametrize(
     ("text", "barriers"),
     [

@@ -194,7 +194,7 @@ class SparkConnection(asyncio.Protocol):
                     await sink.drained()
                     exchange.read_on()
         finally:
-            if not exchange.finished:
+            if exchange.stopped or not exchange.finished:
                 exchange.abandon()
         peek = cast(FetchPeek, exchange.peek)
         if peek.succeeded:

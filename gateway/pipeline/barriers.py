@@ -90,12 +90,12 @@ def below_query(
     `alone`: it is all that is asked, and calls nothing but Spark's own functions. `exact`: each name in it
     can mean one column only, as in a text; otherwise those of one name are of one type.
     """
-    opened = _open_on(query, policies, judging) if alone else {}
+    opened, beside = _opened(query, policies, judging) if alone else ({}, {})
     found = _copies(query, policies, judging, opened.keys(), obliged, above) if exact else NONE
     below = {
-        span: Below(found.copies.get(span, ()), opened.get(span))
+        span: Below(found.copies.get(span, ()), opened.get(span), beside.get(span, ()))
         for span in query.scans
-        if span in opened or span in found.copies
+        if span in opened or span in beside or span in found.copies
     }
     return Placed(below, found.passed)
 
@@ -142,15 +142,17 @@ def _copies(
     return leakproof(query.tree, query.text, scanned, query.ctes, above)
 
 
-def _open_on(
-    query: Query, policies: Policies, judging: Judging
-) -> Mapping[Span, tuple[tuple[str, str], ...]]:
-    """Return the scans whose filters need no barrier. Where a setting could give an operator another meaning,
-    all have one."""
+_Types = Mapping[Span, tuple[tuple[str, str], ...]]
+"""Columns of scans, and their types."""
+
+
+def _opened(query: Query, policies: Policies, judging: Judging) -> tuple[_Types, _Types]:
+    """Return the scans whose filters need no barrier, and those beside them, with what both rest on. Where a
+    setting could give an operator another meaning, all have one."""
     if judging.rules.barriers == "always":
-        return {}
+        return {}, {}
     if any(influence(key) is Influence.ANYTHING for key in judging.settings):
-        return {}
+        return {}, {}
     tables: dict[Span, tuple[Table, TableView, _Resting]] = {}
     for span, name in query.scans.items():
         table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
@@ -158,12 +160,19 @@ def _open_on(
             tables[span] = table, view, _resting(table, view, policies)
     opened = {s for s, (_, view, on) in tables.items() if view.row_filter is not None and on.firm}
     if not opened:
-        return {}
+        return {}, {}
     shown = {span: dict(_shown(*one)) for span, one in tables.items()}
     used = total_statement(query.tree, query.text, shown, query.ctes)
     if used is None:
-        return {}
-    return {span: tuple(_types(tables[span][0], tables[span][2].columns | used[span])) for span in opened}
+        return {}, {}
+    types = {
+        span: tuple(_types(table, used[span] | (on.columns if span in opened else frozenset())))
+        for span, (table, _, on) in tables.items()
+    }
+    return (
+        {span: found for span, found in types.items() if span in opened},
+        {span: tuple(_written(found)) for span, found in types.items() if span not in opened},
+    )
 
 
 def _resting(table: Table, view: TableView, policies: Policies) -> _Resting:
@@ -200,3 +209,9 @@ def _types(table: Table, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     for column in table.columns:
         if column.name in names and column_kind(column.type):
             yield column.name, column.type.lower()
+
+
+def _written(types: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the types as a cast has them: a text is one, whatever length its column has."""
+    for name, kind in types:
+        yield name, "string" if column_kind(kind) == "string" else kind

@@ -49,6 +49,8 @@ class Below:
     open_on: tuple[tuple[str, str], ...] | None = None
     """Set where no barrier is needed, since nothing in the query can fail: the columns, and their types
     (lower case), that this rests on."""
+    cast: tuple[tuple[str, str], ...] = ()
+    """The same of a table beside one without a barrier: what the columns are cast to."""
 
 
 NOTHING: Final = Below()
@@ -83,8 +85,13 @@ def guarded_query(
     `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
     `below`: what of the query around stands with the filter. `bare`: built-in functions are
     called by bare names.
+
+    INVARIANT (types as judged): where a query has no barrier, no column beside the filtered ones is of a type
+    that it was not judged by. Spark would cast hidden values to that type, to compare them; a cast to the
+    type that a column has is none.
     """
     shown = {name.lower() for name in visible}
+    types = dict(below.cast)
     columns = []
     for column in table.columns:
         folded = column.name.lower()
@@ -92,7 +99,12 @@ def guarded_query(
             continue
         mask = masks.get(column.name)
         name = quote(column.name)
-        columns.append(name if mask is None else f"{mask.expression} AS {name}")
+        if mask is not None:
+            columns.append(f"{mask.expression} AS {name}")
+        elif column.name in types:
+            columns.append(f"CAST({name} AS {types[column.name]}) AS {name}")
+        else:
+            columns.append(name)
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
     barrier = _BARRIER.format(period=period)
@@ -246,7 +258,8 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
-    if body is None and not has_obligations(table, view) and not _is_narrowed(table, view, suffix):
+    plain = not has_obligations(table, view) and not _is_narrowed(table, view, suffix) and not below.cast
+    if body is None and plain:
         return None
     hidden = hidden_columns(table, view)
     masks = masks_of(view)

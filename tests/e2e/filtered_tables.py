@@ -97,6 +97,8 @@ def filtered_world() -> World:
                 f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
                 f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
                 f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
+                f"spark_catalog.{DATABASE}.parted": {"id": "int", "s": "string"},
+                f"spark_catalog.{DATABASE}.beside": {"k": "string"},
                 f"spark_catalog.{DATABASE}.counted": COUNTED,
                 f"spark_catalog.{DATABASE}.of_a": {"a": "int", "name": "string"},
                 f"spark_catalog.{DATABASE}.of_b": {"b": "int", "kind": "int"},
@@ -137,6 +139,9 @@ policies:
   - name: of a database
     on: {{catalog: derby, database: app, table: fact}}
     filter: [{{groups: [public], where: "k <> 3"}}]
+  - name: parted
+    on: {{catalog: spark_catalog, database: {DATABASE}, table: parted}}
+    filter: [{{groups: [public], where: "id <> 3"}}]
   - name: changing
     on: {{catalog: spark_catalog, database: {DATABASE}, table: changing}}
     filter: [{{groups: [public], where: "s <> '{HIDDEN_S}'"}}]

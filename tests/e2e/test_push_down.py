@@ -403,6 +403,29 @@ async def test_columns_of_another_type_than_was_judged_fail_on_every_row(
     cursor.execute(f"DROP TABLE {DATABASE}.changing")
 
 
+async def test_columns_beside_of_another_type_than_was_judged_tell_nothing(
+    world: World, reader: ReaderPool, cursor: Any
+) -> None:
+    """What is known of a table may be half a minute old. `s = k` casts the texts of `s` if `k` is a number
+    by now, and Spark tries that on the names of hidden partitions."""
+    asked = "SELECT s FROM {} AS t JOIN beside ON t.s = beside.k WHERE beside.k = '1'"
+    text = await forwarded(world, reader, asked.format("parted"), Rules())
+    assert "TABLESAMPLE" not in text
+    for made in (
+        "parted USING parquet PARTITIONED BY (s) AS SELECT * FROM VALUES (1, '1'), (3, 'tells') t (id, s)",
+        "beside USING parquet AS SELECT id AS k FROM range(3)",
+    ):
+        cursor.execute(f"CREATE TABLE {DATABASE}.{made}")
+    with pytest.raises(OperationalError, match=r"tells.* cannot be cast"):
+        rows(cursor, asked.format(f"(SELECT * FROM {DATABASE}.parted WHERE id <> 3)"))
+    assert rows(cursor, text) == ["('1',)"]
+    cursor.execute(f"DROP TABLE {DATABASE}.beside")
+    cursor.execute(f"CREATE TABLE {DATABASE}.beside USING parquet AS SELECT '1' AS k")
+    assert "cast(k" not in plan_of(cursor, text)
+    for name in ("beside", "parted"):
+        cursor.execute(f"DROP TABLE {DATABASE}.{name}")
+
+
 FAILING = "1 / (CASE WHEN {alias}s = 'tells' THEN 0 ELSE 1 END) > 0"
 ATOMS = {
     "f": [
