@@ -1,45 +1,28 @@
 """What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
 
 `stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and
-`full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in `_OWN`. The libraries come in
-when the job runs and not before.
+`full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in `_OWN`, and in `SECRETS`. The
+libraries come in when the job runs and not before.
 """
 
 from __future__ import annotations
 
-import base64
 import importlib
 import ipaddress
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.classification import people
 from gateway.jobs.classification.addresses import address, address_like
 from gateway.jobs.classification.names import fold
+from gateway.jobs.classification.secret_formats import SECRETS
+from gateway.jobs.classification.value_format import Find, ValueFormat, Whole, of_pattern
 
 _NEEDED = "the job `classify` needs {}, which `sluice-gateway[jobs]` brings"
-
-Whole = Callable[[str], bool]
-Find = Callable[[str], Iterator[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueFormat:
-    """One form that values may have."""
-
-    name: str
-    whole: Whole
-    """Whether a value as a whole has it; the value has no space around it."""
-    find: Find | None = None
-    """What within a longer text has it; None where that would be a guess."""
 
 
 class Formats:
@@ -127,7 +110,7 @@ def _stdnum(name: str) -> Whole:
         if error.name is None or error.name.split(".")[0] != "stdnum" or error.name == "stdnum":
             raise Faults([_NEEDED.format("python-stdnum")]) from None
         raise Faults([f"`stdnum.{name}`: python-stdnum knows no such number"]) from None
-    is_valid: Callable[[str], bool] = module.is_valid
+    is_valid: Whole = module.is_valid
 
     def whole(value: str) -> bool:
         return _NUMBERED.fullmatch(value) is not None and bool(is_valid(value))
@@ -464,6 +447,7 @@ _PARTICLES = frozenset(
 _TITLES = frozenset(
     "dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott".split()
 )
+_SMALL = _PARTICLES | _TITLES
 
 
 def _listed(known: frozenset[str]) -> Whole:
@@ -483,9 +467,9 @@ def _name_words(value: str) -> list[str]:
         return []
     folded = [fold(part).strip(".") for part in parts]
     lower = [one for part, one in zip(parts, folded, strict=True) if part[0].islower()]
-    if not (_PARTICLES | _TITLES).issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
+    if not _SMALL.issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
         return []
-    return [one for one in folded if one not in _PARTICLES and one not in _TITLES]
+    return [one for one in folded if one not in _SMALL]
 
 
 def _person(known: frozenset[str]) -> Whole:
@@ -508,119 +492,6 @@ def _name_like(value: str) -> bool:
     return bool(_name_words(value)) and not value.isupper()
 
 
-# -- secrets -------------------------------------------------------------------------------------------------
-
-_KEYS = re.compile(
-    r"(?<![A-Za-z0-9_/+=-])(?:"
-    r"(?:AKIA|ASIA|AROA|AIDA)[A-Z2-7]{16}"
-    r"|gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255}"
-    r"|glpat-[A-Za-z0-9_-]{20,}"
-    r"|xox[abeprs]-[A-Za-z0-9-]{20,250}"
-    r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,250}"
-    r"|sk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,250}"
-    r"|AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}"
-    r"|SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{30,64}"
-    r"|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,250}|hf_[A-Za-z0-9]{30,50}|dapi[0-9a-f]{32}"
-    r"|sluice_[A-Za-z0-9_-]{20,}"
-    r")(?![A-Za-z0-9_])"
-)
-_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{0,2048}")
-_PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_WITH_PASSWORD = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,100}:[^\s/@]{3,100}@[\w.-]+")
-
-
-_ASSIGNED = re.compile(
-    r"(?:secret|token|api_?key|access_?key|private_?key|passw(?:or)?d)\w{0,20}[\"']?\s?[=:]\s?[\"']?([A-Za-z0-9_.~+/=-]{16,512})",
-    re.IGNORECASE,
-)
-_BASIC = re.compile(r"\bBasic ([A-Za-z0-9+/]{12,512}={0,2})")
-
-
-def _assigned_secrets(text: str) -> Iterator[str]:
-    """`API_TOKEN=...` of settings and commands."""
-    if "=" in text or ":" in text:
-        yield from (found.group() for found in _ASSIGNED.finditer(text) if _random(found[1]))
-
-
-def _basic_credentials(text: str) -> Iterator[str]:
-    """A user with a password, as HTTP has them."""
-    for found in _BASIC.finditer(text):
-        try:
-            if b":" in base64.b64decode(found[1], validate=True):
-                yield found.group()
-        except ValueError:
-            continue
-
-
-def _finding(find: Find) -> tuple[Whole, Find]:
-    """A value is of it that begins with one."""
-    return lambda value: any(value.startswith(one) for one in find(value)), find
-
-
-def _searching(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
-    def whole(value: str) -> bool:
-        found = pattern.match(value.removeprefix("Bearer "))
-        return found is not None
-
-    def find(text: str) -> Iterator[str]:
-        yield from (found.group() for found in pattern.finditer(text))
-
-    return whole, find
-
-
-_PASSWORD_HASH = re.compile(
-    r"\$(?:2[abxy]|argon2(?:id?|d)|[156]|y|scrypt|apr1|pbkdf2[\w-]*)\$\S{8,}"
-    r"|pbkdf2_sha\d+\$\d+\$\S+|\{(?:S?SHA(?:256|512)?|CRYPT|MD5)\}[A-Za-z0-9+/=$.]{16,}"
-    r"|scrypt:\d+:\d+:\d+\$\S+",
-    re.IGNORECASE,
-)
-_UUID = re.compile(r"\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
-_TOKEN = re.compile(r"[A-Za-z0-9_.~+/=:-]+")
-_DIGEST_LENGTHS = frozenset({24, 28, 44, 64, 88})
-"""Of MD5, SHA-1, SHA-256, SHA-384 and SHA-512 in base64."""
-
-
-def entropy(text: str) -> float:
-    """Return the bits of a character of the text, by how often each is in it."""
-    counts = Counter(text)
-    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
-
-
-def _random(value: str) -> bool:
-    """What somebody would call a key: no space in it, no word, no UUID."""
-    if not 12 <= len(value) <= 512 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
-        return False
-    if not any(c.isdigit() for c in value) or not any(c.isalpha() for c in value):
-        return False
-    return entropy(value) >= 3.0
-
-
-def _random_key(value: str) -> bool:
-    """Long, of capitals, small letters and digits, evenly mixed, and no digest or coded file."""
-    if not 32 <= len(value) <= 256 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
-        return False
-    if value.startswith(("http", "/", ".")) or value.count("/") > 3 or ":" in value or value.count(".") > 2:
-        return False
-    if value.endswith("=") and len(value) in _DIGEST_LENGTHS:
-        return False
-    turns = sum(a.isdigit() != b.isdigit() or a.isupper() != b.isupper() for a, b in pairwise(value))
-    kinds = (
-        any(c.isdigit() for c in value)
-        and any(c.isupper() for c in value)
-        and any(c.islower() for c in value)
-    )
-    return kinds and turns >= len(value) / 4 and entropy(value) >= 4.2
-
-
-def _any_text(value: str) -> bool:
-    """But for the path of a file: `pwd` is a directory as well."""
-    return len(value) >= 3 and not value.startswith(("/", "./", "~/"))
-
-
-def _pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
-    return lambda value: pattern.fullmatch(value) is not None, None
-
-
 _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "email": (_email, _emails_within),
     "card": (_card, _cards_within),
@@ -629,27 +500,17 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "any_ip": (_ip, None),
     "phone_like": (_phone_like, None),
     "mac": (_mac, _macs_within),
-    "mac_digits": _pattern(re.compile(r"[0-9A-Fa-f]{12}")),
-    "document_number": _pattern(_DOCUMENT),
+    "mac_digits": of_pattern(re.compile(r"[0-9A-Fa-f]{12}")),
+    "document_number": of_pattern(_DOCUMENT),
     "us_ssn": (lambda value: _SSN.fullmatch(value) is not None, _ssns_within),
-    "gb_nino": _pattern(_NINO),
+    "gb_nino": of_pattern(_NINO),
     "de_svnr": (_svnr, None),
     "coordinates": (_coordinates, None),
     "degrees": (_degrees, None),
     "address": (address, None),
     "address_like": (address_like, None),
     "name_like": (_name_like, None),
-    "known_key": _searching(_KEYS),
-    "jwt": _searching(_JWT),
-    "private_key": _searching(_PEM),
-    "url_with_password": _searching(_WITH_PASSWORD),
-    "assigned_secret": _finding(_assigned_secrets),
-    "basic_credentials": _finding(_basic_credentials),
-    "password_hash": _pattern(_PASSWORD_HASH),
-    "random": (_random, None),
-    "random_key": (_random_key, None),
-    "uuid": _pattern(_UUID),
-    "any_text": (_any_text, None),
+    **SECRETS,
 }
 
 WITHIN = ("phone", *(name for name, (_, find) in _OWN.items() if find is not None))

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from gateway.jobs.classification.formats import Formats, ValueFormat
+from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import best, words
 from gateway.jobs.classification.nested import distinct, is_json, leaves
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
+from gateway.jobs.classification.value_format import ValueFormat
 
 PROBE_HITS = 12
 """A format is held against so many values first that a column that is of it has so many hits; with less than

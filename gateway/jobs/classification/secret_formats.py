@@ -1,0 +1,133 @@
+"""What secrets look like: keys by known beginnings or by how random they are, and hashes of passwords."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from gateway.jobs.classification.value_format import Find, Whole, of_pattern
+
+_KEYS = re.compile(
+    r"(?<![A-Za-z0-9_/+=-])(?:"
+    r"(?:AKIA|ASIA|AROA|AIDA)[A-Z2-7]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255}"
+    r"|glpat-[A-Za-z0-9_-]{20,}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{20,250}"
+    r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,250}"
+    r"|sk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,250}"
+    r"|AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}"
+    r"|SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{30,64}"
+    r"|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,250}|hf_[A-Za-z0-9]{30,50}|dapi[0-9a-f]{32}"
+    r"|sluice_[A-Za-z0-9_-]{20,}"
+    r")(?![A-Za-z0-9_])"
+)
+_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{0,2048}")
+_PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_WITH_PASSWORD = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,100}:[^\s/@]{3,100}@[\w.-]+")
+
+
+_ASSIGNED = re.compile(
+    r"(?:secret|token|api_?key|access_?key|private_?key|passw(?:or)?d)\w{0,20}[\"']?\s?[=:]\s?[\"']?([A-Za-z0-9_.~+/=-]{16,512})",
+    re.IGNORECASE,
+)
+_BASIC = re.compile(r"\bBasic ([A-Za-z0-9+/]{12,512}={0,2})")
+
+
+def _assigned_secrets(text: str) -> Iterator[str]:
+    """`API_TOKEN=...` of settings and commands."""
+    if "=" in text or ":" in text:
+        yield from (found.group() for found in _ASSIGNED.finditer(text) if _random(found[1]))
+
+
+def _basic_credentials(text: str) -> Iterator[str]:
+    """A user with a password, as HTTP has them."""
+    for found in _BASIC.finditer(text):
+        try:
+            if b":" in base64.b64decode(found[1], validate=True):
+                yield found.group()
+        except ValueError:
+            continue
+
+
+def _finding(find: Find) -> tuple[Whole, Find]:
+    """A value is of it that begins with one."""
+    return lambda value: any(value.startswith(one) for one in find(value)), find
+
+
+def _searching(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
+    def whole(value: str) -> bool:
+        found = pattern.match(value.removeprefix("Bearer "))
+        return found is not None
+
+    def find(text: str) -> Iterator[str]:
+        yield from (found.group() for found in pattern.finditer(text))
+
+    return whole, find
+
+
+_PASSWORD_HASH = re.compile(
+    r"\$(?:2[abxy]|argon2(?:id?|d)|[156]|y|scrypt|apr1|pbkdf2[\w-]*)\$\S{8,}"
+    r"|pbkdf2_sha\d+\$\d+\$\S+|\{(?:S?SHA(?:256|512)?|CRYPT|MD5)\}[A-Za-z0-9+/=$.]{16,}"
+    r"|scrypt:\d+:\d+:\d+\$\S+",
+    re.IGNORECASE,
+)
+_UUID = re.compile(r"\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
+_TOKEN = re.compile(r"[A-Za-z0-9_.~+/=:-]+")
+_DIGEST_LENGTHS = frozenset({24, 28, 44, 64, 88})
+"""Of MD5, SHA-1, SHA-256, SHA-384 and SHA-512 in base64."""
+
+
+def entropy(text: str) -> float:
+    """Return the bits of a character of the text, by how often each is in it."""
+    counts = Counter(text)
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
+
+
+def _random(value: str) -> bool:
+    """What somebody would call a key: no space in it, no word, no UUID."""
+    if not 12 <= len(value) <= 512 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
+        return False
+    if not any(c.isdigit() for c in value) or not any(c.isalpha() for c in value):
+        return False
+    return entropy(value) >= 3.0
+
+
+def _random_key(value: str) -> bool:
+    """Long, of capitals, small letters and digits, evenly mixed, and no digest or coded file."""
+    if not 32 <= len(value) <= 256 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
+        return False
+    if value.startswith(("http", "/", ".")) or value.count("/") > 3 or ":" in value or value.count(".") > 2:
+        return False
+    if value.endswith("=") and len(value) in _DIGEST_LENGTHS:
+        return False
+    turns = sum(a.isdigit() != b.isdigit() or a.isupper() != b.isupper() for a, b in pairwise(value))
+    kinds = (
+        any(c.isdigit() for c in value)
+        and any(c.isupper() for c in value)
+        and any(c.islower() for c in value)
+    )
+    return kinds and turns >= len(value) / 4 and entropy(value) >= 4.2
+
+
+def _any_text(value: str) -> bool:
+    """But for the path of a file: `pwd` is a directory as well."""
+    return len(value) >= 3 and not value.startswith(("/", "./", "~/"))
+
+
+SECRETS: Mapping[str, tuple[Whole, Find | None]] = {
+    "known_key": _searching(_KEYS),
+    "jwt": _searching(_JWT),
+    "private_key": _searching(_PEM),
+    "url_with_password": _searching(_WITH_PASSWORD),
+    "assigned_secret": _finding(_assigned_secrets),
+    "basic_credentials": _finding(_basic_credentials),
+    "password_hash": of_pattern(_PASSWORD_HASH),
+    "random": (_random, None),
+    "random_key": (_random_key, None),
+    "uuid": of_pattern(_UUID),
+    "any_text": (_any_text, None),
+}

@@ -1,0 +1,26 @@
+"""One form that values may have: what tells it, of a whole value and within a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+Whole = Callable[[str], bool]
+Find = Callable[[str], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
+    """One form that values may have."""
+
+    name: str
+    whole: Whole
+    """Whether a value as a whole has it; the value has no space around it."""
+    find: Find | None = None
+    """What within a longer text has it; None where that would be a guess."""
+
+
+def of_pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
+    """Return how a value is told that is like a pattern as a whole."""
+    return lambda value: pattern.fullmatch(value) is not None, None
