@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
-from gateway.model.reading import ExpressionNode, RelationRole, Span
+from gateway.model.reading import ExpressionNode, RelationForm, RelationRole, Span
 from gateway.pipeline.judging import Judging
 from gateway.pipeline.policies import Policies
 from gateway.pipeline.seeing import Prepared
@@ -71,8 +71,25 @@ async def below_text(
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
     query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
-    alone = prepared.place.alone and not reading.commands and all(map(is_builtin, reading.functions))
+    alone = (
+        prepared.place.alone
+        and not reading.commands
+        and all(map(is_builtin, reading.functions))
+        and not _share_a_name(prepared)
+    )
     return below_query(query, policies, judging, alone=alone, obliged=obliged, above=prepared.place.above)
+
+
+def _share_a_name(prepared: Prepared) -> bool:
+    """Whether columns may tell tables without an alias apart by their databases alone: a table that is cast,
+    as those beside one without a barrier are, would have to be called otherwise."""
+    if all(len(column.parts) + column.star < 3 for column in prepared.reading.columns):
+        return False
+    bare = {(r.parts[-1].lower(), name.folded()) for r, name in prepared.scans if r.form is RelationForm.BARE}
+    names = [alias for alias, _ in bare]
+    return len(bare) > 1 and (
+        len(set(names)) < len(bare) or not prepared.reading.subquery_aliases.isdisjoint(names)
+    )
 
 
 def below_query(
