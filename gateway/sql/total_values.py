@@ -384,10 +384,13 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalVa
 
 
 def _divided(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
-    """A number by a known one that is not zero. What decimals are divided to may have no room."""
+    """A number by a known one that is not zero. What decimals are divided to may have no room, and at the
+    smallest number by -1, whose quotient has none, databases fail that Spark hands the remainder to."""
     (one, other) = operands
     digits, divisor = _digits(one.type), _digits(other.type)
     if not other.number or digits is None or divisor is None:
+        return FAILING
+    if node.node == "Remainder" and other.number == -1:
         return FAILING
     integers = {one.type, other.type} <= INTEGERS.keys()
     if node.node == "Divide":
