@@ -81,7 +81,7 @@ class _Score:
     share: float
 
 
-class _Names:
+class _RulePhrases:
     """What a rule says of names."""
 
     def __init__(self, rule: ClassRule) -> None:
@@ -98,7 +98,7 @@ class Scorer:
     def __init__(self, classifiers: Classifiers, formats: Formats) -> None:
         """Raises Faults for a library that is not there and for numbers that it does not know."""
         self._rules = classifiers.classes
-        self._names = {rule.name: _Names(rule) for rule in self._rules}
+        self._names = {rule.name: _RulePhrases(rule) for rule in self._rules}
         self._formats: dict[str, tuple[_Formats, _Formats, _Formats]] = {
             rule.name: (
                 _of(formats, rule.formats),
