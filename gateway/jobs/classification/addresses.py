@@ -6,16 +6,16 @@ import re
 
 _STREET = re.compile(
     # What ends a word of the north: Hauptstraße, Kerkstraat, Storgatan, Oravatie, Tulipanstræde.
-    r"\b\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef|steeg"
+    r"\b\w*(?:stra(?:ss|ß)e|str\b\.?|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef|steeg"
     r"|singel|boulevard|vägen|gatan|stigen|torget|gränd|gata|gaten|veien|vegen|vej|(?<!bri)gade|stræde|svingen"
-    r"|bakken|haugen|katu|(?<=\w{3})tie|polku|kuja|bulevardi)\b"
+    r"|bakken|haugen|katu|(?<=\w{3})tie|polku|kuja|bulevardi)(?!\w)"
     r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|allé|chemin|impasse|quai|route|cours|square"
     r"|calle|c/|paseo|plaza|carrera|ronda|camino|pasaje|glorieta|rambla|cuesta|callejón|cañada|acceso|andador|calzada"
     r"|cerrada|circunvalación|circuito|eje vial|privada|prolongación|periférico|retorno|viaducto|vía"
     r"|via|viale|v\.le|piazza|corso|largo|vicolo|strada|borgo|contrada|stretto|rua|avenida|travessa|praça|estrada|alameda"
     r"|rodovia|viela|ladeira|loteamento|quadra|setor|condomínio|ulica|ul\.|aleja|aleje|al\.|plac|pl\.|os\.|osiedle"
     r"|náměstí|nábřeží|třída|ulice|utca|út|útja|tér|tere|körút|sétány|str\.|bulevardul|bd-ul|șoseaua|soseaua|aleea"
-    r"|calea|intrarea|splaiul|piața|caddesi|cad\.|sokak|sokağı|sk\.|bulvarı|mahallesi|mah\.|chowk|marg|nagar"
+    r"|calea|intrarea|splaiul|piața|caddesi|cad\.|sokak|sokağı|sok\.|sk\.|bulvarı|mahallesi|mah\.|chowk|marg|nagar"
     r"|bagh|ganj|galli"
     r"|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close|crescent|terrace|parkway|pkwy|sq\.?"
     r"|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green|heights|ridge|circle|loop|path|pike"
@@ -45,13 +45,23 @@ _POST = re.compile(
     r"|,\s*[A-ZÀ-Þ][^,]{1,40}[,\s-]+(?:\d{4}|\d{5}|\d{6})$"  # Slatina, 270678
 )
 """Where a letter is to go: the code of a district beside a town, as states write it."""
-_HOUSE = re.compile(r"(?:^|[\s,])(?:n[.º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/]\d{1,4})?\.?(?=$|[\s,])")
+_HOUSE = re.compile(
+    r"(?:^|[\s,])(?:[nN](?:o|r)?[.:º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/](?:\d{1,4}|[a-zA-Z]))?\.?(?=$|[\s,])"
+)
+_EASTERN = re.compile(
+    r"[가-힣]{1,5}[시도군구] (?:[가-힣]+ ){0,3}[가-힣0-9]+[로길동리가] ?\d[^가-힣]{0,12}.*"
+    r"|(?:\D{1,4}[都道府県省]|\D{1,6}[市区區县縣郡])(?:[^\x00-\x7f]| )+"
+    r"(?:\d{1,4}(?:[-－]\d{1,4}){1,3}|\d{1,4}(?:丁目|番地?|号|號|弄)).*"
+)
+"""Korea, Japan and China begin with the province and the town, and have no capitals."""
 _CAPITAL_WORD = re.compile(r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}")
 
 
 def address(value: str) -> bool:
     """A number of a house with a street, or with a town and its code."""
     text = " ".join(value.split())
+    if not text.isascii() and _eastern(text):
+        return True
     return address_like(text) and (
         _STREET.search(text) is not None
         or _AMERICAN.fullmatch(text) is not None
@@ -61,6 +71,12 @@ def address(value: str) -> bool:
 
 def address_like(value: str) -> bool:
     """Words of which one is a name, and a number of a house."""
+    if not value.isascii() and _eastern(value):
+        return True
     if not 6 <= len(value) <= 160 or len(value.split()) > 16:
         return False
     return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
+
+
+def _eastern(value: str) -> bool:
+    return 6 <= len(value) <= 80 and _EASTERN.fullmatch(value) is not None

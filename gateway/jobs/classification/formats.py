@@ -332,6 +332,11 @@ def _iban(value: str) -> bool:
     return bool(_library("stdnum.iban", "python-stdnum").is_valid(value, check_country=False))
 
 
+def _pl_account(value: str) -> bool:
+    """Poland's, which people write without the country."""
+    return re.fullmatch(r"[0-9]{2}(?: ?[0-9]{4}){6}", value) is not None and _iban(f"PL{value}")
+
+
 def _ibans_within(text: str) -> Iterator[str]:
     for found in _IBAN_WITHIN.finditer(text):
         parts = found.group().split(" ")
@@ -350,7 +355,7 @@ _NINO = re.compile(
 _SVNR = re.compile(r"([0-9]{2}) ?([0-9]{2})([0-9]{2})([0-9]{2}) ?([A-Z]) ?([0-9]{2})([0-9])")
 
 
-_DOCUMENT = re.compile(r"(?=(?:\D*\d){3})[A-Z0-9](?:[ -]?[A-Z0-9]){5,17}", re.IGNORECASE)
+_DOCUMENT = re.compile(r"(?=(?:\D*\d){3})[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,17}", re.IGNORECASE)
 """As countries number passports and licences: capitals and digits, of which each has some."""
 
 
@@ -436,10 +441,15 @@ def _past_date(today: date) -> Whole:
 # -- people --------------------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*\.?")
+_TICKET = re.compile(r"[A-Z' -]+/[A-Z' -]+ (?:MR|MRS|MS|MISS|MSTR|DR)")
+"""SMITH/JOHN MR, as on tickets of airlines."""
 _NOT_PEOPLE = frozenset(
     """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
-    bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp şti""".split()
+    bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp sti
+    school college colegio escola escuela ecole lycee schule gymnasium scuola liceo szkola liceum okulu lisesi
+    klinikum krankenhaus""".split()
 )
+"""Folded."""
 _PARTICLES = frozenset(
     "de da do dos das di del della la le van von der den het ter ten zu zum y e el al bin".split()
 )
@@ -462,6 +472,8 @@ def _name_words(value: str) -> list[str]:
     for titles and the little words between."""
     if len(value) > 60:
         return []
+    if "/" in value and _TICKET.fullmatch(value):
+        value = value.replace("/", " ")
     parts = value.replace(",", " ").split()
     if not 1 <= len(parts) <= 6 or not all(_WORD.fullmatch(part) for part in parts):
         return []
@@ -496,6 +508,7 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "email": (_email, _emails_within),
     "card": (_card, _cards_within),
     "iban": (_iban, _ibans_within),
+    "pl_account": (_pl_account, None),
     "ip": (_sure_ip, _ips_within),
     "any_ip": (_ip, None),
     "phone_like": (_phone_like, None),

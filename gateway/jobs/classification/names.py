@@ -81,6 +81,25 @@ def _is(wanted: str, word: str) -> bool:
     return word == wanted or (len(wanted) > 3 and word == wanted + "s")
 
 
-def best(phrases: Iterable[Phrase], name: Sequence[str]) -> int:
-    """Return the weight of the longest phrase that a name has; 0 for none."""
-    return max((one.weight for one in phrases if one.within(name)), default=0)
+class Phrases:
+    """Phrases by the words that a name must have for them: few of many are held against a name."""
+
+    def __init__(self, phrases: Iterable[Phrase]) -> None:
+        self._by_word: dict[str, list[tuple[int, Phrase]]] = {}
+        self._loose: list[tuple[int, Phrase]] = []
+        for one in phrases:
+            first = one.words[0]
+            if "*" in first:
+                self._loose.append((one.weight, one))
+                continue
+            for word in {first, first + "s", "".join(one.words)}:
+                self._by_word.setdefault(word, []).append((one.weight, one))
+
+    def best(self, name: Sequence[str]) -> int:
+        """Return the weight of the longest phrase that a name has; 0 for none."""
+        top = 0
+        for phrases in (self._loose, *(self._by_word.get(word, ()) for word in name)):
+            for weight, one in phrases:
+                if weight > top and one.within(name):
+                    top = weight
+        return top

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gateway.jobs.classification.formats import Formats
-from gateway.jobs.classification.names import best, words
+from gateway.jobs.classification.names import Phrases, words
 from gateway.jobs.classification.nested import distinct, is_json, leaves
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 from gateway.jobs.classification.value_format import ValueFormat
@@ -81,12 +81,24 @@ class _Score:
     share: float
 
 
+class _RulePhrases:
+    """What a rule says of names."""
+
+    def __init__(self, rule: ClassRule) -> None:
+        self.all = Phrases(rule.names)
+        self.sure = Phrases(phrase for phrase in rule.names if not phrase.alone)
+        self.longer = Phrases(phrase for phrase in rule.names if len(phrase.words) > 1)
+        self.unless = Phrases(rule.unless)
+        self.never = Phrases(rule.never)
+
+
 class Scorer:
     """Scores columns by rules."""
 
     def __init__(self, classifiers: Classifiers, formats: Formats) -> None:
         """Raises Faults for a library that is not there and for numbers that it does not know."""
         self._rules = classifiers.classes
+        self._names = {rule.name: _RulePhrases(rule) for rule in self._rules}
         self._formats: dict[str, tuple[_Formats, _Formats, _Formats]] = {
             rule.name: (
                 _of(formats, rule.formats),
@@ -122,14 +134,13 @@ class Scorer:
         """Return the class that fits best: a column has one sort of value."""
         scores = []
         for rule in self._rules:
-            if column.kind not in rule.types or best(rule.never, name):
+            names = self._names[rule.name]
+            if column.kind not in rule.types or names.never.best(name):
                 continue
-            longer = [phrase for phrase in rule.names if len(phrase.words) > 1]
-            surely = [phrase for phrase in rule.names if not phrase.alone]
             weight = sure = 0
-            if not best(rule.unless, name):
-                sure = max(best(surely, name), best(longer, full))
-                weight = max(best(rule.names, name), sure)
+            if not names.unless.best(name):
+                sure = max(names.sure.best(name), names.longer.best(full))
+                weight = max(names.all.best(name), sure)
             score = self._score(rule, weight, counted, sure=sure > 0)
             if any(_holds(one, score, counted) for one in rule.when if not one.within):
                 scores.append(score)
@@ -161,7 +172,7 @@ class Scorer:
         top = _Score(rule, weight, "", 0, 0, 0.0)
         # A name that is so only by itself, such as `nom`, and a format that says little are too little.
         for format_ in (*plain, *named) if sure else plain:
-            if sum(map(format_.whole, probe)) < max(1, PROBE_SHARE * floor * len(probe)):
+            if not _reaches(format_, probe, max(1, math.ceil(PROBE_SHARE * floor * len(probe)))):
                 continue
             hits = [value for value in counted if format_.whole(value)]
             share = len(hits) / len(counted)
@@ -181,7 +192,7 @@ class Scorer:
         for rule in self._rules:
             _, _, looked_for = self._formats[rule.name]
             wanted = [one for one in rule.when if one.within]
-            if not looked_for or not wanted or best(rule.never, name):
+            if not looked_for or not wanted or self._names[rule.name].never.best(name):
                 continue
             hit, different = 0, set[str]()
             formats: dict[str, int] = {}
@@ -240,6 +251,19 @@ class Scorer:
 
 def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:
     return tuple(one for name in names for one in formats.named(name))
+
+
+def _reaches(format_: ValueFormat, values: Sequence[str], hits: int) -> bool:
+    """Whether so many values have a format; no more are asked than it takes to know."""
+    misses = len(values) - hits
+    for value in values:
+        if format_.whole(value):
+            hits -= 1
+        else:
+            misses -= 1
+        if hits <= 0 or misses < 0:
+            break
+    return hits <= 0
 
 
 def _holds(when: When, score: _Score, counted: Mapping[str, int]) -> bool:
