@@ -1030,9 +1030,80 @@ def later() -> list[Spec]:
     ]
 
 
+COMPANIES = """Nordsee Trading;Kessler Haus;Silva Mining;Blue Harbour Foods;Petit Marché;Quick Stop Grocery;Old Mill Bakery;
+Lakeside Books;Rossi Motors;Green Valley Farms;Tiger Lily Florists;Copper Kettle;Harvest Table;Polar Freight;Sunrise Dairy
+""".replace("\n", "").split(";")
+
+
+def of_schemas() -> list[Spec]:
+    """Return what was wrong on columns of well-known schemas written blind, made anew, and what is next to it."""
+    few = [f"{GIVEN[at]} {FAMILY[at + 3]}" for at in range(0, 40, 5)]
+    return [
+        (
+            "person_name",
+            "text",
+            "PID_5_name, attending_doctor_name, c1",
+            lambda r: (
+                f"{r.choice(('', '', '10042^'))}{r.choice(FAMILY)}^{r.choice(GIVEN)}{r.choice(('', '^Q', '^^^DR'))}".upper()
+            ),
+        ),
+        ("person_name", "text", "assignee_name, adjuster, owner", lambda r: r.choice(few)),
+        ("person_name", "text", "sn, name_last", lambda r: r.choice(FAMILY)),
+        (
+            "postal_address",
+            "text",
+            "postalAddress, registeredAddress, c2",
+            lambda r: f"{address(r)}${digits(r, 5)} {r.choice(CITIES)}",
+        ),
+        ("birth_date", "text", "gbdat", lambda r: f"{born(r):%Y%m%d}"),
+        ("birth_date", "text", "birth_datetime", lambda r: f"{born(r)} 00:00:00"),
+        (
+            "password",
+            "text",
+            "user_pass, c3",
+            lambda r: r.choice(("$P$B", "$H$9", "$S$E")) + alphabet(r, MIXED + "./", 30),
+        ),
+        (
+            "password",
+            "text",
+            "c4",
+            lambda r: f"sha1${alphabet(r, MIXED, 8)}${hashlib.sha1(r.randbytes(8)).hexdigest()}",
+        ),
+        (
+            "ip_address",
+            "text",
+            "inet, c5",
+            lambda r: f"10.{r.randint(0, 9)}.{r.randint(0, 9)}.{r.randint(1, 99)}/24",
+        ),
+        (
+            "",
+            "text",
+            "subnet, c6",
+            lambda r: f"10.{r.randint(0, 99)}.{r.choice((0, 32, 64))}.0/{r.choice((20, 24))}",
+        ),
+        (
+            "",
+            "text",
+            "message_id, in_reply_to",
+            lambda r: f"<{alphabet(r, MIXED, 16)}@{r.choice(DOMAINS)}>",
+        ),
+        ("", "text", "name, NAME1", lambda r: r.choice(COMPANIES)),
+        (
+            "",
+            "text",
+            "owner",
+            lambda r: r.choice(("Platform", "Data Team", "Search", "Billing", "Core", "Growth")),
+        ),
+        ("", "text", "sn, c7", shaped("SN99A9999")),
+        ("", "text", "price_text, c8", lambda r: f"${r.randint(5, 60)} Park Pass"),
+    ]
+
+
 def corpus(seed: int = 20_240_607, rows: int = ROWS) -> Iterator[Labelled]:
     """Yield every column of the corpus."""
-    for number_, (label, kind, names, make) in enumerate((*positives(), *negatives(), *later())):
+    for number_, (label, kind, names, make) in enumerate(
+        (*positives(), *negatives(), *later(), *of_schemas())
+    ):
         for name in (part.strip() for part in names.split(",")):
             r = random.Random(f"{seed} {number_} {name}")
             yield Labelled(Sampled(name=name, kind=kind, values=[make(r) for _ in range(rows)]), label)

@@ -48,6 +48,8 @@ _POST = re.compile(
 _HOUSE = re.compile(
     r"(?:^|[\s,])(?:[nN](?:o|r)?[.:º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/](?:\d{1,4}|[a-zA-Z]))?\.?(?=$|[\s,])"
 )
+_LINES = re.compile(r"(?<=\w)\$|\^")
+"""Between the lines of an address LDAP has `$`, and HL7 `^` between its parts."""
 _EASTERN = re.compile(
     r"[가-힣]{1,5}[시도군구] (?:[가-힣]+ ){0,3}[가-힣0-9]+[로길동리가] ?\d[^가-힣]{0,12}.*"
     r"|(?:\D{1,4}[都道府県省]|\D{1,6}[市区區县縣郡])(?:[^\x00-\x7f]| )+"
@@ -75,6 +77,8 @@ def address_like(value: str) -> bool:
         return True
     if not 6 <= len(value) <= 160 or len(value.split()) > 16:
         return False
+    if "$" in value or "^" in value:
+        value = _LINES.sub(" ", value)
     return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
 
 

@@ -245,10 +245,12 @@ def _ip(value: str) -> bool:
     if text.count(":") < 2 and text.count(".") != 3:
         return False
     try:
-        ipaddress.ip_address(text.strip("[]"))
+        found = ipaddress.ip_address(text.strip("[]"))
     except ValueError:
         return False
-    return True
+    # The first of a network with the length of its prefix is the network, and no machine.
+    rest = found.max_prefixlen - int(prefix) if prefix else 0
+    return rest <= 0 or int(found) % (1 << rest) != 0
 
 
 def _sure_ip(value: str) -> bool:
@@ -264,7 +266,7 @@ def _version_like(value: str) -> bool:
     return parts[0] < 10 or max(parts) < 64
 
 
-_IP_WITHIN = re.compile(r"(?<![\w.:])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])")
+_IP_WITHIN = re.compile(r"(?<![\w.:])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])(?:/[0-9]{1,2}(?![\w./]))?")
 
 
 def _ips_within(text: str) -> Iterator[str]:
@@ -443,6 +445,8 @@ def _past_date(today: date) -> Whole:
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*\.?")
 _TICKET = re.compile(r"[A-Z' -]+/[A-Z' -]+ (?:MR|MRS|MS|MISS|MSTR|DR)")
 """SMITH/JOHN MR, as on tickets of airlines."""
+_PARTED = re.compile(r"(?:[0-9]\w*\^)?([^\W\d_][^^&~|0-9]*(?:\^[^^&~|0-9]*){1,7})")
+"""Smith^John^Q, as HL7 and DICOM have it, with the number of a doctor before it or none."""
 _NOT_PEOPLE = frozenset(
     """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
     bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp sti
@@ -474,6 +478,8 @@ def _name_words(value: str) -> list[str]:
         return []
     if "/" in value and _TICKET.fullmatch(value):
         value = value.replace("/", " ")
+    elif "^" in value and (parted := _PARTED.fullmatch(value)):
+        value = parted[1].replace("^", " ")
     parts = value.replace(",", " ").split()
     if not 1 <= len(parts) <= 6 or not all(_WORD.fullmatch(part) for part in parts):
         return []

@@ -20,7 +20,7 @@ _CLASS_KEYS = (
     *("about", "tag", "attributes", "types", "names", "unless", "never", "formats", "named_formats"),
     *("text", "when"),
 )
-_WHEN_KEYS = ("named", "empty", "share", "distinct", "within")
+_WHEN_KEYS = ("named", "sure", "empty", "share", "distinct", "within")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,8 @@ class When:
 
     named: bool = False
     """Its name is one of the class."""
+    sure: bool = False
+    """And not only by a `=name`, which may be that of anything."""
     empty: bool = False
     """Nothing was there to be looked at."""
     share: float = 0.0
@@ -245,7 +247,7 @@ class _Reading:
                 continue
             unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
             values = {}
-            for key in ("named", "empty"):
+            for key in ("named", "sure", "empty"):
                 values[key] = one.get(key, False)
                 if not isinstance(values[key], bool):
                     self._faults.add((*path, key), f"`{key}` is `true` or `false`")
@@ -254,7 +256,9 @@ class _Reading:
             values["distinct"] = one.get("distinct", 0)
             if not _is_number(values["distinct"], int) or values["distinct"] < 0:
                 self._faults.add((*path, "distinct"), "`distinct` is a number of values")
-            if values["empty"] and not values["named"]:
+            if values["sure"] and not values["named"]:
+                self._faults.add(path, "a name that is not there is not sure: `named` as well")
+            elif values["empty"] and not values["named"]:
                 self._faults.add(path, "a column without values is told by its name only: `named` as well")
             elif not (values["named"] or values["share"] or values["within"]):
                 self._faults.add(path, "without `named`, `share` or `within` every column would be of it")

@@ -75,6 +75,8 @@ class _Score:
     rule: ClassRule
     weight: int
     """Of its name; 0: not named."""
+    sure: bool
+    """Whether it is more than a `=name`."""
     format: str
     hit: int
     distinct: int
@@ -164,12 +166,16 @@ class Scorer:
         """Hold the values against each format by itself: check digits of many would fit anything."""
         plain, named, _ = self._formats[rule.name]
         floor = min(
-            (one.share for one in rule.when if not (one.empty or one.within) and (weight or not one.named)),
+            (
+                one.share
+                for one in rule.when
+                if not (one.empty or one.within) and _named(one, weight, sure=sure)
+            ),
             default=1.0,
         )
         wanted = math.ceil(PROBE_HITS / max(floor, 0.02))
         probe = list(islice(counted, 0, None, max(1, len(counted) // wanted)))[:wanted]
-        top = _Score(rule, weight, "", 0, 0, 0.0)
+        top = _Score(rule, weight, sure, "", 0, 0, 0.0)
         # A name that is so only by itself, such as `nom`, and a format that says little are too little.
         for format_ in (*plain, *named) if sure else plain:
             if not _reaches(format_, probe, max(1, math.ceil(PROBE_SHARE * floor * len(probe)))):
@@ -178,7 +184,7 @@ class Scorer:
             share = len(hits) / len(counted)
             if share > top.share:
                 top = _Score(
-                    rule, weight, format_.name, sum(counted[value] for value in hits), len(hits), share
+                    rule, weight, sure, format_.name, sum(counted[value] for value in hits), len(hits), share
                 )
         return top
 
@@ -266,8 +272,13 @@ def _reaches(format_: ValueFormat, values: Sequence[str], hits: int) -> bool:
     return hits <= 0
 
 
+def _named(when: When, weight: int, *, sure: bool) -> bool:
+    """Whether the name is as it has to be."""
+    return (weight > 0 or not when.named) and (sure or not when.sure)
+
+
 def _holds(when: When, score: _Score, counted: Mapping[str, int]) -> bool:
-    if when.named and not score.weight:
+    if not _named(when, score.weight, sure=score.sure):
         return False
     if when.empty:
         return not counted

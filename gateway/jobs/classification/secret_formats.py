@@ -70,9 +70,11 @@ def _searching(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
 
 
 _PASSWORD_HASH = re.compile(
-    r"\$(?:2[abxy]|argon2(?:id?|d)|[156]|y|scrypt|apr1|pbkdf2[\w-]*)\$\S{8,}"
-    r"|pbkdf2_sha\d+\$\d+\$\S+|\{(?:S?SHA(?:256|512)?|CRYPT|MD5)\}[A-Za-z0-9+/=$.]{16,}"
-    r"|scrypt:\d+:\d+:\d+\$\S+",
+    r"(?=[$a{bmps])(?:(?:\{bcrypt\}|argon2|bcrypt(?:_sha256)?\$)?"
+    r"\$(?:2[abxy]|argon2(?:id?|d)|[156HPS]|7|y|gy|sha1|scrypt|apr1|bcrypt-sha256|pbkdf2[\w-]*)\$\S{8,}"
+    r"|pbkdf2_sha\d+\$\d+\$\S+|\{(?:S?SHA(?:256|512)?|S?MD5|CRYPT|PBKDF2[\w-]*)\}[A-Za-z0-9+/=$.]{16,}"
+    r"|scrypt:\d+:\d+:\d+\$\S+|(?:md5|sha1)\$\w+\$[0-9a-f]{32,40}|pbkdf2:sha\d+(?::\d+)?\$\S+"
+    r"|SCRAM-SHA-\d+\$\d+:\S+|AQAAAA[EI]AA[A-Za-z0-9+/]{40,120}={0,2})",
     re.IGNORECASE,
 )
 _UUID = re.compile(r"\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
