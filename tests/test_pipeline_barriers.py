@@ -43,9 +43,11 @@ def world(row_filter: str = FILTER, mask: str = MASK) -> World:
     return World(
         {
             "catalogs": ["spark_catalog"],
-            "tables": dict.fromkeys(
-                ("spark_catalog.db.t", "spark_catalog.db.u", "spark_catalog.other.u"), COLUMNS
-            ),
+            "tables": {
+                "spark_catalog.db.t": COLUMNS,
+                "spark_catalog.db.u": COLUMNS,
+                "spark_catalog.other.u": {"o": "int"},
+            },
             "views": {
                 "spark_catalog.db.v": {
                     "text": "SELECT id, day FROM spark_catalog.db.t",
@@ -121,7 +123,7 @@ async def test_tables_beside_one_without_a_barrier_have_their_types(reader: Read
         ("SELECT u.id FROM t JOIN u USING (id)", 0),
         ("SELECT db.u.id FROM t JOIN u ON t.id = u.id", 0),
         # Told apart by their databases, which tables that are cast are not.
-        ("SELECT u.id FROM t JOIN u ON t.id = db.u.id JOIN other.u ON other.u.id = t.id", 1),
+        ("SELECT u.o FROM t JOIN u ON t.id = db.u.id JOIN other.u ON u.o = t.id", 1),
         ("SELECT * FROM t WHERE 1 / n > 0", 1),
         ("SELECT * FROM t JOIN u USING (id) WHERE 1 / u.n > 0", 1),
         ("SELECT * FROM t a JOIN t b USING (id) WHERE 1 / a.n > 0", 2),

@@ -599,8 +599,8 @@ REMOVALS = (
     Removal(
         "masks",
         "sql.guard",
-        "columns.append(name if mask is None else",
-        "columns.append(name if True else",
+        'columns.append(f"{mask.expression} AS {name}")',
+        "columns.append(name)",
         "test_pipeline",
     ),
     Removal(
