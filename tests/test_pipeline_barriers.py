@@ -124,6 +124,7 @@ async def test_tables_beside_one_without_a_barrier_have_their_types(reader: Read
         ("SELECT db.u.id FROM t JOIN u ON t.id = u.id", 0),
         # Told apart by their databases, which tables that are cast are not.
         ("SELECT u.o FROM t JOIN u ON t.id = db.u.id JOIN other.u ON u.o = t.id", 1),
+        ("SELECT t.id FROM t JOIN db.u ON t.id = db.u.id WHERE t.id IN (SELECT u.o FROM other.u)", 1),
         ("SELECT * FROM t WHERE 1 / n > 0", 1),
         ("SELECT * FROM t JOIN u USING (id) WHERE 1 / u.n > 0", 1),
         ("SELECT * FROM t a JOIN t b USING (id) WHERE 1 / a.n > 0", 2),

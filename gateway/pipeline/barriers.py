@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
@@ -16,7 +16,7 @@ from gateway.policy.engine import TableView
 from gateway.policy.masks import null_of, standard_masks
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import masks_of
-from gateway.sql.guard import Below
+from gateway.sql.guard import NOTHING, Below
 from gateway.sql.leakproof import NONE, Above, Leakproof, Passed, Scanned, leakproof
 from gateway.sql.total import total_statement, total_text
 from gateway.sql.total_values import column_kind
@@ -107,13 +107,11 @@ def below_query(
     `alone`: it is all that is asked, and calls nothing but Spark's own functions. `exact`: each name in it
     can mean one column only, as in a text; otherwise those of one name are of one type.
     """
-    opened, beside = _opened(query, policies, judging) if alone else ({}, {})
-    found = _copies(query, policies, judging, opened.keys(), obliged, above) if exact else NONE
-    below = {
-        span: Below(found.copies.get(span, ()), opened.get(span), beside.get(span, ()))
-        for span in query.scans
-        if span in opened or span in beside or span in found.copies
-    }
+    below = _without_barriers(query, policies, judging) if alone else {}
+    opened = {span for span, one in below.items() if one.open_on is not None}
+    found = _copies(query, policies, judging, opened, obliged, above) if exact else NONE
+    for span, conditions in found.copies.items():
+        below[span] = replace(below.get(span, NOTHING), conditions=conditions)
     return Placed(below, found.passed)
 
 
@@ -159,17 +157,14 @@ def _copies(
     return leakproof(query.tree, query.text, scanned, query.ctes, above)
 
 
-_Types = Mapping[Span, tuple[tuple[str, str], ...]]
-"""Columns of scans, and their types."""
-
-
-def _opened(query: Query, policies: Policies, judging: Judging) -> tuple[_Types, _Types]:
-    """Return the scans whose filters need no barrier, and those beside them, with what both rest on. Where a
-    setting could give an operator another meaning, all have one."""
+def _without_barriers(query: Query, policies: Policies, judging: Judging) -> dict[Span, Below]:
+    """Return the scans of a query whose filters need no barrier, and those beside them, with the types that
+    this rests on; none where each filter has one. Where a setting could give an operator another meaning,
+    all do."""
     if judging.rules.barriers == "always":
-        return {}, {}
+        return {}
     if any(influence(key) is Influence.ANYTHING for key in judging.settings):
-        return {}, {}
+        return {}
     tables: dict[Span, tuple[Table, TableView, _Resting]] = {}
     for span, name in query.scans.items():
         table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
@@ -177,19 +172,18 @@ def _opened(query: Query, policies: Policies, judging: Judging) -> tuple[_Types,
             tables[span] = table, view, _resting(table, view, policies)
     opened = {s for s, (_, view, on) in tables.items() if view.row_filter is not None and on.firm}
     if not opened:
-        return {}, {}
+        return {}
     shown = {span: dict(_shown(*one)) for span, one in tables.items()}
     used = total_statement(query.tree, query.text, shown, query.ctes)
     if used is None:
-        return {}, {}
-    types = {
-        span: tuple(_types(table, used[span] | (on.columns if span in opened else frozenset())))
+        return {}
+    return {
+        span: Below(open_on=tuple(_types(table, used[span] | on.columns)))
+        if span in opened
+        # A text is one, whatever length its column has.
+        else Below(cast=tuple((name, column_kind(type_)) for name, type_ in _types(table, used[span])))
         for span, (table, _, on) in tables.items()
     }
-    return (
-        {span: found for span, found in types.items() if span in opened},
-        {span: tuple(_written(found)) for span, found in types.items() if span not in opened},
-    )
 
 
 def _resting(table: Table, view: TableView, policies: Policies) -> _Resting:
@@ -226,9 +220,3 @@ def _types(table: Table, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     for column in table.columns:
         if column.name in names and column_kind(column.type):
             yield column.name, column.type.lower()
-
-
-def _written(types: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the types as a cast has them: a text is one, whatever length its column has."""
-    for name, kind in types:
-        yield name, "string" if column_kind(kind) == "string" else kind
