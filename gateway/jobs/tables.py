@@ -1,8 +1,9 @@
 """A table in the lake: a directory of Parquet whose partitions are replaced as a whole, or not at all.
 
-What is written goes beside the table first. A partition is replaced by two renames: the old one aside, the
-new one in its place; the old one goes when PostgreSQL has said which run wrote the partition. So whatever a
-killed run has left, `settle` can tell from there whether to go on or to go back.
+What is written goes beside the table first. A partition is replaced by two renames: the old one aside, or
+nothing, as an empty directory; the new one in its place. What is aside goes when PostgreSQL has said which run
+wrote the partition. So whatever a killed run has left, `settle` can tell from there whether to go on or to go
+back.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class LakeTable:
                 shutil.rmtree(aside)
                 continue
             shutil.rmtree(place, ignore_errors=True)
-            aside.rename(place)
+            if any(aside.iterdir()):
+                aside.rename(place)
+            else:
+                aside.rmdir()
             _sync(self.directory)
         for name in (STAGING, LANDING):
             shutil.rmtree(self.directory / name, ignore_errors=True)
@@ -84,6 +88,9 @@ class LakeTable:
         shutil.rmtree(aside, ignore_errors=True)
         if place.exists():
             place.rename(aside)
+        else:
+            aside.mkdir()
+        _sync(aside.parent)
         staged.rename(place)
         _sync(self.directory)
 

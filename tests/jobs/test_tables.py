@@ -1,0 +1,99 @@
+"""A partition of the lake is what PostgreSQL says, wherever its run was killed. Some seconds, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from gateway.database.migrate import migrate
+from gateway.jobs.tables import REPLACED, STAGING, LakeTable
+
+PARTITION = "day=2026-11-20"
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Any]:
+    found = await asyncpg.connect(database)
+    await migrate(found)
+    await found.execute(
+        "INSERT INTO sluice.job_run (job, version, state, runner)"
+        " SELECT 'sample', 1, 'killed', 'gone' FROM generate_series(1, 3)"
+    )
+    yield found
+    await found.close()
+
+
+def stage(table: LakeTable, text: str) -> None:
+    staged = table.staging(PARTITION)
+    staged.mkdir()
+    (staged / "part-0.parquet").write_text(text)
+
+
+def there(table: LakeTable) -> str | None:
+    """Return what the partition has; None where there is none."""
+    try:
+        return (table.place(PARTITION) / "part-0.parquet").read_text()
+    except FileNotFoundError:
+        assert not table.place(PARTITION).exists()
+        return None
+
+
+async def test_a_partition_that_was_not_there_before_goes_with_the_run_that_was_killed(
+    connection: Any, tmp_path: Path
+) -> None:
+    """Else the archive has a day that no run has put there: whoever verifies takes it for a forged one."""
+    table = LakeTable(tmp_path, "sample")
+    await table.settle(connection)
+    stage(table, "one")
+    table.replace(PARTITION, 1)
+    assert there(table) == "one"
+    await table.settle(connection)
+    assert (there(table), await table.partitions()) == (None, [])
+    assert not any((table.directory / REPLACED).iterdir())
+    stage(table, "two")
+    table.replace(PARTITION, 2)
+    await table.commit(connection, PARTITION, 2)
+    # Killed before what is aside goes, which is nothing.
+    await table.settle(connection)
+    assert there(table) == "two"
+    assert not any((table.directory / REPLACED).iterdir())
+    stage(table, "three")
+    table.replace(PARTITION, 3)
+    await table.settle(connection)
+    assert there(table) == "two"
+
+
+async def test_a_run_that_was_killed_before_its_files_came_into_their_place_leaves_nothing(
+    connection: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = LakeTable(tmp_path, "sample")
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        if STAGING in path.parts:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    stage(table, "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            table.replace(PARTITION, 1)
+    await table.settle(connection)
+    assert there(table) is None
+    stage(table, "two")
+    table.replace(PARTITION, 2)
+    await table.commit(connection, PARTITION, 2)
+    table.committed(PARTITION)
+    stage(table, "three")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            table.replace(PARTITION, 3)
+    assert there(table) is None
+    await table.settle(connection)
+    assert there(table) == "two"
