@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.database.asking import TROUBLE, connect
 from gateway.database.migrate import migrate
+from gateway.database.texts import storable
 from gateway.errors import JobBusy
 from gateway.jobs.job import Job, Outcome, Progress, Work
 from gateway.jobs.spark import SparkOptions
@@ -183,7 +184,7 @@ async def _failed(work: Work, state: str, error: BaseException, seconds: float) 
                 work.run,
                 state,
                 seconds,
-                f"{type(error).__name__}: {told}"[:ERROR_CHARS].replace("\0", ""),
+                storable(f"{type(error).__name__}: {told}"[:ERROR_CHARS]),
                 work.application,
             )
     except TROUBLE as second:

@@ -71,12 +71,12 @@ async def test_a_failure_is_recorded_and_saves_no_watermark(
     database: str, connection: Any, tmp_path: Path
 ) -> None:
     async def fails(work: Work) -> Outcome:
-        raise BackendUnavailable("no\0 Spark\nat all")
+        raise BackendUnavailable("no\0 Spark in \udcff\nat all")
 
     with pytest.raises(BackendUnavailable):
         await start(database, tmp_path, job(fails))
     (only,) = await runs(connection, "sample")
-    assert (only["state"], only["error"]) == ("failed", "BackendUnavailable: no Spark")
+    assert (only["state"], only["error"]) == ("failed", "BackendUnavailable: no␀ Spark in \ufffd")
     assert await connection.fetchval("SELECT count(*) FROM sluice.job_watermark") == 0
 
 
