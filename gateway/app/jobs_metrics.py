@@ -11,7 +11,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 _RUNS = """
-SELECT job, max(started_at) AS began, max(ended_at) FILTER (WHERE state = 'done') AS done,
+SELECT job, max(started_at) FILTER (WHERE started_at <= now()) AS began,
+       max(ended_at) FILTER (WHERE state = 'done' AND ended_at <= now()) AS done,
        (array_agg(state ORDER BY id DESC) FILTER (WHERE state <> 'running'))[1] AS ended
 FROM sluice.job_run GROUP BY job
 """
@@ -22,8 +23,8 @@ _DIFFERENT = "SELECT different FROM sluice.proof ORDER BY run DESC LIMIT 1"
 class JobState:
     """What is known of the runs of one job."""
 
-    began: datetime
-    """Of its newest run, whatever became of it."""
+    began: datetime | None
+    """Of its newest run, whatever became of it. None: of all, the clock says that they are still to come."""
     done: datetime | None
     """End of the newest run that ended well."""
     failed: bool

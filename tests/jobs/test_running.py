@@ -17,7 +17,7 @@ import asyncpg
 import psutil
 import pytest
 
-from gateway.app.jobs import jobs, keep_running
+from gateway.app.jobs import due_since, jobs, keep_running
 from gateway.app.jobs_metrics import JobStates
 from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy
@@ -140,6 +140,25 @@ async def test_what_is_not_due_any_more_does_not_run(database: str, connection: 
     assert (await start(database, tmp_path, job(nothing), unless_since=before)).number
     assert not (await start(database, tmp_path, job(nothing), unless_since=before)).number
     assert len(await runs(connection)) == 1
+
+
+async def test_a_run_of_a_clock_that_went_back_keeps_no_job_from_running(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    await start(database, tmp_path, job(nothing))
+    await connection.execute(
+        "UPDATE sluice.job_run SET started_at = now() + interval '1 year', ended_at = now() + interval '1 year'"
+    )
+    states = JobStates({})
+    now = await states.look(database)
+    known = states.jobs["sample"]
+    since = due_since(ScheduleSettings(every_s=60), now, known.began)
+    assert since is not None
+    assert figures(states)["sluice_job_done_timestamp_seconds", "sample"] == 0
+    assert (await start(database, tmp_path, job(nothing), unless_since=since)).number
+    now = await states.look(database)
+    assert due_since(ScheduleSettings(every_s=60), now, states.jobs["sample"].began) is None
+    assert not (await start(database, tmp_path, job(nothing), unless_since=since)).number
 
 
 # -- the command, which can be killed ------------------------------------------------------------------------
