@@ -278,6 +278,22 @@ async def test_texts_that_somebody_took_do_not_leave_the_archive_nor_the_day_pos
     assert [row for row in rows if row["user_name"] == "bob" and row["statement"]]
 
 
+async def test_a_day_that_somebody_took_from_postgresql_does_not_leave_the_archive(place: Place) -> None:
+    """By a late event of it, nor by an erasure: the sums of what is left would have the last copy written over."""
+    await place.fill(day_of_events(count=24))
+    await place.archive()
+    before = await place.archived()
+    await place.connection.execute(f"DROP TABLE {PARTITION}")
+    await place.fill(statement(LATE, "SELECT 'late'", seed=random.Random(9)))
+    told = f"{len(before)} events that are archived are gone from PostgreSQL"
+    assert any(told in line for line in (await place.archive()).lines)
+    assert await place.archived() == before
+    await place.connection.execute(f"DROP TABLE {PARTITION}")
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    assert any(told in line for line in (await place.archive()).lines)
+    assert await place.archived() == before
+
+
 async def test_a_day_whose_texts_somebody_took_from_the_archive_stays_in_postgresql(place: Place) -> None:
     import pyarrow
     from pyarrow import parquet
