@@ -98,18 +98,24 @@ class _Rollups:
             rows = await connection.fetch(
                 "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
             )
-            found = {row["hour"].astimezone(UTC) for row in rows}
-            for row in await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0"):
-                found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
-            return sorted(found)
-        rows = await connection.fetch(
-            "SELECT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event WHERE stored_at >= $1"
-            " UNION SELECT date_trunc('hour', d.time, 'UTC') FROM sluice.audit_event e"
-            " JOIN sluice.audit_event d ON d.statement_id = e.statement_id AND d.kind = 'decided'"
-            " WHERE e.stored_at >= $1 AND e.kind IN ('completed', 'abandoned')",
+        else:
+            rows = await connection.fetch(
+                "SELECT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event WHERE stored_at >= $1"
+                " UNION SELECT date_trunc('hour', d.time, 'UTC') FROM sluice.audit_event e"
+                " JOIN sluice.audit_event d ON d.statement_id = e.statement_id AND d.kind = 'decided'"
+                " WHERE e.stored_at >= $1 AND e.kind IN ('completed', 'abandoned')",
+                since,
+            )
+        found = {row["hour"].astimezone(UTC) for row in rows}
+        # Of a day that has gone from PostgreSQL all had come before it was verified.
+        gone = await connection.fetch(
+            "SELECT day FROM sluice.archive_day WHERE dropped_events > 0"
+            " AND ($1::timestamptz IS NULL OR verified_at >= $1)",
             since,
         )
-        return sorted(row["hour"].astimezone(UTC) for row in rows)
+        for row in gone:
+            found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
+        return sorted(found)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:
         """Make the hours of a day anew; return the events read and the rows written."""

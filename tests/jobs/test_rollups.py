@@ -200,6 +200,21 @@ async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> N
     await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
     assert await place.everything() == before
+    assert (await place.roll_up()).rows_in == 0
+
+
+async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Place) -> None:
+    await place.roll_up()
+    await place.fill(day_of_events(count=8))
+    await make_seal(place.connection, KEY, DAY.date())
+    await place.archive(days=3)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    await place.roll_up()
+    found = await place.everything()
+    assert found["rollup_usage"]
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert await place.everything() == found
 
 
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
