@@ -170,7 +170,8 @@ def _reads(f: Any, statements: Any) -> Any:
             policies(
                 lambda one: (
                     (one["type"] != "ROW_FILTER")
-                    & ((one["column"] == f.col("column_name")) | (f.col("column_name") == "*"))
+                    # A mask has the column as its table writes it, and what is read is in lower case.
+                    & ((f.lower(one["column"]) == f.lower("column_name")) | (f.col("column_name") == "*"))
                 ),
                 lambda one: f.concat_ws(" ", one["type"], one["policy_name"]),
             ),
