@@ -21,6 +21,8 @@ BODY = (
     " columns: array<string>>>, action string"
 )
 _WHO = ("user_name", "groups", "endpoint", "tool")
+MOST_RELAYED = 10**15
+"""Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,8 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
         .join(fingerprints, "text_digest", "left")
         .select("*", "end.*")
         .withColumn("finished", f.coalesce((f.col("outcome") == "finished").cast("bigint"), f.lit(0)))
-        .withColumn("rows", f.coalesce("rows", f.lit(0)))
-        .withColumn("bytes", f.coalesce("bytes", f.lit(0)))
+        .withColumn("rows", f.least(f.coalesce("rows", f.lit(0)), f.lit(MOST_RELAYED)))
+        .withColumn("bytes", f.least(f.coalesce("bytes", f.lit(0)), f.lit(MOST_RELAYED)))
         .drop("end", "text_digest")
     )
 
@@ -280,7 +282,7 @@ def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
     keys = ("hour", "dimension", "name", "phase")
     counted = (
         every.select("hour", "dimension", "name", f.inline(phases))
-        .where("ms IS NOT NULL AND ms >= 0 AND NOT isnan(ms)")
+        .where("ms >= 0 AND ms < double('Infinity')")
         .groupBy(*keys, bucket.cast("string").alias("bucket"))
         .agg(f.count("*").alias("count"), f.sum("ms").alias("sum"), f.max("ms").alias("max"))
     )

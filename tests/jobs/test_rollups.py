@@ -249,9 +249,19 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
             )
         ],
     )
+    await place.connection.execute(
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, verdict,"
+        " statement_id, rows, bytes, duration_ms)"
+        " SELECT gen_random_uuid(), $1, kind, '', 'max', '{\"scans\": [{\"table\": \"a.b.c\"}]}', 'cleared',"
+        " md5(n::text)::uuid, 9223372036854775807, 9223372036854775807, 'Infinity'"
+        " FROM generate_series(1, 3) n, unnest('{decided,completed}'::text[]) kind",
+        DAY,
+    )
     await place.roll_up()
     found = await reports.slow(place.connection, RollupFilter())
     assert before in found
+    (most,) = await reports.usage(place.connection, RollupFilter(user="max"))
+    assert (most["statements"], most["rows"], most["bytes"]) == (3, 3 * 10**15, 3 * 10**15)
     assert {row["code"] for row in await reports.refused(place.connection, RollupFilter(user=""))} == {
         "DECIDED",
         "?",
