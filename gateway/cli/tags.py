@@ -10,7 +10,7 @@ from typing import Any
 from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
-from gateway.cli.terminal import BOLD, DIM, Terminal, user_name
+from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.classification.proposing import drift_of
@@ -139,38 +139,41 @@ async def _drift(connection: Any, arguments: argparse.Namespace, terminal: Termi
 
 
 async def _show(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
-    ids = _ids(arguments)
-    for number in ids:
-        found = await shown(connection, number)
-        if found is None:
+    found = []
+    for number in _ids(arguments):
+        one = await shown(connection, number)
+        if one is None:
             raise Faults([f"there is no proposal {number}"])
-        if arguments.json:
-            terminal.json(found)
-        else:
-            _show_one(found, terminal)
+        found.append(one)
+    if arguments.json:
+        terminal.json(found if len(found) > 1 else found[0])
+        return
+    for one in found:
+        _show_one(one, terminal)
 
 
 def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
     asks = ", somebody has to look" if found["asks"] and found["state"] == PROPOSED else ""
-    terminal.line(terminal.style(f"{found['tag']} on {found['column']}", BOLD) + f"  {found['state']}{asks}")
+    title = on_one_line(f"{found['tag']} on {found['column']}")
+    terminal.line(terminal.style(title, BOLD) + f"  {found['state']}{asks}")
     for attributes in found["attributes"]:
         if attributes:
             told = ", ".join(f"{key}: {value}" for key, value in sorted(attributes.items()))
-            terminal.line(f"  with {told}")
+            terminal.line(on_one_line(f"  with {told}"))
     if found["origin_gone"]:
         terminal.line("  its origin is gone: nothing that has the tag flows into it now")
     for origin in found["origins"]:
-        terminal.line(f"  from {origin['column']}")
+        terminal.line(on_one_line(f"  from {origin['column']}"))
         for step in origin["way"]:
             statement = terminal.style(f"statement {step['statement']}", DIM)
-            terminal.line(f"    → {step['column']}  [{step['flow']}]  {statement}")
+            terminal.line(f"    → {on_one_line(step['column'])}  [{step['flow']}]  {statement}")
     for one in found["evidence"]:
         different = f", {one['distinct']:,} different" if one["hit"] else ""
         by = f"  [{one['format']}]" if one["format"] else ""
-        terminal.line(f"  classified as {_told(one)}{different}{by}")
+        terminal.line(on_one_line(f"  classified as {_told(one)}{different}{by}"))
     terminal.line(f"  proposed {found['proposed_at'][:16]}")
     for one in found["history"]:
-        terminal.line(f"  {one['state']} {one['time'][:16]} by {one['user']}")
+        terminal.line(on_one_line(f"  {one['state']} {one['time'][:16]} by {one['user']}"))
 
 
 async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
@@ -189,7 +192,7 @@ async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Term
         terminal.json([as_json(one) for one in found])
         return
     for one in found[: arguments.limit]:
-        terminal.line(f"{state} {one.target.tag} on {one.target.name}")
+        terminal.line(on_one_line(f"{state} {one.target.tag} on {one.target.name}"))
     if len(found) != 1:
         terminal.line(f"{len(found):,} {state}")
 

@@ -92,6 +92,9 @@ def test_one_is_shown_with_its_statements_and_history(sluice: Run) -> None:
     assert "  with level: 3\n" in out
     assert f"    → spark_catalog.lab.copy.id  [IDENTITY]  statement {STATEMENT.statement_id}\n" in out
     assert "  accepted 2" in out
+    assert json.loads(sluice("tags", "show", "1", "--json")[1])["id"] == 1
+    assert [one["id"] for one in json.loads(sluice("tags", "show", "1", "2", "--json")[1])] == [1, 2]
+    assert json.loads(sluice("tags", "show", "1", "9", "--json")[1])["messages"] == ["there is no proposal 9"]
 
 
 def test_decisions_that_cannot_be_are_told(sluice: Run) -> None:
@@ -164,3 +167,18 @@ def test_check_tells_faults_of_the_rules(
     config.write_text(config.read_text() + "tag_propagation: {rules: flows.yaml}\n")
     assert main(["check", "--no-parser", "--no-backend", str(config)]) == exit_codes.FAULTS
     assert "not `cary`" in capsys.readouterr().out
+
+
+def test_a_name_forges_no_line_of_what_is_shown(sluice: Run, database: str) -> None:
+    forged = "id\n  accepted 2026-11-20T09:00 by root\x1b[2J"
+
+    async def rename() -> None:
+        async with connected(database) as connection:
+            await connection.execute("UPDATE sluice.tag_proposal SET column_name = $1 WHERE id = 1", forged)
+
+    asyncio.run(rename())
+    _, out, _ = sluice("tags", "show", "1")
+    told = "PII on spark_catalog.lab.copy.id   accepted 2026-11-20T09:00 by root [2J"
+    assert out.splitlines()[0] == f"{told}  proposed"
+    assert not [line for line in out.splitlines() if line.startswith("  accepted")]
+    assert sluice("tags", "accept", "1")[1] == f"accepted {told}\n"
