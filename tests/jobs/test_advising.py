@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pyarrow
+import pytest
 
+from gateway.database.migrate import migrate
+from gateway.jobs.recommending import job as recommending
 from gateway.jobs.recommending.advising import (
     SHADOWED,
     UNUSED_EXEMPTION,
@@ -20,6 +25,8 @@ from gateway.jobs.recommending.advising import (
 )
 from gateway.jobs.recommending.attribution import ALLOW, DENIED, UNREADABLE, attributing, needless, speaking
 from gateway.jobs.recommending.storing import Advice
+from gateway.jobs.running import run_job
+from gateway.jobs.spark import SparkOptions
 from gateway.model.policy import PolicySet
 from gateway.policy.packs import load_packs
 from gateway.policy.packs.editing import edited
@@ -261,3 +268,49 @@ def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -
     assert closed is not None
     holds(closed)
     assert made.ungoverned("{USER}", {}) is None
+
+
+@pytest.mark.parametrize(
+    ("behind", "complete"), [(timedelta(hours=3), True), (timedelta(days=3), False), (None, False)]
+)
+async def test_roll_ups_that_have_stopped_tell_nothing_unused(
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    behind: timedelta | None,
+    complete: bool,
+) -> None:
+    connection = await asyncpg.connect(database)
+    periods: list[Period] = []
+
+    async def advise(self: Any, rules: Any, period: Period, *_: Any) -> list[Advice]:
+        periods.append(period)
+        return []
+
+    async def rules(_: Any) -> recommending.PoliciesInForce:
+        return recommending.PoliciesInForce(policies=policies_of())
+
+    monkeypatch.setattr(recommending._Recommend, "_advise", advise)
+    try:
+        await migrate(connection)
+        await connection.execute(
+            "INSERT INTO sluice.recommend_day (day, source, rows) VALUES ($1, '', 1)",
+            (NOW - timedelta(days=200)).date(),
+        )
+        if behind is not None:
+            await connection.execute(
+                "WITH run AS (INSERT INTO sluice.job_run (job, version, state, runner)"
+                " VALUES ('rollups', 1, 'done', '') RETURNING id)"
+                " INSERT INTO sluice.job_watermark (job, version, watermark, run)"
+                " SELECT 'rollups', 1, $1, id FROM run",
+                NOW - behind,
+            )
+        lines: list[str] = []
+        made = recommending.recommend(recommending.RecommendOptions(rules=rules))
+        await run_job(
+            made, dsn=database, lake=tmp_path, spark=SparkOptions(), progress=lines.append, clock=lambda: NOW
+        )
+    finally:
+        await connection.close()
+    assert [one.complete for one in periods] == [complete]
+    assert any("the roll-ups end at" in line for line in lines) is not complete

@@ -77,7 +77,7 @@ class Period:
     days: int
     since: datetime
     complete: bool
-    """Whether the roll-ups reach back so far."""
+    """Whether the roll-ups reach back so far, and up to now."""
 
     def told(self) -> dict[str, Any]:
         return {"days": self.days, "since": f"{self.since:%Y-%m-%d}"}
