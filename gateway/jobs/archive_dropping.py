@@ -148,7 +148,7 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed255
                 " WHERE day = $1",
                 day,
             )
-    except asyncpg.LockNotAvailableError:
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         return "somebody uses it"
     return ""
 

@@ -1,0 +1,63 @@
+"""A day goes from PostgreSQL beside gateways that write. No Spark; some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from gateway.jobs import archive_dropping
+from gateway.jobs.events import Sums, links_in_database
+from tests.jobs.records import DAY, day_of_events, fill
+
+PARTITION = f"sluice.audit_event_{DAY:%Y%m%d}"
+_WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND mode = 'AccessExclusiveLock' AND NOT granted)"
+
+
+class Lake:
+    """An archive that is what it was."""
+
+    def read(self, *_: Any) -> Any:
+        return None
+
+
+async def test_a_day_that_somebody_writes_late_events_of_stays(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who writes has the record and waits for the day; who drops has the day and waits for the record."""
+    await fill(database, day_of_events(count=3))
+    dropping, writing, looking = [await asyncpg.connect(database) for _ in range(3)]
+    try:
+        events, links = await links_in_database(looking, PARTITION)
+        sums = Sums(events=events, links=links)
+        monkeypatch.setattr(archive_dropping, "sums_in_spark", lambda frame: sums)
+        none_lost = SimpleNamespace(where=lambda _: SimpleNamespace(count=lambda: 0))
+        monkeypatch.setattr(archive_dropping, "with_lost", lambda frame, erasures: none_lost)
+        row = {
+            **{"day": DAY.date(), "erasure": 0},
+            **{"events": events, "unchained": 0, "links": f"{links:064x}", "digests": "0"},
+            **{"dropped_events": 0, "dropped_unchained": 0, "dropped_links": "0", "dropped_digests": "0"},
+        }
+
+        async def spark() -> None:
+            return None
+
+        work: Any = SimpleNamespace(connection=dropping, spark=spark)
+        table: Any = Lake()
+        await writing.execute("SET deadlock_timeout = '1min'")  # so that it is the other one who is told
+        async with writing.transaction():
+            await writing.execute("LOCK TABLE ONLY sluice.audit_event IN ROW EXCLUSIVE MODE")
+            drop = asyncio.create_task(archive_dropping._drop(work, table, row, None))
+            async with asyncio.timeout(30):
+                while not await looking.fetchval(_WAITS, dropping.get_server_pid()):
+                    await asyncio.sleep(0.02)
+            await writing.execute(f"LOCK TABLE ONLY {PARTITION} IN ROW EXCLUSIVE MODE")
+            assert await drop == "somebody uses it"
+        assert await archive_dropping._drop(work, table, row, None) == ""
+        assert await looking.fetchval("SELECT to_regclass($1)", PARTITION) is None
+    finally:
+        for connection in (dropping, writing, looking):
+            await connection.close()
