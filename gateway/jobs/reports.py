@@ -23,15 +23,21 @@ class RollupFilter:
     user: str | None = None
     group: str | None = None
     table: str | None = None
-    """Dotted; what begins so, with a dot behind it, too."""
+    """Dotted, as Spark takes names: in any case, with backticks or without; what begins so, with a dot behind
+    it, too."""
     tag: str | None = None
     """Columns with this tag, as administrators have accepted it."""
     limit: int = 50
 
+    @property
+    def name(self) -> str | None:
+        """The table as it is compared."""
+        return None if self.table is None else self.table.lower().replace("`", "")
+
 
 _DAYS = "($1::date IS NULL OR day >= $1) AND ($2::date IS NULL OR day <= $2)"
 _USER = "($3::text IS NULL OR user_name = $3)"
-_TABLE = "($4::text IS NULL OR table_name = $4 OR starts_with(table_name, $4 || '.'))"
+_TABLE = "($4::text IS NULL OR lower(table_name) = $4 OR starts_with(lower(table_name), $4 || '.'))"
 
 _USAGE = f"""
 SELECT user_name, table_name, column_name, endpoint, tool, masks, filters,
@@ -51,8 +57,8 @@ SELECT user_name, code, resource, action, policy, endpoint, tool, sum(attempts):
        min(first_at) AS first_at, max(last_at) AS last_at
 FROM sluice.rollup_refusal
 WHERE {_DAYS} AND {_USER}
-  AND ($4::text IS NULL OR resource = replace($4, '.', '/')
-       OR starts_with(resource, replace($4, '.', '/') || '/'))
+  AND ($4::text IS NULL OR lower(resource) = replace($4, '.', '/')
+       OR starts_with(lower(resource), replace($4, '.', '/') || '/'))
 GROUP BY user_name, code, resource, action, policy, endpoint, tool
 ORDER BY attempts DESC, user_name, code, resource LIMIT $5"""
 
@@ -85,14 +91,14 @@ FROM told"""
 async def usage(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return who read which column, through what, under which masks and filters; the most used first."""
     rows = await connection.fetch(
-        _USAGE, scope.since, scope.until, scope.user, scope.table, scope.group, scope.tag, scope.limit
+        _USAGE, scope.since, scope.until, scope.user, scope.name, scope.group, scope.tag, scope.limit
     )
     return [dict(row) for row in rows]
 
 
 async def refused(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return what was refused to whom, the most frequent first."""
-    rows = await connection.fetch(_REFUSED, scope.since, scope.until, scope.user, scope.table, scope.limit)
+    rows = await connection.fetch(_REFUSED, scope.since, scope.until, scope.user, scope.name, scope.limit)
     return [dict(row) for row in rows]
 
 

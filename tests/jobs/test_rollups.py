@@ -313,6 +313,7 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
         "select",
         "no pay",
     )
+    assert await reports.refused(place.connection, RollupFilter(table="Spark_Catalog.`HR`.employee"))
     assert not await reports.refused(place.connection, RollupFilter(table="spark_catalog.h"))
 
 
