@@ -21,6 +21,8 @@ from gateway.jobs.spark import SparkOptions
 
 LOCKS = 0x736C756A
 """First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
+CONNECTION = "sluice-job-"
+"""What PostgreSQL knows a job's connections by, with the job's name behind it."""
 ERROR_CHARS = 500
 RELEASE_S = 5.0
 
@@ -51,7 +53,7 @@ async def run_job(
     Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, and whatever
     the job raises; the run is then recorded as failed.
     """
-    connection = await connect(dsn, f"sluice-job-{job.name}")
+    connection = await connect(dsn, CONNECTION + job.name)
     try:
         await migrate(connection)
         if not await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", LOCKS, job.name):
@@ -103,15 +105,26 @@ async def _recorded(job: Job, work: Work) -> Run:
 
 
 async def _who(connection: Any, job: str) -> str:
+    """Say who keeps a job from running: another run of it, or a job that needs it to stand still."""
+    holder = await connection.fetchval(
+        "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
+        " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = $1::bigint::oid"
+        " AND l.objid = (hashtext($2)::bigint & 4294967295)::oid AND l.database ="
+        " (SELECT oid FROM pg_database WHERE datname = current_database())",
+        LOCKS,
+        job,
+    )
+    name = holder.removeprefix(CONNECTION) if holder is not None and holder.startswith(CONNECTION) else job
     row = await connection.fetchrow(
         "SELECT runner, started_at FROM sluice.job_run WHERE job = $1 AND state = 'running'"
         " ORDER BY id DESC LIMIT 1",
-        job,
+        name,
     )
     if row is None:
-        return f"somebody else is about to run `{job}`"
+        return f"somebody else is about to run `{name}`"
     since = row["started_at"].astimezone(UTC)
-    return f"{row['runner']} runs `{job}`, since {since:%Y-%m-%d %H:%M:%S} UTC"
+    told = f"{row['runner']} runs `{name}`, since {since:%Y-%m-%d %H:%M:%S} UTC"
+    return told if name == job else f"{told}; `{job}` can run when that has ended"
 
 
 async def _began_since(connection: Any, job: str, moment: datetime) -> bool:

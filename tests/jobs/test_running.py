@@ -23,7 +23,7 @@ from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy
 from gateway.jobs.archive import TABLE
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.running import run_job, runs
+from gateway.jobs.running import LOCKS, run_job, runs
 from gateway.jobs.spark import SparkOptions
 from gateway.settings import Settings
 from gateway.settings.jobs import JobName, JobsSettings, ScheduleSettings
@@ -111,6 +111,20 @@ async def test_two_at_once_exclude_each_other_and_the_second_says_who(database: 
     go.set()
     await first
     await start(database, tmp_path, job(nothing))
+
+
+async def test_who_needs_a_job_to_stand_still_is_told_and_no_run_that_was_killed(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    await start(database, tmp_path, job(nothing))
+    await connection.execute(
+        "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('sample', 1, 'running', 'long gone'),"
+        " ('other', 1, 'running', 'host, process 7,')"
+    )
+    await connection.execute("SET application_name = 'sluice-job-other'")
+    await connection.execute("SELECT pg_advisory_lock($1, hashtext('sample'))", LOCKS)
+    with pytest.raises(JobBusy, match=r"^host, process 7, runs `other`, since 2.*; `sample` can run when"):
+        await start(database, tmp_path, job(nothing))
 
 
 async def test_a_run_that_was_stopped_or_vanished_counts_as_killed(
