@@ -6,6 +6,7 @@ import argparse
 import asyncio
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -71,6 +72,11 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
         else:
             complain(error.message)
         return exit_codes.BUSY
+    except OSError as error:
+        place = Path(str(error.filename))
+        if not place.is_relative_to(settings.jobs.directory):
+            raise
+        raise Faults([f"`jobs.directory`: {place}: {error.strerror}"]) from error
     if not ended:
         return exit_codes.INTERRUPTED
     done = ended[0]

@@ -252,6 +252,10 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
     assert (code, "somebody else is about to run `archive`" in err) == (exit_codes.BUSY, True)
     assert (await ended(config, "run", "nonsense"))[0] == exit_codes.FAULTS
     assert (await ended(config, "run"))[0] == exit_codes.FAULTS
+    await connection.execute("SELECT pg_advisory_unlock_all()")
+    (config.parent / "lake").write_text("something else")
+    code, _, err = await ended(config, "run", "archive")
+    assert (code, f"`jobs.directory`: {config.parent / 'lake'}" in err) == (exit_codes.FAULTS, True), err
     code, out, _ = await ended(config, "list", "--json")
     assert code == exit_codes.OK
     assert "archive" in {one["name"] for one in json.loads(out)}
