@@ -137,9 +137,11 @@ class GatewaySource:
         section = "columns"
         view = False
         for name, kind, *_ in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
-            if name.startswith("# ") or not name:
-                if name != "# col_name":
-                    section = name.lower() or "between"
+            # Only headings have no type: a column that is named like one hides none behind it.
+            if not kind and (name.startswith("# ") or not name):
+                section = name.lower() or "between"
+            elif (name, kind) == ("# col_name", "data_type"):
+                continue
             elif section == "columns":
                 columns.append(SampledColumn(name, kind.lower()))
             elif section.startswith("# partition"):
