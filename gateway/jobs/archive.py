@@ -191,8 +191,7 @@ class _Archive:
         self._require(day.day, await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
         chains = await asyncio.to_thread(_chains, written)
         work.progress(f"{day.day}: verified, {expected.events:,} events")
-        await work.still_ours()
-        await asyncio.to_thread(self._table.replace, name, work.run)
+        await work.replace(self._table, name)
         work.progress(f"{day.day}: in its place")
         async with work.connection.transaction():
             await self._save(day, expected, chains, as_of, erasure, gone=not came.events)

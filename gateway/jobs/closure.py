@@ -111,9 +111,8 @@ class _Closure:
             connection.terminate()
         spark = await work.spark()
         made = await asyncio.to_thread(self._make, spark, rules, landing)
-        await work.still_ours()
         for table in self._tables.values():
-            await asyncio.to_thread(table.replace, PARTITION, work.run)
+            await work.replace(table, PARTITION)
         work.progress("in its place")
         async with work.connection.transaction():
             await self._summarize(made, basis, state)

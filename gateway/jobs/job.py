@@ -73,9 +73,11 @@ class Work:
             self.lake, name, place, writer or self.job, self.run, self.spark, lambda: self._session
         )
 
-    async def still_ours(self) -> None:
-        """Raise the connection's error where the lock went with it: nothing may be replaced any more."""
+    async def replace(self, table: LakeTable, partition: str) -> None:
+        """Have a partition's staged files be the partition. Raises the connection's error where the lock went
+        with it, which may be between two of them: then somebody else may be at work, and nothing is replaced."""
         await self.connection.execute("SELECT 1")
+        await asyncio.to_thread(table.replace, partition, self.run)
 
     async def close(self) -> None:
         session, self._session = self._session, None

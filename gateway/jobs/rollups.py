@@ -146,10 +146,9 @@ class _Rollups:
             rows_out += await asyncio.to_thread(_count, spark, table.directory / STAGING)
         work.progress(f"{day}: {rows_out:,} rows written")
         partitions = [f"hour={hour:%Y-%m-%dT%H}" for hour in hours]
-        await work.still_ours()
         for table in self._tables.values():
             for partition in partitions:
-                await asyncio.to_thread(table.replace, partition, work.run)
+                await work.replace(table, partition)
         work.progress(f"{day}: in its place")
         async with work.connection.transaction():
             await self._summarize(spark, day)

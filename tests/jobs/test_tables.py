@@ -10,6 +10,9 @@ import asyncpg
 import pytest
 
 from gateway.database.migrate import migrate
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.running import run_job
+from gateway.jobs.spark import SparkOptions
 from gateway.jobs.tables import REPLACED, STAGING, LakeTable
 
 PARTITION = "day=2026-11-20"
@@ -97,3 +100,29 @@ async def test_a_run_that_was_killed_before_its_files_came_into_their_place_leav
     assert there(table) is None
     await table.settle(connection)
     assert there(table) == "two"
+
+
+async def test_nothing_is_replaced_once_the_lock_has_gone_with_its_connection(
+    connection: Any, database: str, tmp_path: Path
+) -> None:
+    """Which it may between two partitions: by then somebody else has taken away what was staged."""
+    days = [f"day=2026-11-{day}" for day in (20, 21)]
+
+    async def run(work: Work) -> Outcome:
+        table = work.table("sample")
+        for number, day in enumerate(days):
+            table.staging(day).mkdir()
+            await work.replace(table, day)
+            if number == 0:
+                await connection.execute(
+                    "SELECT pg_terminate_backend($1, 10000)", work.connection.get_server_pid()
+                )
+        return Outcome()
+
+    job = Job(name="sample", version=1, about="", reads=(), writes=(), run=run)
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+        await run_job(job, dsn=database, lake=tmp_path, spark=SparkOptions())
+    table = LakeTable(tmp_path, "sample")
+    assert await table.partitions() == days[:1]
+    await table.settle(connection)
+    assert await table.partitions() == []

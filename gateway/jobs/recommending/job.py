@@ -201,8 +201,7 @@ class _Recommend:
             return int(spark.read.schema(frames.USE).parquet(str(staged)).count())
 
         rows = await asyncio.to_thread(write)
-        await work.still_ours()
-        await asyncio.to_thread(self._table.replace, partition, work.run)
+        await work.replace(self._table, partition)
         work.progress(f"{day}: in its place")
         async with work.connection.transaction():
             await self._table.commit(work.connection, partition, work.run)

@@ -120,8 +120,7 @@ class _Replay:
         changed = await asyncio.to_thread(frames.changed(found, self._options.changes).collect)
         unjudged = await asyncio.to_thread(frames.unjudged(found).collect)
         work.progress(f"{totals['judged']:,} statements judged, {totals['changed']:,} of them otherwise")
-        await work.still_ours()
-        await asyncio.to_thread(self._table.replace, partition, work.run)
+        await work.replace(self._table, partition)
         self._table.landed(partition)
 
         async def finish(connection: Any) -> None:
