@@ -116,8 +116,10 @@ async def _apply(
     made = await asyncio.to_thread(edit_pack, settings, arguments.pack, one["edits"], one["cases"])
     if arguments.write:
         by = user_name()
-        made.write()
-        await decide(connection, numbers, APPLIED, by)
+        # Not written where a run has taken it back meanwhile, nor said to be applied where it is not written.
+        async with connection.transaction():
+            await decide(connection, numbers, APPLIED, by)
+            await asyncio.to_thread(made.write)
     if arguments.json:
         terminal.json({"id": one["id"], "diff": made.diff, "written": arguments.write})
         return
