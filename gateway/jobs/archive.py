@@ -179,8 +179,8 @@ class _Archive:
             astray = await asyncio.to_thread(rest.count) - day.known["dropped_events"]
             if astray > 0:
                 work.progress(
-                    f"{day.day}: {astray:,} events that are archived are gone from PostgreSQL, and no run of this"
-                    " job has dropped them: the archive keeps the day as it is"
+                    f"{day.day}: {astray:,} events that are archived are gone from PostgreSQL, and no run of"
+                    " this job has dropped them: the archive keeps the day as it is"
                 )
                 return came.events, 0
             expected += dropped_sums(day.known)

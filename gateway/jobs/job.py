@@ -74,8 +74,11 @@ class Work:
         )
 
     async def replace(self, table: LakeTable, partition: str) -> None:
-        """Have a partition's staged files be the partition. Raises the connection's error where the lock went
-        with it, which may be between two of them: then somebody else may be at work, and nothing is replaced."""
+        """Have a partition's staged files be the partition.
+
+        Raises the connection's error where the lock went with it, which may be between two of them: then
+        somebody else may be at work, and nothing is replaced.
+        """
         await self.connection.execute("SELECT 1")
         await asyncio.to_thread(table.replace, partition, self.run)
 

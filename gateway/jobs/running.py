@@ -129,7 +129,7 @@ async def _who(connection: Any, job: str) -> str:
 
 async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
     found: bool = await connection.fetchval(
-        # What is still to come was written by a clock that has gone back since: the job would not run till then.
+        # What is still to come was written by a clock that has gone back since.
         "SELECT EXISTS (SELECT FROM sluice.job_run WHERE job = $1 AND started_at BETWEEN $2 AND now())",
         job,
         moment,

@@ -1,9 +1,9 @@
 """A table in the lake: a directory of Parquet whose partitions are replaced as a whole, or not at all.
 
 What is written goes beside the table first. A partition is replaced by two renames: the old one aside, or
-nothing, as an empty directory; the new one in its place. What is aside goes when PostgreSQL has said which run
-wrote the partition. So whatever a killed run has left, `settle` can tell from there whether to go on or to go
-back.
+nothing, as an empty directory; the new one in its place. What is aside goes when PostgreSQL has said which
+run wrote the partition. So whatever a killed run has left, `settle` can tell from there whether to go on or
+to go back.
 """
 
 from __future__ import annotations

@@ -23,7 +23,11 @@ SELECT 'unused-grant', 'a', 'a', 'proposed', '{"edits": [], "cases": []}', '', '
 
 @pytest.mark.parametrize("what", ["taken back", "not written", "applied"])
 def test_a_pack_is_written_and_said_to_be_so_or_neither(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    what: str,
 ) -> None:
     async def ask(*texts: str) -> Any:
         connection = await asyncpg.connect(database)

@@ -279,7 +279,7 @@ async def test_texts_that_somebody_took_do_not_leave_the_archive_nor_the_day_pos
 
 
 async def test_a_day_that_somebody_took_from_postgresql_does_not_leave_the_archive(place: Place) -> None:
-    """By a late event of it, nor by an erasure: the sums of what is left would have the last copy written over."""
+    """By a late event of it, nor by an erasure: by the sums of what is left, the last copy would go."""
     await place.fill(day_of_events(count=24))
     await place.archive()
     before = await place.archived()

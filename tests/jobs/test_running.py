@@ -118,8 +118,8 @@ async def test_who_needs_a_job_to_stand_still_is_told_and_no_run_that_was_killed
 ) -> None:
     await start(database, tmp_path, job(nothing))
     await connection.execute(
-        "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('sample', 1, 'running', 'long gone'),"
-        " ('other', 1, 'running', 'host, process 7,')"
+        "INSERT INTO sluice.job_run (job, version, state, runner) VALUES"
+        " ('sample', 1, 'running', 'long gone'), ('other', 1, 'running', 'host, process 7,')"
     )
     await connection.execute("SET application_name = 'sluice-job-other'")
     await connection.execute("SELECT pg_advisory_lock($1, hashtext('sample'))", LOCKS)
@@ -161,7 +161,8 @@ async def test_a_run_of_a_clock_that_went_back_keeps_no_job_from_running(
 ) -> None:
     await start(database, tmp_path, job(nothing))
     await connection.execute(
-        "UPDATE sluice.job_run SET started_at = now() + interval '1 year', ended_at = now() + interval '1 year'"
+        "UPDATE sluice.job_run SET (started_at, ended_at) ="
+        " ROW (now() + interval '1 year', now() + interval '1 year')"
     )
     states = JobStates({})
     now = await states.look(database)

@@ -1,4 +1,4 @@
-"""A partition of the lake is what PostgreSQL says, wherever its run was killed. Some seconds, without Spark."""
+"""A partition of the lake is what PostgreSQL says, wherever its run was killed. Some seconds, no Spark."""
 
 from __future__ import annotations
 
