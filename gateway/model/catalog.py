@@ -161,8 +161,11 @@ def unquoted(name: str) -> str:
     return name
 
 
-def split_name(text: str, part: re.Pattern[str]) -> tuple[str, ...] | None:
-    """Return the parts of a name with dots between, as they are; None when the text is none.
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`][^.]*)")
+
+
+def split_name(text: str, part: re.Pattern[str] = _PART) -> tuple[str, ...]:
+    """Return the parts of a dotted name, which may stand in backticks; none when it is no such name.
 
     `part` finds one: what is between backticks is its first group, what needs none its second.
     """
@@ -174,6 +177,6 @@ def split_name(text: str, part: re.Pattern[str]) -> tuple[str, ...] | None:
         if at == len(text):
             return tuple(parts)
         if text[at] != ".":
-            return None
+            return ()
         at += 1
-    return None
+    return ()

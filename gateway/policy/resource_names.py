@@ -52,7 +52,7 @@ def _along(way: Sequence[ResourceDef], text: str, *, whole: bool) -> Resource:
         return Resource(((way[0].name, text),))
     parts = split_name(text, _PART)
     names = ".".join(level.name for level in way)
-    if parts is None:
+    if not parts:
         raise NotAResource(f"`{text}` is no name; write `{names}`, a part with dots in backticks")
     if len(parts) > len(way) or (whole and len(parts) != len(way)):
         raise NotAResource(f"`{text}` has {len(parts)} parts; it is written as `{names}`")
