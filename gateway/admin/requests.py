@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.errors import AuthenticationFailed
+from gateway.model.credentials import Password, of_basic
 from gateway.model.principal import Principal
 
 Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
@@ -106,9 +105,9 @@ def answering(timeout_s: float, told: Callable[[web.Request, Exception], web.Res
 
 async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     """Return who sends a request. Raises NotAuthenticated."""
-    user, password = credentials(request.headers.get("Authorization", ""))
+    shown = credentials(request.headers.get("Authorization", ""))
     try:
-        principal = await authenticate(user, password, request.remote or "")
+        principal = await authenticate(shown.user, shown.password, request.remote or "")
     except AuthenticationFailed as error:
         raise NotAuthenticated(error.message) from None
     if principal is None:
@@ -116,17 +115,16 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     return principal
 
 
-def credentials(header: str) -> tuple[str, str]:
+def credentials(header: str) -> Password:
     """Return user and password of HTTP Basic. Raises NotAuthenticated."""
     scheme, _, token = header.partition(" ")
     try:
-        text = base64.b64decode(token.strip(), validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
-        text = ""
-    user, colon, password = text.partition(":")
-    if scheme.lower() != "basic" or not user or not colon:
+        found = of_basic(token.strip())
+    except ValueError:
+        found = None
+    if scheme.lower() != "basic" or found is None:
         raise NotAuthenticated("log in with a user name and a password (HTTP Basic)")
-    return user, password
+    return found
 
 
 def refuse_other_sites(request: web.Request) -> None:

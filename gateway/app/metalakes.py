@@ -121,7 +121,7 @@ class Metalakes:
         self._lakes = [
             self._made(entry, settings.ledger.directory, make_source)
             for entry in settings.catalogs
-            if entry.catalog.type == "gravitino" and only in (None, entry)
+            if entry.catalog.kind.lists and only in (None, entry)
         ]
         self._take: Take | None = None
         self._changing = asyncio.Lock()

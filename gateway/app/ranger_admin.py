@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gateway.admin.ranger.access import Access, AdminRights
@@ -27,11 +26,9 @@ class RangerAdmin:
         policies: PolicySettings,
         dsn: str,
         authenticator: Authenticator,
-        *,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read."""
-        self._logins = RestLogins(authenticator, "ranger-rest", clock)
+        self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
         async def prepare(writing: WriteTransaction) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
-from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, joined, quote
+from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, joined, quote, split_name
 from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 
@@ -314,33 +314,6 @@ def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     parts = name.parts
     forms = [parts, parts[1:]] if provider in ("", "paimon") else [parts]
     return not any("." in part for part in parts) and text.lower() in [".".join(f).lower() for f in forms]
-
-
-def split_name(text: str) -> tuple[str, ...]:
-    """Split a dotted name whose parts may stand in backticks; empty when it is not one."""
-    parts: list[str] = []
-    at = 0
-    while at <= len(text):
-        if text[at : at + 1] == "`":
-            end = at + 1
-            while True:
-                end = text.find("`", end)
-                if end < 0:
-                    return ()
-                if text[end + 1 : end + 2] != "`":
-                    break
-                end += 2
-            parts.append(text[at + 1 : end].replace("``", "`"))
-            at = end + 1
-        else:
-            end = text.find(".", at)
-            end = len(text) if end < 0 else end
-            parts.append(text[at:end])
-            at = end
-        if not parts[-1] or (at < len(text) and text[at] != "."):
-            return ()
-        at += 1
-    return tuple(parts)
 
 
 def _text(described: Mapping[str, Any], key: str) -> str:

@@ -20,6 +20,8 @@ class CatalogKind:
     name: str
     plugin: str = ""
     """Class that Spark is told as `spark.sql.catalog.NAME`; empty: none but what `class` says."""
+    session_plugin: str = ""
+    """The class instead, where the catalog is Spark's session catalog."""
     extension: str = ""
     """Class that Spark needs in `spark.sql.extensions`, on top."""
     required: tuple[tuple[str, ...], ...] = ()
@@ -30,6 +32,8 @@ class CatalogKind:
     """What further parameters may begin with, lower case."""
     on_spark: bool = True
     """Whether names may begin with it: Spark has a catalog of this name."""
+    lists: bool = False
+    """Whether it is a list of catalogs, and none itself."""
     session_only: bool = False
     """Whether the only name it can have is Spark's session catalog's."""
 
@@ -84,6 +88,7 @@ KINDS: Mapping[str, CatalogKind] = {
         CatalogKind(
             name="iceberg",
             plugin="org.apache.iceberg.spark.SparkCatalog",
+            session_plugin="org.apache.iceberg.spark.SparkSessionCatalog",
             extension=ICEBERG.extension,
             required=(("type", "catalog-impl"),),
             known=frozenset(
@@ -138,6 +143,7 @@ KINDS: Mapping[str, CatalogKind] = {
         CatalogKind(name="memory", on_spark=False),
         CatalogKind(
             name="gravitino",
+            lists=True,
             required=(("uri",), ("metalake",)),
             known=frozenset(
                 {

@@ -19,7 +19,6 @@ from gateway.catalog.describe import (
     catalog_view_from_rows,
     is_catalog_view,
     property_from_rows,
-    split_name,
     table_from_json,
     table_from_rows,
     view_body_from_properties,
@@ -40,6 +39,7 @@ from gateway.model.catalog import (
     levels,
     namespaces_of,
     quote,
+    split_name,
 )
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs

@@ -15,7 +15,6 @@ from gateway.errors import Faults
 
 EXTENSIONS = "spark.sql.extensions"
 DEFAULT_CATALOG = "spark.sql.defaultCatalog"
-ICEBERG_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 _OF_THE_GATEWAY = frozenset({"class", "hive.metastore.db"})
 """Parameters that say something to us, and nothing to Spark."""
 
@@ -76,8 +75,8 @@ def _of_session_catalog(catalog: NamedCatalog) -> dict[str, str]:
             keys = {k: v for k, v in catalog.parameters.items() if k.lower() not in _OF_THE_GATEWAY}
             hadoop = {f"spark.hadoop.{key.removeprefix('hadoop.')}": value for key, value in keys.items()}
             return {"spark.sql.catalogImplementation": "hive", **hadoop}
-        case "iceberg":
-            return _prefixed(catalog, ICEBERG_SESSION_CATALOG)
+        case _ if plugin := KINDS[catalog.type].session_plugin:
+            return _prefixed(catalog, plugin)
         case _:
             return _plugged(catalog)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from gateway.catalog.describe import Row, split_name
+from gateway.catalog.describe import Row
 from gateway.catalog.live import LiveCatalog, Query
 from gateway.catalog.partitioning import partitioning
 from gateway.catalog.readable import (
@@ -31,7 +31,7 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.errors import BackendUnavailable, SluiceError
-from gateway.model.catalog import TableKind, TableName, dotted, levels, quote
+from gateway.model.catalog import TableKind, TableName, dotted, levels, quote, split_name
 from gateway.model.closing import Closing
 
 _SAID_CHARS = 200

@@ -14,7 +14,6 @@ from gateway.app.catalog_access import CatalogAccess, entry_named
 from gateway.app.explaining import named_spark_home
 from gateway.app.metalakes import MetalakeState, asked_metalake, kept_metalakes
 from gateway.app.opening_catalogs import HIDDEN, revealed
-from gateway.catalog.describe import split_name
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (
     DatabaseEntry,
@@ -30,6 +29,7 @@ from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
+from gateway.model.catalog import split_name
 from gateway.model.files import FileSource
 from gateway.model.spark_minors import Minor, supported_minor
 from gateway.reader.java_runtime import spark_version
@@ -143,7 +143,7 @@ def _minor(settings: Settings) -> Minor:
 
 async def _metalakes(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
     """Return the entries that are metalakes, with what the gateway has of each, by its files."""
-    if not any(entry.catalog.type == "gravitino" for entry in settings.catalogs):
+    if not any(entry.catalog.kind.lists for entry in settings.catalogs):
         return []
     states = {state.name: state for state in await kept_metalakes(settings, _minor(settings))}
     return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
@@ -208,7 +208,7 @@ def _parts(written: str) -> tuple[str, ...]:
 
 async def _databases(access: CatalogAccess, entry: CatalogEntry) -> dict[str, Any]:
     """Return a catalog's databases, or why they are not known."""
-    if entry.catalog.type == "gravitino":
+    if entry.catalog.kind.lists:
         return {}
     try:
         return {"databases": list(await (await access.open(entry)).databases())}
@@ -297,7 +297,7 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
 
 async def _tested(settings: Settings, access: CatalogAccess, entry: CatalogEntry) -> dict[str, Any]:
     try:
-        if entry.catalog.type == "gravitino":
+        if entry.catalog.kind.lists:
             return {"name": entry.name, "ok": True, **(await _metalake(settings, entry))}
         databases = await (await access.open(entry)).databases()
     except SluiceError as error:

@@ -12,12 +12,15 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from typing import assert_never
 
 import argon2
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.tokens import Token, digest
 from gateway.frontends.users import HASHER, User, Users
+from gateway.model.credentials import Bearer, Credentials, Password
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -82,6 +85,7 @@ class Authenticator:
         self._clock = clock
         self._secret = os.urandom(32)
         self._remembered: OrderedDict[bytes, float] = OrderedDict()
+        self._recorded: OrderedDict[tuple[str, str, str, str], float] = OrderedDict()
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._pool = ThreadPoolExecutor(self._limits.verifications, thread_name_prefix="argon2")
         # An unknown user costs as much time as a wrong password.
@@ -90,43 +94,50 @@ class Authenticator:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def login(
-        self, user: str, password: str, client: Client, *, record_success: bool = True
+    async def login(self, shown: Credentials, client: Client, *, record_success: bool = True) -> Principal:
+        """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
+        match shown:
+            case Password(user, password):
+                check = partial(self._check, user, password)
+            case Bearer(secret):
+                # Whose it is comes out only when it is right.
+                found = self._token(secret)
+                user = found[0].principal.user if found is not None else ""
+                check = partial(self._check_token, found)
+            case _:
+                assert_never(shown)
+        return await self._settle(check, user, client, shown.mechanism, record_success)
+
+    async def login_each_time(
+        self, shown: Credentials, client: Client, *, record_every_s: float
     ) -> Principal:
-        """Check the credentials. Raises AuthenticationFailed; either way an audit event is written.
+        """`login` for a protocol that shows the same with every request: a success is recorded once in
+        a while only, by who it is and from where."""
+        principal = await self.login(shown, client, record_success=False)
+        key = (client.protocol, shown.mechanism, principal.user, client.address)
+        if self._is_due(key, record_every_s):
+            # Whoever comes meanwhile waits until it is on the disk, and records no second one.
+            async with self._address(client.address).lock:
+                if self._is_due(key, record_every_s):
+                    await self._record(principal.user, client, shown.mechanism, principal)
+                    self._recorded[key] = self._clock()
+                    self._recorded.move_to_end(key)
+                    while len(self._recorded) > MAX_REMEMBERED:
+                        self._recorded.popitem(last=False)
+        return principal
 
-        A protocol that sends the password with every request records its success once in a while only.
-        """
+    def _is_due(self, key: tuple[str, str, str, str], record_every_s: float) -> bool:
+        return self._clock() - self._recorded.get(key, float("-inf")) >= record_every_s
 
-        async def check(address: _Address) -> tuple[User | None, str]:
-            return await self._check(user, password, address), WRONG
-
-        return await self._settle(check, user, client, "PLAIN", record_success)
-
-    async def login_with_token(
-        self, secret: str, client: Client, *, record_success: bool = True
-    ) -> Principal:
-        """Find out whose token it is. Raises AuthenticationFailed; recorded and limited like `login`."""
-        found = self._token(secret)
-        owner = found[0].principal.user if found is not None else ""
-
-        async def check(address: _Address) -> tuple[User | None, str]:
-            if found is not None and not found[1].expired(self._now()):
-                # Before the block, like a password that is remembered: nobody guesses 256 bits.
-                return found[0], ""
-            self._refuse_blocked(address)
-            self._count_failure(address)
-            return None, WRONG_TOKEN if found is None else EXPIRED_TOKEN
-
-        return await self._settle(check, owner, client, "TOKEN", record_success)
-
-    async def record_success(self, principal: Principal, client: Client, mechanism: str) -> None:
-        """Record that somebody was let in, for a protocol that says when that is worth it."""
+    async def _record(
+        self, user: str, client: Client, mechanism: str, principal: Principal | None, reason: str = ""
+    ) -> None:
         await self._recorder.record(
             audit_records.login,
-            principal.user,
+            user,
             client,
-            accepted=True,
+            accepted=principal is not None,
+            reason=reason,
             principal=principal,
             mechanism=mechanism,
         )
@@ -153,15 +164,7 @@ class Authenticator:
         principal = found.principal if found is not None else None
         if principal is not None and not record_success:
             return principal
-        await self._recorder.record(
-            audit_records.login,
-            user,
-            client,
-            accepted=found is not None,
-            reason=reason if found is None else "",
-            principal=principal,
-            mechanism=mechanism,
-        )
+        await self._record(user, client, mechanism, principal, reason if found is None else "")
         if principal is None:
             raise AuthenticationFailed(reason)
         return principal
@@ -178,7 +181,21 @@ class Authenticator:
         found = self._tokens[1].get(hashed)
         return found if found is not None and hmac.compare_digest(found[1].hash, hashed) else None
 
-    async def _check(self, user: str, password: str, address: _Address) -> User | None:
+    async def _check_token(
+        self, found: tuple[User, Token] | None, address: _Address
+    ) -> tuple[User | None, str]:
+        if found is not None and not found[1].expired(self._now()):
+            # Before the block, like a password that is remembered: nobody guesses 256 bits.
+            return found[0], ""
+        self._refuse_blocked(address)
+        self._count_failure(address)
+        return None, WRONG_TOKEN if found is None else EXPIRED_TOKEN
+
+    async def _check(self, user: str, password: str, address: _Address) -> tuple[User | None, str]:
+        return await self._owner(user, password, address), WRONG
+
+    async def _owner(self, user: str, password: str, address: _Address) -> User | None:
+        """Return whose password it is."""
         found = self._users().get(user)
         if found is not None and self._is_remembered(found, password):
             # Before the block: guessing from behind one address must not lock out the pools behind it.

@@ -8,15 +8,13 @@ deadline, and a response is written when the one before it was taken.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
 from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
@@ -27,6 +25,7 @@ import structlog
 from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
+from gateway.model.credentials import Bearer, Credentials, Password, of_basic
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
@@ -111,7 +110,6 @@ class ConnectServer:
         self._clock = clock
         self._secret = os.urandom(32)
         self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
-        self._recorded: OrderedDict[tuple[str, str, str], float] = OrderedDict()
         self._requests = Requests(
             room=self.limits.requests_bytes,
             largest=self.limits.message_bytes,
@@ -217,16 +215,17 @@ class ConnectServer:
         if (refusal := self._refusal(attempt)) is not None:
             raise AuthenticationFailed(refusal)
         try:
-            return await self._check(shown, client)
+            return await self._authenticator.login_each_time(
+                shown, client, record_every_s=self.limits.record_every_s
+            )
         except AuthenticationFailed as refused:
             self._refused[attempt] = (self._clock(), refused.message)
             while len(self._refused) > MAX_REFUSED:
                 self._refused.popitem(last=False)
             raise
 
-    def _attempt(self, shown: Bearer | Password, client: Client) -> bytes:
-        parts = (shown.secret,) if isinstance(shown, Bearer) else (shown.user, shown.password)
-        text = "\0".join((client.address, *parts)).encode("utf-8", "surrogatepass")
+    def _attempt(self, shown: Credentials, client: Client) -> bytes:
+        text = "\0".join((client.address, *astuple(shown))).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, key=self._secret, digest_size=32).digest()
 
     def _refusal(self, attempt: bytes) -> str | None:
@@ -238,30 +237,6 @@ class ConnectServer:
         if refused is None or self._clock() - refused[0] >= self.limits.refusal_s:
             return None
         return refused[1]
-
-    async def _check(self, shown: Bearer | Password, client: Client) -> Principal:
-        token = isinstance(shown, Bearer)
-        # Failures are always recorded; for a token, whose it is comes out only when it is right.
-        if isinstance(shown, Bearer):
-            principal = await self._authenticator.login_with_token(shown.secret, client, record_success=False)
-        else:
-            principal = await self._authenticator.login(
-                shown.user, shown.password, client, record_success=False
-            )
-        if self._is_due((principal.user, client.address, "TOKEN" if token else "PLAIN")):
-            await self._authenticator.record_success(principal, client, "TOKEN" if token else "PLAIN")
-        return principal
-
-    def _is_due(self, login: tuple[str, str, str]) -> bool:
-        """Whether this login is to be recorded, which the asking takes for done."""
-        now, last = self._clock(), self._recorded.get(login)
-        if last is not None and now - last < self.limits.record_every_s:
-            return False
-        self._recorded[login] = now
-        self._recorded.move_to_end(login)
-        while len(self._recorded) > MAX_RECORDED:
-            self._recorded.popitem(last=False)
-        return True
 
     async def _answer(
         self, method: Method, principal: Principal, client: Client, context: Any, hand: Hand
@@ -313,7 +288,6 @@ SMALL = frozenset({"ReleaseExecute"})
 """Answers of a few ids: gRPC sends one and its status at once, which is half the work. What may be large is
 written, with a deadline, before the status."""
 MAX_REFUSED = 1000
-MAX_RECORDED = 10_000
 """Logins that are remembered as recorded; a forgotten one is recorded once more."""
 
 
@@ -442,25 +416,10 @@ HOW = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Password:
-    """A user name and a password, neither checked."""
-
-    user: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Bearer:
-    """A token, not checked."""
-
-    secret: str = field(repr=False)
-
-
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
-def credentials(metadata: Metadata) -> Password | Bearer:
+def credentials(metadata: Metadata) -> Credentials:
     """Return what the call shows. Raises AuthenticationFailed when it is nothing, or not understood.
 
     Nothing but `authorization` is looked at: who somebody says to be elsewhere does not count.
@@ -483,7 +442,7 @@ def credentials(metadata: Metadata) -> Password | Bearer:
             raise AuthenticationFailed(f"`authorization` is neither Bearer nor Basic; {HOW}")
 
 
-def _of_token(value: str) -> Password | Bearer:
+def _of_token(value: str) -> Credentials:
     user, colon, password = value.partition(":")
     if not colon:
         return Bearer(value)
@@ -494,12 +453,12 @@ def _of_token(value: str) -> Password | Bearer:
 
 def _of_basic(value: str) -> Password:
     try:
-        user, colon, password = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+        found = of_basic(value)
+    except ValueError:
         raise AuthenticationFailed("the `Basic` login is not base64 of `USER:PASSWORD` in UTF-8") from None
-    if not user or not colon:
+    if found is None:
         raise AuthenticationFailed("the `Basic` login is not `USER:PASSWORD`")
-    return Password(user, password)
+    return found
 
 
 def client_of(peer: str, metadata: Metadata) -> Client:

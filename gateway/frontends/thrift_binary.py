@@ -19,6 +19,7 @@ import structlog
 from gateway.errors import AuthenticationFailed, SluiceError
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.thrift_service import Caller, ThriftService, error_reply
+from gateway.model.credentials import Password
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.wire.calls import METHODS
@@ -31,7 +32,7 @@ from gateway.wire.messages import (
     encode_exception,
     encode_reply,
 )
-from gateway.wire.sasl import Credentials, HandshakeRefused, PlainServer
+from gateway.wire.sasl import HandshakeRefused, PlainServer
 from gateway.wire.thrift import MalformedMessage, Struct
 
 _log = structlog.get_logger(__name__)
@@ -163,7 +164,7 @@ class ThriftConnection(asyncio.Protocol):
 
     def _shake_hands(self, sasl: PlainServer, data: bytes) -> None:
         match sasl.receive(data):
-            case Credentials() as claimed:
+            case Password() as claimed:
                 self._server.spawn(self._log_in(sasl, claimed))
             case HandshakeRefused(reason=reason, reply=reply):
                 _log.info("handshake_refused", reason=reason, address=self._client.address)
@@ -171,9 +172,9 @@ class ThriftConnection(asyncio.Protocol):
             case None:
                 pass
 
-    async def _log_in(self, sasl: PlainServer, claimed: Credentials) -> None:
+    async def _log_in(self, sasl: PlainServer, claimed: Password) -> None:
         try:
-            principal = await self._server.authenticator.login(claimed.user, claimed.password, self._client)
+            principal = await self._server.authenticator.login(claimed, self._client)
         except AuthenticationFailed as fault:
             if not self._gone and not sasl.done:
                 self._last_words(sasl.refuse(f"Error validating the login: {fault.message}").reply)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import argon2
 import structlog
@@ -31,6 +31,7 @@ from gateway.errors import Faults
 from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
 from gateway.model.principal import Principal
 
+T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -238,10 +239,8 @@ def set_user(
     """
     if password is not None and not password:
         raise Faults(["an empty password is not a password"])
-    created = False
 
-    def change(users: dict[str, Any]) -> None:
-        nonlocal created
+    def change(users: dict[str, Any]) -> bool:
         created = name not in users
         entry = dict(users.get(name) or {})
         if password is not None:
@@ -254,21 +253,14 @@ def set_user(
                 for key, value in attributes.items()
             }
         users[name] = entry
+        return created
 
-    _change(path, change)
-    return created
+    return _change(path, change)
 
 
 def remove_user(path: Path, name: str) -> bool:
     """Remove a user; False when there was none of that name. Raises Faults."""
-    removed = False
-
-    def change(users: dict[str, Any]) -> None:
-        nonlocal removed
-        removed = users.pop(name, None) is not None
-
-    _change(path, change)
-    return removed
+    return _change(path, lambda users: users.pop(name, None) is not None)
 
 
 def add_token(path: Path, name: str, *, label: str = "", expires: datetime | None = None) -> str:
@@ -293,10 +285,8 @@ def add_token(path: Path, name: str, *, label: str = "", expires: datetime | Non
 
 def revoke_token(path: Path, name: str, token: str) -> bool:
     """Remove a user's token by its id; False when there is none. Raises Faults."""
-    removed = False
 
-    def change(users: dict[str, Any]) -> None:
-        nonlocal removed
+    def change(users: dict[str, Any]) -> bool:
         user = users.get(name) or {}
         kept = [entry for entry in user.get("tokens", ()) if entry["id"] != token]
         removed = len(kept) < len(user.get("tokens", ()))
@@ -304,12 +294,13 @@ def revoke_token(path: Path, name: str, token: str) -> bool:
             # An empty list says no more than none.
             rest = {key: value for key, value in user.items() if key != "tokens"}
             users[name] = {**rest, "tokens": kept} if kept else rest
+        return removed
 
-    _change(path, change)
-    return removed
+    return _change(path, change)
 
 
-def _change(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def _change(path: Path, change: Callable[[dict[str, Any]], T]) -> T:
+    """Change the users of a file; return what `change` does."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two `sluice users` at once must not lose one's change.
@@ -320,12 +311,13 @@ def _change(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
             read_users(path)
             document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
             users = dict(document.get("users") or {})
-        change(users)
+        done = change(users)
         text = "# Kept by `sluice users`; passwords and tokens are hashes.\n" + yaml.safe_dump(
             {"users": users}, allow_unicode=True, sort_keys=True
         )
         parse_users(text, str(path))
         _replace(path, text)
+    return done
 
 
 def _replace(path: Path, text: str) -> None:

@@ -71,17 +71,13 @@ class _Day:
 
 def archive(options: ArchiveOptions) -> Job:
     """Return the job."""
-
-    async def run(work: Work) -> Outcome:
-        return await _Archive(work, options).run()
-
     return Job(
         name="archive",
         version=VERSION,
         about="copies ended days of the record to the lake, and drops them from PostgreSQL when they may go",
         reads=("sluice.audit_event",),
         writes=(TABLE, "sluice.archive_day"),
-        run=run,
+        run=lambda work: _Archive(work, options).run(),
     )
 
 

@@ -62,17 +62,13 @@ class ClosureOptions:
 
 def closure(options: ClosureOptions) -> Job:
     """Return the job."""
-
-    async def run(work: Work) -> Outcome:
-        return await _Closure(work, options).run()
-
     return Job(
         name="closure",
         version=VERSION,
         about="finds all columns that feed a column, and all that a tag reaches",
         reads=("sluice.lineage_edge", "policies"),
         writes=(SOURCE_TABLE, TAG_TABLE, "sluice.closure_state", "sluice.closure_finding"),
-        run=run,
+        run=lambda work: _Closure(work, options).run(),
     )
 
 

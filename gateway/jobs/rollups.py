@@ -48,17 +48,13 @@ class RollupOptions:
 
 def rollups(options: RollupOptions) -> Job:
     """Return the job."""
-
-    async def run(work: Work) -> Outcome:
-        return await _Rollups(work, options).run()
-
     return Job(
         name="rollups",
         version=VERSION,
         about="counts who read what, what was refused, what was slow, by hour and day",
         reads=("sluice.audit_event", ARCHIVE),
         writes=tuple(one.name for one in frames.TABLES) + tuple(frames.SUMMARIES),
-        run=run,
+        run=lambda work: _Rollups(work, options).run(),
     )
 
 

@@ -76,16 +76,13 @@ def verify(options: VerifyOptions) -> Job:
     """Return the job. Its run raises RecordChanged where the record is not what was recorded; what was found
     is in PostgreSQL by then."""
 
-    async def run(work: Work) -> Outcome:
-        return await _Verifying(work, options).run()
-
     return Job(
         name="verify",
         version=VERSION,
         about="holds the whole record, in PostgreSQL and in the archive, to its chains and seals",
         reads=("sluice.audit_event", TABLE),
         writes=("sluice.verification", "sluice.verification_finding"),
-        run=run,
+        run=lambda work: _Verifying(work, options).run(),
     )
 
 

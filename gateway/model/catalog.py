@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -158,3 +159,24 @@ def unquoted(name: str) -> str:
     if len(name) > 1 and name[0] == name[-1] == "`":
         return name[1:-1].replace("``", "`")
     return name
+
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`][^.]*)")
+
+
+def split_name(text: str, part: re.Pattern[str] = _PART) -> tuple[str, ...]:
+    """Return the parts of a dotted name, which may stand in backticks; none when it is no such name.
+
+    `part` finds one: what is between backticks is its first group, what needs none its second.
+    """
+    parts: list[str] = []
+    at = 0
+    while (found := part.match(text, at)) is not None:
+        parts.append(found[2] if found[1] is None else found[1].replace("``", "`"))
+        at = found.end()
+        if at == len(text):
+            return tuple(parts)
+        if text[at] != ".":
+            return ()
+        at += 1
+    return ()

@@ -39,6 +39,9 @@ Handler = Callable[[Never, PlanScope], PlanRequired]
 
 _WithDatabase = pb.GetTable | pb.ListColumns | pb.TableExists | pb.GetFunction | pb.FunctionExists
 
+_Listing = pb.ListTables | pb.ListViews | pb.ListFunctions
+_OfDatabase = pb.GetDatabase | pb.DatabaseExists | pb.CreateDatabase | pb.DropDatabase
+
 DOES_NOT_EXIST = "SELECT false AS value"
 """What stands in for the question whether something exists that the principal may not know of."""
 
@@ -81,18 +84,24 @@ def _pins(call: Message, field: str, text: str) -> tuple[NamePin, ...]:
     return (*pins, NamePin(message=call, field="db_name", text=None)) if _has_database(call) else pins
 
 
+def _database(call: _Listing | _OfDatabase, scope: PlanScope) -> tuple[str, str, tuple[NamePin, ...]]:
+    """Return catalog and database that `db_name` means, and what is written over it."""
+    catalog, database = scope.database(call.db_name)
+    text = dotted((catalog, *levels(database)))
+    return catalog, database, (NamePin(message=call, field="db_name", text=text),)
+
+
 def _listing(answer: AnswerFilter) -> Handler:
     """List what lies in a database, filtered to what may be seen."""
 
-    def required(call: pb.ListTables | pb.ListViews | pb.ListFunctions, scope: PlanScope) -> PlanRequired:
-        written = call.db_name if call.HasField("db_name") else ""
-        catalog, database = scope.database(written)
+    def required(call: _Listing, scope: PlanScope) -> PlanRequired:
+        catalog, database, names = _database(call, scope)
         resource = Resource.database(catalog, database)
         shown = () if database.lower() == "default" else (_visible(resource),)
         rule = AnswerRule(filter=answer, catalog=catalog, database=database)
         return PlanRequired(
             required=Required(privileges=shown, answer=rule),
-            names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
+            names=names,
             details=Privilege(resource, "show") if answer is AnswerFilter.CONNECT_FUNCTIONS else None,
         )
 
@@ -131,20 +140,20 @@ def _described(answer: AnswerFilter) -> Handler:
 
 
 def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanRequired:
-    catalog, database = scope.database(call.db_name)
+    catalog, database, names = _database(call, scope)
     resource = Resource.database(catalog, database)
     rule = AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog, database=database)
     return PlanRequired(
         required=Required(privileges=(_visible(resource),), answer=rule),
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
+        names=names,
         details=Privilege(resource, "show"),
     )
 
 
 def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanRequired:
-    catalog, database = scope.database(call.db_name)
+    catalog, database, names = _database(call, scope)
     return PlanRequired(
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
+        names=names,
         secret=None if database.lower() == "default" else Resource.database(catalog, database),
     )
 
@@ -287,7 +296,7 @@ def _set_current_catalog(call: pb.SetCurrentCatalog, scope: PlanScope) -> PlanRe
 
 
 def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanRequired:
-    catalog, database = scope.database(call.db_name)
+    catalog, database, names = _database(call, scope)
     resource = Resource.database(catalog, database)
     locations, others = split_option(call.properties.items(), "location")
     storage.check_properties(key for key in others if key.lower() != "comment")
@@ -297,12 +306,12 @@ def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanRequired:
             privileges=(Privilege(resource, "create"), *urls),
             effects=(created_database(catalog, database),),
         ),
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
+        names=names,
     )
 
 
 def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
-    catalog, database = scope.database(call.db_name)
+    catalog, database, names = _database(call, scope)
     resource = Resource.database(catalog, database)
     required = [Privilege(resource, "drop")]
     if call.cascade:
@@ -311,7 +320,7 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
         required=Required(
             privileges=tuple(required), effects=(CatalogChanged(databases=((catalog, database),)),)
         ),
-        names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
+        names=names,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.errors import Faults
 from gateway.model.policy import FileLine
@@ -125,3 +125,12 @@ def unknown_keys(
         if key not in allowed:
             where = f" in {what}" if what else ""
             faults.add((*path, key), f"unknown key `{key}`{where}{hint(key, allowed)}")
+
+
+def section(data: Mapping[str, Any], key: str, path: Path, faults: Diagnostics) -> dict[str, Any]:
+    """Return a mapping within a mapping; what is none is noted, what is absent is empty."""
+    found = data.get(key)
+    if found is None or isinstance(found, dict):
+        return found or {}
+    faults.add((*path, key), f"`{key}` is a mapping")
+    return {}

@@ -25,16 +25,7 @@ from gateway.policy.transformers import FIXED, KEEP, MONTH_DAYS, STANDARD, Maski
 DEFAULT_MASKED_DATE = "1900-01-01"
 """What MASK shows instead of a date. Hive's own is 0000-01-01, which Python clients cannot represent."""
 
-MASK_TYPES = (
-    "MASK",
-    "MASK_SHOW_LAST_4",
-    "MASK_SHOW_FIRST_4",
-    "MASK_HASH",
-    "MASK_NULL",
-    "MASK_NONE",
-    "MASK_DATE_SHOW_YEAR",
-    "CUSTOM",
-)
+MASK_TYPES = (*STANDARD, *FIXED)
 QUALIFIER = "system.builtin."
 """Before the name of a built-in function, so that it means nothing else."""
 _MAX_DIGITS = 19

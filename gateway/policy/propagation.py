@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from gateway.model.tags import FLOWS, Propagation, PropagationRules
-from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, section, unknown_keys
 from gateway.policy.documents import parse_document
 
 _WORDS = {"carry": Propagation.CARRY, "ask": Propagation.ASK, "drop": Propagation.DROP}
@@ -35,7 +35,7 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
             faults.add(("flows",), f"`flows` does not say what becomes of tags in `{flow}`")
     functions = reading.aggregates(data, ())
     tags: dict[str, PropagationRules] = {}
-    for tag, own in reading.section(data, "tags", ()).items():
+    for tag, own in section(data, "tags", (), faults).items():
         path: Path = ("tags", tag)
         if not isinstance(own, dict):
             faults.add(path, "the rules of a tag are a mapping with `flows` or `aggregates`")
@@ -57,14 +57,6 @@ class _FlowReading:
         self._faults = faults
         self._functions = functions
 
-    def section(self, data: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-        """Return a mapping within a mapping; what is none is told, what is absent is empty."""
-        found = data.get(key)
-        if found is None or isinstance(found, dict):
-            return found or {}
-        self._faults.add((*path, key), f"`{key}` is a mapping")
-        return {}
-
     def flows(self, data: Mapping[str, Any], path: Path) -> dict[str, Propagation]:
         return self._words(data, "flows", path, "flow", frozenset(FLOWS))
 
@@ -75,7 +67,7 @@ class _FlowReading:
         self, data: Mapping[str, Any], key: str, path: Path, what: str, known: frozenset[str]
     ) -> dict[str, Propagation]:
         found: dict[str, Propagation] = {}
-        for name, word in self.section(data, key, path).items():
+        for name, word in section(data, key, path, self._faults).items():
             here = (*path, key, name)
             if name not in known:
                 self._faults.add(here, f"there is no {what} `{name}`{hint(name, known)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gateway.model.catalog import split_name
 from gateway.model.policy import ResourceDef, ServiceDef
 from gateway.model.resource import Resource
 from gateway.policy.diagnostics import hint
@@ -49,26 +50,10 @@ def main_way(definition: ServiceDef) -> Sequence[ResourceDef]:
 def _along(way: Sequence[ResourceDef], text: str, *, whole: bool) -> Resource:
     if len(way) == 1:
         return Resource(((way[0].name, text),))
-    parts = _parts(text)
+    parts = split_name(text, _PART)
     names = ".".join(level.name for level in way)
-    if parts is None:
+    if not parts:
         raise NotAResource(f"`{text}` is no name; write `{names}`, a part with dots in backticks")
     if len(parts) > len(way) or (whole and len(parts) != len(way)):
         raise NotAResource(f"`{text}` has {len(parts)} parts; it is written as `{names}`")
     return Resource(tuple((level.name, part) for level, part in zip(way, parts, strict=False)))
-
-
-def _parts(text: str) -> list[str] | None:
-    parts: list[str] = []
-    position = 0
-    while True:
-        found = _PART.match(text, position)
-        if found is None:
-            return None
-        parts.append(found[1].replace("``", "`") if found[1] else found[2])
-        position = found.end()
-        if position == len(text):
-            return parts
-        if text[position] != ".":
-            return None
-        position += 1

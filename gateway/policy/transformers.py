@@ -213,7 +213,7 @@ STANDARD: Final = {
     "MASK_DATE_SHOW_YEAR": Masking("mask", 4, "x", "x", "x", year=KEEP),
 }
 """What the names mean that every definition of Ranger's uses."""
-FIXED: Final = frozenset({"MASK_NULL", "MASK_NONE", "CUSTOM"})
+FIXED: Final = ("MASK_NULL", "MASK_NONE", "CUSTOM")
 """Mask types whose meaning no transformer changes."""
 
 

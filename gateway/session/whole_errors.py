@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gateway.model.catalog import dotted, split_name
 from gateway.model.definers import PREFIX
 from gateway.model.statement import Cleared, RewrittenText
 from gateway.session.failures import StatementFailed
@@ -89,7 +90,7 @@ def as_written(message: str, texts: Sequence[RewrittenText], missing: Missing, *
     pairs = dict.fromkeys((*_pins(texts), *missing))
     if named:
         for full, written in pairs:
-            message = message.replace(_dotted(full), _dotted(written))
+            message = message.replace(dotted(full), dotted(written))
     message = _in_plan(message, pairs)
     return _VIEW.sub(lambda line: _view(line[0], pairs), message) if texts else message
 
@@ -145,30 +146,11 @@ def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[Parts, Parts]]:
     for text in texts:
         moved = 0
         for start, end, length in text.changes:
-            ours = _parts(text.forwarded[start + moved : start + moved + length])
-            theirs = _parts(text.original[start:end])
+            ours = split_name(text.forwarded[start + moved : start + moved + length], _NAME)
+            theirs = split_name(text.original[start:end], _NAME)
             moved += length - (end - start)
             if ours and theirs:
                 yield ours, theirs
-
-
-def _parts(name: str) -> Parts:
-    """Return the parts of a name; none when it is something else."""
-    parts: list[str] = []
-    at = 0
-    while (found := _NAME.match(name, at)) is not None:
-        parts.append(found[2] if found[1] is None else found[1].replace("``", "`"))
-        at = found.end()
-        if at == len(name):
-            return tuple(parts)
-        if name[at] != ".":
-            return ()
-        at += 1
-    return ()
-
-
-def _dotted(parts: Parts) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
 def _in_plan(message: str, pairs: Iterable[Pair]) -> str:
@@ -182,5 +164,5 @@ def _view(line: str, pairs: Iterable[Pair]) -> str:
     """Return a line of a plan about a new view with its text as it was written, and without its definer."""
     line = _DEFINER.sub("", line).replace("[], ", "")
     for full, written in pairs:
-        line = line.replace(f"FROM {_dotted(full)}", f"FROM {'.'.join(written)}")
+        line = line.replace(f"FROM {dotted(full)}", f"FROM {'.'.join(written)}")
     return line

@@ -228,7 +228,7 @@ def _parameters(
             told = hint(key, kind.parameters)
             faults.add(where, f"type `{kind.name}` has no parameter `{key}`{told}")
         made[key] = _value(key, value, where, faults)
-    if kind is not None and kind.name == "gravitino":
+    if kind is not None and kind.lists:
         check_metalake(made, at, faults)
     for missing in kind.missing(made) if kind is not None else ():
         faults.add(at, f"type `{kind.name if kind else ''}` needs the parameter {missing}")

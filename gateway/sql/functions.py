@@ -3,8 +3,9 @@
 The names are those of the registries (`FunctionRegistry` and `TableFunctionRegistry`) of all minors that the
 gateway knows, lower case; `SINCE` says which of them an older one does not have.
 Allowed is what computes its result from its arguments, the session's clock, its randomness or its names.
-A function that reaches a file, the network, the JVM or the environment is refused. A new Spark's functions
-are refused until someone puts them on one of the lists: tests/sql/test_functions.py compares both.
+A function that reaches a file, the network, the JVM or the environment is refused. One whose value is another
+by row, instant or session is on a list more. A new Spark's functions are refused until someone puts them on
+one of the lists: tests/sql/test_functions.py compares both.
 """
 
 from __future__ import annotations
@@ -166,6 +167,16 @@ VARYING_BY_ROW: Final = frozenset(
     """.split()
 )
 """Functions that give another value for each row, by which rows came before it or by chance."""
+OF_THE_INSTANT: Final = frozenset(
+    """
+    curdate current_date current_time current_timestamp localtime localtimestamp now unix_timestamp
+    """.split()
+)
+"""Functions that give another value at another time."""
+OF_THE_SESSION: Final = frozenset(
+    "current_catalog current_database current_path current_schema current_timezone".split()
+)
+"""Functions that give another value in another session; who the user is does not count."""
 ROW_WISE_FUNCTIONS: Final = (
     frozenset(
         name

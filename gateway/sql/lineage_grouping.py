@@ -25,7 +25,7 @@ def group_items(group: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.Ex
             stack.append(item.this)
         elif isinstance(item, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
             stack += reversed(item.expressions)
-        elif (attribute := _numbered(item, attributes)) is not None:
+        elif (attribute := numbered(item, attributes)) is not None:
             yield attribute.value
         else:
             yield item
@@ -38,7 +38,7 @@ def order_items(clause: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.E
         return
     for item in clause.iter_expressions():
         key = item.this if isinstance(item, exp.Ordered) else item
-        if (attribute := _numbered(key, attributes)) is not None:
+        if (attribute := numbered(key, attributes)) is not None:
             yield attribute.value
         else:
             yield key
@@ -52,7 +52,8 @@ def orders_all(clause: exp.Expr) -> bool:
     return len(items) == 1 and isinstance(items[0], (exp.Column, exp.Var)) and items[0].name.upper() == "ALL"
 
 
-def _numbered(item: exp.Expr, attributes: list[Attribute]) -> Attribute | None:
+def numbered(item: exp.Expr, attributes: list[Attribute]) -> Attribute | None:
+    """Return the column of a select list that an item names by its number."""
     if isinstance(item, exp.Literal) and not item.args.get("is_string") and str(item.this).isdigit():
         place = int(str(item.this))
         if 1 <= place <= len(attributes):

@@ -16,6 +16,7 @@ from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded
 from gateway.sql.lineage_expressions import Ctes
+from gateway.sql.lineage_grouping import numbered
 from gateway.sql.lineage_pivots import pivoted
 from gateway.sql.lineage_references import group_by
 from gateway.sql.lineage_scope import (
@@ -193,18 +194,12 @@ class _Operator:
     def _keys(self, grouped: str) -> list[Attribute]:
         keys: list[Attribute] = []
         for item in self._select(f"SELECT {grouped}").expressions:
-            number = self._numbered(item)
+            number = numbered(item, self.frame.shown)
             if number is None:
                 keys += self.walk.select_list([item], self.place, self.ctes)[0]
             else:
                 keys.append(number)
         return keys
-
-    def _numbered(self, item: exp.Expr) -> Attribute | None:
-        if isinstance(item, exp.Literal) and not item.args.get("is_string") and str(item.this).isdigit():
-            shown, place = self.frame.shown, int(str(item.this))
-            return shown[place - 1] if 1 <= place <= len(shown) else None
-        return None
 
     def _pivot(self) -> LineageRelation:
         table = self._query().args["from_"].this

@@ -14,18 +14,10 @@ import re
 from collections.abc import Iterable
 
 from gateway.model.reading import FunctionRef, Reading, RelationRole
-from gateway.sql.functions import VARYING_BY_ROW, builtin_name
+from gateway.sql.functions import OF_THE_INSTANT, OF_THE_SESSION, VARYING_BY_ROW, builtin_name
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.required import Unsupported
 
-OF_THE_INSTANT = frozenset(
-    """
-    curdate current_date current_time current_timestamp localtime localtimestamp now unix_timestamp
-    """.split()
-)
-OF_THE_SESSION = frozenset(
-    "current_catalog current_database current_path current_schema current_timezone".split()
-)
 _CHANGING = OF_THE_INSTANT | OF_THE_SESSION
 _EXPRESSIONS = frozenset({"CurrentDate", "CurrentPath", "CurrentTime", "CurrentTimestamp"})
 QUERIES = frozenset(

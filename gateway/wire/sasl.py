@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from gateway.model.credentials import Password
 from gateway.wire.thrift import MalformedMessage
 
 _HEAD = struct.Struct(">BI")
@@ -25,14 +26,6 @@ class Status(enum.IntEnum):
     BAD = 3
     ERROR = 4
     COMPLETE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What the client claims; nothing has been checked against anything."""
-
-    user: str
-    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +79,7 @@ class _ServerState(enum.Enum):
 
 
 class PlainServer:
-    """The server's end. Feed it with `receive`; answer Credentials with `accept` or `refuse`.
+    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`.
 
     Bytes that the client sends ahead of the verdict are kept, at most `max_early_bytes`; `accept` gives them
     back: they are the first frames.
@@ -106,7 +99,7 @@ class PlainServer:
         """Whether the handshake is over, well or badly."""
         return self._state is _ServerState.DONE
 
-    def receive(self, chunk: bytes) -> Credentials | HandshakeRefused | None:
+    def receive(self, chunk: bytes) -> Password | HandshakeRefused | None:
         """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
         if self._state is _ServerState.DONE:
             raise RuntimeError("the handshake is over")
@@ -120,7 +113,7 @@ class PlainServer:
         except MalformedMessage as fault:
             return self.refuse(str(fault))
 
-    def _advance(self) -> Credentials | HandshakeRefused | None:
+    def _advance(self) -> Password | HandshakeRefused | None:
         while (received := self._steps.next()) is not None:
             status, payload = received
             if self._state is _ServerState.AWAIT_START:
@@ -157,7 +150,7 @@ class PlainServer:
         return HandshakeRefused(reason, step(Status.BAD, reason.encode("utf-8", "replace")))
 
 
-def parse_plain(payload: bytes) -> Credentials | str:
+def parse_plain(payload: bytes) -> Password | str:
     """Read `authzid NUL authcid NUL password`; return the credentials, or why they are refused.
 
     A user who logs in as one and asks to be another is refused: Spark ignores the authzid, so the client
@@ -174,7 +167,7 @@ def parse_plain(payload: bytes) -> Credentials | str:
         return "the user name is empty"
     if authzid not in ("", user):
         return "acting as another user is not allowed"
-    return Credentials(user, password)
+    return Password(user, password)
 
 
 class PlainClient:

@@ -25,11 +25,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from gateway.model.credentials import Password
 from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, PROBE_TEXT
 from gateway.wire import calls, messages, tcli
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
-from gateway.wire.sasl import Credentials, HandshakeRefused, PlainServer
+from gateway.wire.sasl import HandshakeRefused, PlainServer
 from gateway.wire.tcli import TOperationState, TStatusCode, TTypeId
 from gateway.wire.thrift import Struct
 
@@ -170,7 +171,7 @@ class FakeHiveServer:
         self.port = 0
         self.statements: list[Received] = []
         self.opened: list[Opened] = []
-        self.logins: list[Credentials] = []
+        self.logins: list[Password] = []
         self.calls: list[str] = []
         self.canceled: list[str] = []
         self.asked: list[str] = []
@@ -281,7 +282,7 @@ class FakeHiveServer:
 
     async def _login(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
         sasl = PlainServer()
-        claimed: Credentials | HandshakeRefused | None = None
+        claimed: Password | HandshakeRefused | None = None
         while claimed is None:
             chunk = await reader.read(65536)
             if not chunk:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.catalog.describe import split_name, table_from_json, table_from_rows
+from gateway.catalog.describe import table_from_json, table_from_rows
 from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
-from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
+from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, split_name
 from gateway.model.reading_settings import PARSER_SETTINGS
 
 EMP = TableName("spark_catalog", "hr", "emp")

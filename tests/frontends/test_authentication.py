@@ -9,6 +9,7 @@ import pytest
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import authentication
 from gateway.frontends.authentication import LoginLimits
+from gateway.model.credentials import Password
 from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
 from tests.session.fakes import World
@@ -40,7 +41,7 @@ def gateway(**limits: float) -> Gateway:
 
 
 async def test_the_principal_has_the_files_groups(verified: Counting) -> None:
-    principal = await gateway().authenticator.login("bob", "secret", HERE)
+    principal = await gateway().authenticator.login(Password("bob", "secret"), HERE)
     assert principal.user == "bob"
     assert principal.groups == {"analysts"}
 
@@ -48,34 +49,34 @@ async def test_the_principal_has_the_files_groups(verified: Counting) -> None:
 async def test_a_right_password_is_not_verified_again_for_a_while(verified: Counting) -> None:
     here = gateway(remember_s=60)
     for _ in range(3):
-        await here.authenticator.login("bob", "secret", HERE)
+        await here.authenticator.login(Password("bob", "secret"), HERE)
     assert len(verified.stored) == 1
     here.now += 61
-    await here.authenticator.login("bob", "secret", HERE)
+    await here.authenticator.login(Password("bob", "secret"), HERE)
     assert len(verified.stored) == 2
 
 
 async def test_a_changed_password_forgets_the_old_one_at_once(verified: Counting) -> None:
     here = gateway()
-    await here.authenticator.login("bob", "secret", HERE)
+    await here.authenticator.login(Password("bob", "secret"), HERE)
     here.users["bob"] = user("bob", "new")
     with pytest.raises(AuthenticationFailed):
-        await here.authenticator.login("bob", "secret", HERE)
+        await here.authenticator.login(Password("bob", "secret"), HERE)
     del here.users["bob"]
     with pytest.raises(AuthenticationFailed):
-        await here.authenticator.login("bob", "new", HERE)
+        await here.authenticator.login(Password("bob", "new"), HERE)
 
 
 async def test_many_connections_of_a_pool_cost_one_verification(verified: Counting) -> None:
     here = gateway(failures=3)
-    await asyncio.gather(*(here.authenticator.login("bob", "secret", HERE) for _ in range(20)))
+    await asyncio.gather(*(here.authenticator.login(Password("bob", "secret"), HERE) for _ in range(20)))
     assert len(verified.stored) == 1
 
 
 async def test_an_unknown_user_costs_a_verification_too(verified: Counting) -> None:
     here = gateway()
     with pytest.raises(AuthenticationFailed):
-        await here.authenticator.login("nobody", "secret", HERE)
+        await here.authenticator.login(Password("nobody", "secret"), HERE)
     assert len(verified.stored) == 1
     assert "m=19456,t=2,p=1" in verified.stored[0]
 
@@ -86,7 +87,7 @@ async def test_passwords_that_are_never_right(password: str) -> None:
     here.users["empty"] = user("empty", "")
     for name in ("bob", "empty"):
         with pytest.raises(AuthenticationFailed, match="wrong user name or password"):
-            await here.authenticator.login(name, password, HERE)
+            await here.authenticator.login(Password(name, password), HERE)
 
 
 async def test_a_hash_that_is_broken_lets_nobody_in() -> None:
@@ -95,13 +96,14 @@ async def test_a_hash_that_is_broken_lets_nobody_in() -> None:
         principal=here.users["bob"].principal, password_hash="$argon2id$nonsense"
     )
     with pytest.raises(AuthenticationFailed):
-        await here.authenticator.login("bob", "secret", HERE)
+        await here.authenticator.login(Password("bob", "secret"), HERE)
 
 
 async def test_guesses_at_the_same_time_get_no_more_tries(verified: Counting) -> None:
     here = gateway(failures=5)
     tries = await asyncio.gather(
-        *(here.authenticator.login("bob", f"guess{i}", HERE) for i in range(50)), return_exceptions=True
+        *(here.authenticator.login(Password("bob", f"guess{i}"), HERE) for i in range(50)),
+        return_exceptions=True,
     )
     assert all(isinstance(answer, AuthenticationFailed) for answer in tries)
     assert len(verified.stored) == 5
@@ -115,46 +117,46 @@ async def test_a_block_is_for_one_address_grows_and_ends() -> None:
     async def guess(times: int) -> None:
         for _ in range(times):
             with pytest.raises(AuthenticationFailed):
-                await here.authenticator.login("bob", "wrong", HERE)
+                await here.authenticator.login(Password("bob", "wrong"), HERE)
 
     async def blocked_for() -> str:
         with pytest.raises(AuthenticationFailed) as refused:
-            await here.authenticator.login("alice", "wonder", HERE)
+            await here.authenticator.login(Password("alice", "wonder"), HERE)
         return refused.value.message
 
     await guess(2)
     assert "60 seconds" in await blocked_for()
-    await here.authenticator.login("alice", "wonder", THERE)
+    await here.authenticator.login(Password("alice", "wonder"), THERE)
     for longer in ("120", "200", "200"):
         here.now += 200
         await guess(2)
         assert f"{longer} seconds" in await blocked_for()
     here.now += 200
-    await here.authenticator.login("bob", "secret", HERE)
+    await here.authenticator.login(Password("bob", "secret"), HERE)
 
 
 async def test_those_who_are_known_get_in_past_a_block() -> None:
     here = gateway(failures=2, remember_s=1000)
-    await here.authenticator.login("alice", "wonder", HERE)
+    await here.authenticator.login(Password("alice", "wonder"), HERE)
     for _ in range(2):
         with pytest.raises(AuthenticationFailed):
-            await here.authenticator.login("bob", "wrong", HERE)
-    await here.authenticator.login("alice", "wonder", HERE)
+            await here.authenticator.login(Password("bob", "wrong"), HERE)
+    await here.authenticator.login(Password("alice", "wonder"), HERE)
 
 
 async def test_failures_of_long_ago_do_not_count() -> None:
     here = gateway(failures=2, window_s=60)
     for _ in range(4):
         with pytest.raises(AuthenticationFailed, match="wrong"):
-            await here.authenticator.login("bob", "wrong", HERE)
+            await here.authenticator.login(Password("bob", "wrong"), HERE)
         here.now += 61
 
 
 async def test_nothing_recorded_holds_the_password() -> None:
     here = gateway()
-    await here.authenticator.login("bob", "secret", HERE)
+    await here.authenticator.login(Password("bob", "secret"), HERE)
     with pytest.raises(AuthenticationFailed):
-        await here.authenticator.login("bob", "hunter2", HERE)
+        await here.authenticator.login(Password("bob", "hunter2"), HERE)
     events = here.world.ledger.of("login")
     assert [e.body["result"] for e in events] == [1, 0]
     assert "secret" not in repr(events)

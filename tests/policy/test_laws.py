@@ -150,7 +150,7 @@ class Maker(Random):
         return tuple(self.item() for _ in range(self.randint(0, 2)))
 
     def mask_item(self) -> MaskItem:
-        mask_type = self.choice(MASK_TYPES[:6])
+        mask_type = self.choice(MASK_TYPES[:-1])
         return MaskItem(**self.who(), accesses=SELECT, mask_type=mask_type, conditions=self.conditions())
 
     def filter_item(self) -> FilterItem:

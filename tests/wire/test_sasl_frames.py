@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.model.credentials import Password
 from gateway.wire import MalformedMessage, sasl
 from gateway.wire.frames import FrameSplitter, frame
-from gateway.wire.sasl import Credentials, HandshakeRefused, PlainClient, PlainServer, Status, step
+from gateway.wire.sasl import HandshakeRefused, PlainClient, PlainServer, Status, step
 
 
 def whole(data: bytes) -> Iterator[bytes]:
@@ -31,8 +32,8 @@ def login(
     return step(Status.START, b"PLAIN") + step(last, authzid + b"\0" + user + b"\0" + password)
 
 
-def run(server: PlainServer, data: bytes, feed: Feed) -> Credentials | HandshakeRefused | None:
-    answer: Credentials | HandshakeRefused | None = None
+def run(server: PlainServer, data: bytes, feed: Feed) -> Password | HandshakeRefused | None:
+    answer: Password | HandshakeRefused | None = None
     for chunk in feed(data):
         if isinstance(answer, HandshakeRefused):
             break
@@ -47,7 +48,7 @@ def run(server: PlainServer, data: bytes, feed: Feed) -> Credentials | Handshake
 def test_a_login_is_read_and_accepted(feed: Feed, last: Status, authzid: bytes, early: bytes) -> None:
     server = PlainServer()
     answer = run(server, login(last=last, authzid=authzid) + early, feed)
-    assert answer == Credentials("bob", "pw")
+    assert answer == Password("bob", "pw")
     assert server.accept() == (b"\x05\x00\x00\x00\x00", early)
     assert server.done
 
@@ -103,7 +104,7 @@ def test_a_handshake_that_stops_early_waits_without_an_answer(case: str) -> None
 
 def test_what_comes_before_the_verdict_is_bounded() -> None:
     server = PlainServer(max_early_bytes=10)
-    assert isinstance(server.receive(login()), Credentials)
+    assert isinstance(server.receive(login()), Password)
     assert server.receive(b"x" * 10) is None
     assert isinstance(server.receive(b"x"), HandshakeRefused)
     server = PlainServer(max_early_bytes=10)
@@ -112,7 +113,7 @@ def test_what_comes_before_the_verdict_is_bounded() -> None:
 
 def test_a_refused_login_is_told_so() -> None:
     server = PlainServer()
-    assert isinstance(server.receive(login()), Credentials)
+    assert isinstance(server.receive(login()), Password)
     assert (
         server.refuse("Error validating the login").reply == b"\x03\x00\x00\x00\x1aError validating the login"
     )
@@ -126,11 +127,11 @@ def test_nothing_is_accepted_before_there_are_credentials() -> None:
 
 
 def test_a_password_is_not_in_the_repr() -> None:
-    assert repr(Credentials("bob", "hunter2")) == "Credentials(user='bob')"
+    assert repr(Password("bob", "hunter2")) == "Password(user='bob')"
 
 
 def test_an_empty_password_is_for_the_authenticator_to_refuse() -> None:
-    assert PlainServer().receive(login(password=b"")) == Credentials("bob", "")
+    assert PlainServer().receive(login(password=b"")) == Password("bob", "")
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
@@ -145,7 +146,7 @@ def test_random_handshakes_give_an_answer_or_none(chunks: list[bytes]) -> None:
 @feeds
 def test_our_client_logs_in_to_our_server(feed: Feed) -> None:
     client, server = PlainClient("bob é", "pw"), PlainServer()
-    assert run(server, client.start(), feed) == Credentials("bob é", "pw")
+    assert run(server, client.start(), feed) == Password("bob é", "pw")
     reply, early = server.accept()
     assert early == b""
     assert [client.receive(chunk) for chunk in feed(reply)][-1]

@@ -69,17 +69,13 @@ class ClassifyOptions:
 
 def classify(options: ClassifyOptions) -> Job:
     """Return the job."""
-
-    async def run(work: Work) -> Outcome:
-        return await _Classify(work, options).run()
-
     return Job(
         name="classify",
         version=VERSION,
         about="proposes tags for columns with personal or secret data, by names and samples",
         reads=("tables of `jobs.classify.catalogs`",),
         writes=("sluice.tag_proposal", "sluice.classified_table", "sluice.classification_drift"),
-        run=run,
+        run=lambda work: _Classify(work, options).run(),
     )
 
 

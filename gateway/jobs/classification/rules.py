@@ -10,7 +10,7 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import WITHIN, is_format, own_formats
 from gateway.jobs.classification.names import Phrase
-from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, section, unknown_keys
 from gateway.policy.documents import Document, parse_document
 
 CLASSIFIER_KEYS = ("classes", "lists")
@@ -111,7 +111,7 @@ def _lists(document: Document, faults: Diagnostics, lists: dict[str, tuple[str, 
         faults.add((), "the rules of classification are a mapping with `classes` or `lists`")
         return
     unknown_keys(data, CLASSIFIER_KEYS, (), faults, "the rules of classification")
-    for name, found in _mapping(data, "lists", (), faults).items():
+    for name, found in section(data, "lists", (), faults).items():
         path: Path = ("lists", name)
         if name in lists:
             faults.add(path, f"there are two lists `{name}`")
@@ -130,14 +130,6 @@ def _words_of(found: Any) -> tuple[str, ...] | None:
     return None
 
 
-def _mapping(data: Mapping[str, Any], key: str, path: Path, faults: Diagnostics) -> dict[str, Any]:
-    found = data.get(key)
-    if found is None or isinstance(found, dict):
-        return found or {}
-    faults.add((*path, key), f"`{key}` is a mapping")
-    return {}
-
-
 def _classes(
     document: Document,
     faults: Diagnostics,
@@ -146,7 +138,7 @@ def _classes(
 ) -> None:
     if not isinstance(document.data, dict):
         return
-    for name, found in _mapping(document.data, "classes", (), faults).items():
+    for name, found in section(document.data, "classes", (), faults).items():
         path: Path = ("classes", name)
         if name in classes:
             faults.add(path, f"there are two classes `{name}`")
@@ -189,7 +181,7 @@ class _Reading:
         return found
 
     def attributes(self) -> dict[str, str]:
-        found = _mapping(self._data, "attributes", self._path, self._faults)
+        found = section(self._data, "attributes", self._path, self._faults)
         for key, value in found.items():
             if not isinstance(value, str):
                 self._faults.add((*self._path, "attributes", key), "an attribute of a tag is a text")

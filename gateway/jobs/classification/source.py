@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.scoring import Sampled
 from gateway.jobs.spark import condition_of, spark_errors
+from gateway.model.catalog import dotted, quote
 
 COLUMNS_AT_ONCE = 50
 """Of one statement."""
@@ -41,7 +42,7 @@ class TableParts(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        return ".".join(map(quote, self))
+        return dotted(self)
 
 
 class SampledColumn(NamedTuple):
@@ -327,11 +328,6 @@ def fields_of(type_: str) -> tuple[str, ...]:
     if not type_.startswith(_TYPES[0][1]):
         return ()
     return tuple(dict.fromkeys(islice((found[1] for found in _FIELD.finditer(type_)), 200)))
-
-
-def quote(name: str) -> str:
-    """Return a name as Spark takes any."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def digest(*parts: Iterable[str]) -> str:

@@ -147,16 +147,13 @@ def proof(options: ProofOptions) -> Job:
     """Return the job. Its run raises ProofFailed where something was shown that policies do not say; what it
     was is in PostgreSQL by then."""
 
-    async def run(work: Work) -> Outcome:
-        return await _Proof(work, options).run()
-
     return Job(
         name="proof",
         version=VERSION,
         about="runs statements of the record over tables that were filtered and masked before, and compares",
         reads=("sluice.audit_event", "samples of tables"),
         writes=("sluice.proof", "sluice.proof_left_out", "sluice.proof_alarm"),
-        run=run,
+        run=lambda work: _Proof(work, options).run(),
     )
 
 

@@ -90,17 +90,13 @@ class RecommendOptions:
 
 def recommend(options: RecommendOptions) -> Job:
     """Return the job."""
-
-    async def run(work: Work) -> Outcome:
-        return await _Recommend(work, options).run()
-
     return Job(
         name="recommend",
         version=VERSION,
         about="proposes changes to policies by how they are used, each with its cases",
         reads=(SOURCE, "policies"),
         writes=(TABLE, "sluice.recommendation"),
-        run=run,
+        run=lambda work: _Recommend(work, options).run(),
     )
 
 

@@ -72,17 +72,13 @@ class ReplayOptions:
 
 def replay(options: ReplayOptions) -> Job:
     """Return the job."""
-
-    async def run(work: Work) -> Outcome:
-        return await _Replay(work, options).run()
-
     return Job(
         name="replay",
         version=VERSION,
         about="judges the statements of a period under proposed policies: who would lose, gain, see what",
         reads=("sluice.audit_event", ARCHIVE),
         writes=(TABLE, "sluice.replay", "sluice.replay_change", "sluice.replay_unjudged"),
-        run=run,
+        run=lambda work: _Replay(work, options).run(),
     )
 
 

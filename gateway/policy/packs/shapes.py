@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar
 
 from gateway.model.policy import (
     Policy,
@@ -21,6 +21,8 @@ from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
 from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
+
+T = TypeVar("T")
 
 _SCHEME = re.compile(r"[A-Za-z*?][A-Za-z0-9+.*?-]*:/")
 _MACRO = re.compile(r"\$\{\{.*?\}\}")
@@ -82,6 +84,19 @@ class Shapes:
             elif not entry.strip():
                 self.faults.add(where, f"{what} must not hold an empty text")
         return tuple(entry for entry in values if isinstance(entry, str) and entry.strip())
+
+    def one_or_several(
+        self, data: Mapping[str, Any], key: str, path: Path, read: Callable[[object, Path, Self], Iterable[T]]
+    ) -> tuple[T, ...]:
+        """Return what is under a key, where one thing stands for a list of one."""
+        if key not in data:
+            return ()
+        value, where = data[key], (*path, key)
+        if not isinstance(value, list):
+            return tuple(read(value, where, self))
+        if not value:
+            self.faults.add(where, f"`{key}` must not be empty")
+        return tuple(found for i, entry in enumerate(value) for found in read(entry, (*where, i), self))
 
     def principal(self, data: Mapping[str, Any], path: Path) -> Principal:
         """Return the principal of `user`, `groups`, `roles` and `attributes`."""

@@ -41,15 +41,7 @@ _DAY_MINUTES = 24 * 60
 
 def read_validity(data: Mapping[str, Any], path: Path, shapes: Shapes) -> tuple[ValiditySchedule, ...]:
     """Return the periods under `validity`: one mapping, or a list of them, any of which suffices."""
-    if "validity" not in data:
-        return ()
-    value = data["validity"]
-    where: Path = (*path, "validity")
-    if not isinstance(value, list):
-        return tuple(_period(value, where, shapes))
-    if not value:
-        shapes.faults.add(where, "`validity` must not be empty")
-    return tuple(found for i, entry in enumerate(value) for found in _period(entry, (*where, i), shapes))
+    return shapes.one_or_several(data, "validity", path, _period)
 
 
 def _period(entry: object, path: Path, shapes: Shapes) -> Sequence[ValiditySchedule]:
@@ -126,15 +118,7 @@ def read_moment(text: str) -> datetime | None:
 
 
 def _repeats(data: Mapping[str, Any], path: Path, shapes: Shapes) -> tuple[Recurrence, ...]:
-    if "repeats" not in data:
-        return ()
-    value = data["repeats"]
-    where: Path = (*path, "repeats")
-    if not isinstance(value, list):
-        return _repeat(value, where, shapes)
-    if not value:
-        shapes.faults.add(where, "`repeats` must not be empty")
-    return tuple(found for i, entry in enumerate(value) for found in _repeat(entry, (*where, i), shapes))
+    return shapes.one_or_several(data, "repeats", path, _repeat)
 
 
 def _repeat(entry: object, path: Path, shapes: Shapes) -> tuple[Recurrence, ...]:
