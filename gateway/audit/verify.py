@@ -104,16 +104,9 @@ async def expected(
         ]
         if reached and name in reached:
             ends.append(("the gateway's own spool", reached[name]))
-        first, last = await _range(connection, name, since, until)
+        first, last, whole = await _range(connection, name, since, until)
         chains.append(
-            Chain(
-                gateway=name,
-                first=first,
-                last=last,
-                head=heads.get(name),
-                ends=ends,
-                whole=until is None,
-            )
+            Chain(gateway=name, first=first, last=last, head=heads.get(name), ends=ends, whole=whole)
         )
     return chains
 
@@ -305,17 +298,40 @@ def _event(row: Mapping[str, Any]) -> str:
 
 async def _range(
     connection: Any, gateway: str, since: datetime | None, until: datetime | None
-) -> tuple[int, int]:
-    """Return the first and last position of a gateway's events of a time; where there are none, the first
-    comes behind the last: that of the end as far as `until` is open."""
+) -> tuple[int, int, bool]:
+    """Return the first and last position that tell of a gateway's events of a time, and whether its chain
+    ends there; where there is nothing to walk over, the first comes behind the last.
+
+    What was removed has no time any more. So they begin right behind the event before the time, and go to the
+    one that comes after it, or to the end: whatever is missing of the time is missing in between.
+    """
+    before = behind = None
+    first, last = await _places(connection, gateway, since, until)
+    if first is not None:
+        if since is not None:
+            before = await connection.fetchval(_BEFORE, gateway, first, since)
+        if until is not None:
+            behind = await connection.fetchval(_BEHIND, gateway, last, until)
+    else:
+        if since is not None:
+            _, before = await _places(connection, gateway, None, since)
+        if until is not None:
+            behind, _ = await _places(connection, gateway, until, None)
+        if before is not None and behind is not None and behind < before:
+            # A clock went back: what is missing may be missing anywhere.
+            before = behind = None
+    if behind is None:
+        # Not the last of the time: where a clock went back, earlier ones follow it.
+        _, last = await _places(connection, gateway, None, None)
+    return (before or 0) + 1, (last if behind is None else behind) or 0, behind is None
+
+
+async def _places(
+    connection: Any, gateway: str, since: datetime | None, until: datetime | None
+) -> tuple[int | None, int | None]:
+    """Return the first and last position of a gateway's events of a time; None where there are none."""
     row = await connection.fetchrow(_PLACES, gateway, since, until)
-    if row["first"] is not None:
-        # Without a beginning, from the first one that there ever was: it may have been removed.
-        return (1 if since is None else row["first"]), row["last"]
-    if since is None or until is not None:
-        return 1, 0
-    end = (await connection.fetchrow(_PLACES, gateway, None, None))["last"] or 0
-    return end + 1, end
+    return row["first"], row["last"]
 
 
 _PLACES = """
@@ -330,6 +346,32 @@ SELECT min(first) AS first, max(last) AS last FROM (
       AND ($3::timestamptz IS NULL OR day <= ($3::timestamptz AT TIME ZONE 'UTC')::date)
 ) AS places
 """
+
+
+_BEFORE = """
+SELECT max(place) FROM (
+    SELECT max(chain_position) AS place FROM sluice.audit_event
+    WHERE gateway = $1 AND chain_position > 0 AND chain_position < $2::bigint AND time < $3::timestamptz
+    UNION ALL
+    SELECT max(least(c.last, $2::bigint - 1))
+    FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
+    WHERE gateway = $1 AND d.dropped_events > 0 AND c.first < $2::bigint
+      AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
+) AS places
+"""
+_BEHIND = """
+SELECT min(place) FROM (
+    SELECT min(chain_position) AS place FROM sluice.audit_event
+    WHERE gateway = $1 AND chain_position > $2::bigint AND time >= $3::timestamptz
+    UNION ALL
+    SELECT min(CASE WHEN c.first > $2::bigint THEN c.first ELSE c.last END)
+    FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
+    WHERE gateway = $1 AND d.dropped_events > 0 AND c.last > $2::bigint
+      AND day > ($3::timestamptz AT TIME ZONE 'UTC')::date
+) AS places
+"""
+"""The nearest place before one and a time, and behind. Of an archived day the database knows the first and
+the last place that are there; of those in between, none."""
 
 
 async def _archived(connection: Any) -> dict[str, list[ArchivedStretch]]:

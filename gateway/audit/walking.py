@@ -155,6 +155,8 @@ class Chain:
                 walk.tell(Kind.TRUNCATED, at.position + 1, furthest)
             elif self.head is None or self.head.position < at.position or self.head.link != at.link:
                 walk.tell(Kind.HEAD, at.position, at.position)
+        elif at.position < self.last:
+            walk.tell(Kind.MISSING, at.position + 1, self.last)
         for who, end in self.ends:
             kept = start(self.gateway).link if end.position == 0 else walk.links.get(end.position)
             if kept is not None and kept != end.link:

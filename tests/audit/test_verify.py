@@ -485,6 +485,69 @@ async def test_a_gateway_that_was_silent_since_is_no_alarm_and_one_that_was_sile
     }
 
 
+async def test_what_is_missing_at_the_edge_of_a_stretch_of_time_is_missed(record: Any) -> None:
+    """What was removed has no time any more: it is missed before the next event, and at the end."""
+    times = {position: (await event(record, position))["time"] for position in (3, 5, 7)}
+    gateway = (await event(record, 1))["gateway"]
+
+    async def missed(since: int | None, until: int | None) -> list[tuple[Kind, int, int]]:
+        found = await looked_at(
+            record,
+            since=times[since] if since is not None else None,
+            until=times[until] if until is not None else times[7] + timedelta(hours=1),
+        )
+        return [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]
+
+    assert await missed(3, 5) == await missed(3, None) == await missed(None, 3) == []
+    await remove(record, [3, 4])
+    # Nothing is left of the time, and it begins at once before the gap.
+    assert await missed(3, 5) == await missed(5, 7) == await missed(None, 5) == [(Kind.MISSING, 3, 4)]
+    await remove(record, [7, 8])
+    assert await missed(7, None) == [(Kind.TRUNCATED, 7, 8)]
+    assert await missed(5, 7) == await missed(5, None) == [(Kind.MISSING, 3, 4), (Kind.TRUNCATED, 7, 8)]
+    await record.execute("DELETE FROM sluice.audit_event WHERE gateway = $1", gateway)
+    assert await missed(3, 5) == [(Kind.TRUNCATED, 1, 8)]
+
+
+async def test_a_stretch_of_time_ends_where_it_is_said_to_end(record: Any) -> None:
+    """Whoever says that more of the chain is in the archive has not hidden that its end is gone."""
+    gateway, last = (await event(record, 1))["gateway"], (await event(record, 6))["time"]
+    await remove(record, [7, 8])
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events)"
+        " SELECT '2100-01-01', 1, 1, 0, '0', '0', now(), 0, 0, now(), 1"
+    )
+    await record.execute("INSERT INTO sluice.archive_chain VALUES ('2100-01-01', $1, 9, 10)", gateway)
+    found = await looked_at(record, until=last + timedelta(minutes=1))
+    told = [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]
+    assert told == [(Kind.MISSING, 7, 9)]
+
+
+async def test_a_clock_that_went_back_is_no_alarm(record: Any) -> None:
+    """The end of a chain need not be the latest event."""
+    await free(record)
+    at = (await event(record, 4))["time"]
+    await record.execute("DELETE FROM sluice.audit_seal")
+    for position in (5, 6, 7, 8):
+        time = at - timedelta(minutes=position)
+        await record.execute(
+            "UPDATE sluice.audit_event SET time = $1 WHERE gateway LIKE 'gate0%' AND chain_position = $2",
+            *(time, position),
+        )
+    await make_anew(record, (await event(record, 1))["gateway"])
+    hour, minute = timedelta(hours=1), timedelta(minutes=1)
+    for since, until in (
+        (at, None),
+        (None, at - 6 * minute),
+        (at - 6 * minute, at - minute),
+        (at - minute / 2, at - minute / 4),
+        (at - hour, at + hour),
+    ):
+        found = await looked_at(record, since=since, until=until)
+        assert found.holds, (since, until, found.findings)
+
+
 async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:
     before = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")
     now = datetime.now(UTC)
