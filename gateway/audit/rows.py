@@ -71,6 +71,13 @@ _KINDS = {
 }
 
 
+def known_time(column: str) -> str:
+    """Return the SQL of a time, and of null for one that nobody here has written, and Python may not know."""
+    return (
+        f"CASE WHEN {column} BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00' THEN {column} END"
+    )
+
+
 def event_digest(row: Mapping[str, Any]) -> bytes:
     """Return the digest that the chain binds an event by, of its row in PostgreSQL or in the archive.
 

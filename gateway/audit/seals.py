@@ -31,6 +31,7 @@ from gateway.errors import Faults
 
 log = structlog.get_logger(__name__)
 
+MOST_POSITIONS = 1 << 63
 KEPT = "seals.jsonl"
 """File in a gateway's ledger directory with the seals that it has made: one that the database has no more is
 missed there."""
@@ -106,8 +107,11 @@ def read_seal(text: str) -> Seal:
             str(one["gateway"]): Head(int(one["position"]), bytes.fromhex(one["link"]))
             for one in found["heads"]
         }
-        if any(len(head.link) != LINK_BYTES for head in heads.values()):
-            raise NotASeal("a link has another length")
+        for name, head in heads.items():
+            if len(head.link) != LINK_BYTES:
+                raise NotASeal("a link has another length")
+            if not 0 <= head.position < MOST_POSITIONS or "\0" in name:
+                raise NotASeal("it has a place that no chain has")
         seal = Seal(
             number=int(found["number"]),
             day=date.fromisoformat(found["day"]),
@@ -118,7 +122,8 @@ def read_seal(text: str) -> Seal:
             key=str(found["key"]),
             signature=str(found["signature"]),
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        seal.text()  # what cannot be written was never read from what we have written
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise NotASeal(f"{type(error).__name__}: {error}") from None
     return seal
 
@@ -213,10 +218,21 @@ async def seals(connection: Any) -> list[str]:
     ]
 
 
+async def ends(connection: Any) -> dict[str, Head | None]:
+    """Return the ends of chains as the database has them; None where it has two of one, or what is none."""
+    found: dict[str, Head | None] = {}
+    for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain"):
+        name, position, link = row["gateway"] or "", row["chain_position"], row["link"] or b""
+        whole = position is not None and position >= 0 and len(link) == LINK_BYTES
+        found[name] = Head(position, bytes(link)) if whole and name not in found else None
+    return found
+
+
 async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once: bool = False) -> Seal | None:
     """Sign the heads of all chains as they are now, and keep the seal; None when `once` and the day has one.
 
-    Gateways take turns. Raises NotASeal when the last seal in the database is none.
+    Gateways take turns. Raises NotASeal when the last seal in the database is none, or an end of a chain that
+    nobody could read in a seal.
     """
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
@@ -224,10 +240,11 @@ async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once:
         before = read_seal(last) if last is not None else None
         if once and before is not None and before.day >= day:
             return None
-        heads = {
-            row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
-            for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
-        }
+        heads = {}
+        for name, head in (await ends(connection)).items():
+            if head is None:
+                raise NotASeal(f"the database has no end of the chain of `{name}`, or two")
+            heads[name] = head
         now = datetime.now(UTC)
         unsigned = Seal(
             number=before.number + 1 if before is not None else 1,

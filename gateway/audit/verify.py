@@ -16,16 +16,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.archived import Archive, ArchivedStretch
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import COLUMNS, event_digest
-from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
-from gateway.audit.walking import Chain, Finding, Kind, Linked, Verified
+from gateway.audit.rows import COLUMNS, event_digest, known_time
+from gateway.audit.seals import NotASeal, Seal, ends, fingerprint, merkle_root, read_seal
+from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
 from gateway.errors import Faults
 
 BATCH = 1_000
 """Events that are in memory at once."""
-_LIST = ", ".join((*COLUMNS, "erased", "chain_position", "link"))
-_UNCHAINED = "(chain_position IS NULL OR chain_position < 1)"
+_TIME = f"{known_time('time')} AS time"
+_LIST = ", ".join(
+    _TIME if name == "time" else name for name in (*COLUMNS, "erased", "chain_position", "link")
+)
+_UNCHAINED = "(chain_position IS NULL OR chain_position < 1 OR gateway IS NULL)"
 
 Progress = Callable[[int, int], None]
 """Called with the events that were verified and those that there are."""
@@ -91,22 +94,19 @@ async def expected(
     known = await _seals(connection, found, list(exported), key)
     await _added(connection, found)
     await _erased(connection, found, erasures, since, until)
-    heads = {
-        row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
-        for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
-    }
+    heads = await ends(connection)
     names = {*heads, *(reached or {}), *(name for seal in known for name in seal.heads)}
     names |= {row["gateway"] for row in await connection.fetch(_GATEWAYS)}
     chains = []
     for name in sorted(names):
-        ends = [
+        told = [
             (f"seal {seal.number} of {seal.day}", seal.heads[name]) for seal in known if name in seal.heads
         ]
         if reached and name in reached:
-            ends.append(("the gateway's own spool", reached[name]))
+            told.append(("the gateway's own spool", reached[name]))
         first, last, whole = await _range(connection, name, since, until)
         chains.append(
-            Chain(gateway=name, first=first, last=last, head=heads.get(name), ends=ends, whole=whole)
+            Chain(gateway=name, first=first, last=last, head=heads.get(name), ends=told, whole=whole)
         )
     return chains
 
@@ -142,7 +142,9 @@ async def _seals(
     connection: Any, found: Verified, exported: Sequence[str], key: Ed25519PublicKey | None
 ) -> list[Seal]:
     """Verify the seals, and return those that hold."""
-    rows = await connection.fetch("SELECT number, made_at, content FROM sluice.audit_seal ORDER BY number")
+    rows = await connection.fetch(
+        f"SELECT number, {known_time('made_at')} AS made_at, content FROM sluice.audit_seal ORDER BY number"
+    )
     found.signatures_checked = key is not None
     there: dict[int, Seal] = {}
     for row in rows:
@@ -150,9 +152,11 @@ async def _seals(
             there[row["number"]] = _sealed(row)
         except NotASeal as error:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {row['number']} cannot be read: {error}"))
-    numbers = [row["number"] for row in rows if row["number"] > 0]
+    numbers = [row["number"] for row in rows if row["number"] is not None and row["number"] > 0]
     for last, following in pairwise((0, *numbers)):
-        if following == last + 2:
+        if following == last:
+            found.add(Finding(kind=Kind.SEAL, where=f"seal {last} is there twice"))
+        elif following == last + 2:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {last + 1} is missing"))
         elif following > last + 2:
             found.add(Finding(kind=Kind.SEAL, where=f"seals {last + 1} to {following - 1} are missing"))
@@ -193,7 +197,8 @@ def _sealed(row: Mapping[str, Any]) -> Seal:
         raise NotASeal("seals are counted from 1")
     if seal.text() != row["content"]:
         raise NotASeal("it is written otherwise")
-    if seal.made_at != row["made_at"].astimezone(UTC).isoformat(timespec="microseconds"):
+    made_at = row["made_at"]
+    if made_at is None or seal.made_at != made_at.astimezone(UTC).isoformat(timespec="microseconds"):
         raise NotASeal("its row is of another time")
     return seal
 
@@ -219,19 +224,27 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
 
 async def _added(connection: Any, found: Verified) -> None:
     """Look for events that no chain has, beyond those that are older than all chains, and for fewer."""
-    before = await connection.fetchrow("SELECT began, events FROM sluice.audit_before_chain")
-    known, began = (before["events"], before["began"]) if before is not None else (0, _NEVER)
+    rows = await connection.fetch(
+        f"SELECT {known_time('began')} AS began, events FROM sluice.audit_before_chain"
+    )
+    if len(rows) != 1 or None in rows[0].values():
+        where = "`sluice.audit_before_chain` does not say how many events are older than the chain"
+        found.add(Finding(kind=Kind.MISSING, where=where))
+    known = max((row["events"] or 0 for row in rows), default=0)
+    began = min((row["began"] or NO_TIME for row in rows), default=NO_TIME)
     there = await connection.fetchrow(
-        f"SELECT count(*) AS events, count(*) FILTER (WHERE stored_at > $1) AS newer"
+        f"SELECT count(*) AS events, count(*) FILTER (WHERE (stored_at > $1) IS NOT FALSE) AS newer"
         f" FROM sluice.audit_event WHERE {_UNCHAINED}",
         began,
     )
-    days = await connection.fetch("SELECT day, dropped_events, dropped_unchained FROM sluice.archive_day")
-    found.before_chain = there["events"] + sum(row["dropped_unchained"] for row in days)
-    for row in days:
-        if not 0 <= row["dropped_unchained"] <= row["dropped_events"]:
-            where = f"{row['dropped_unchained']:,} events of {row['day']} in the archive are in no chain"
-            found.add(Finding(kind=Kind.ADDED, where=f"{where}, of {row['dropped_events']:,}"))
+    found.before_chain = there["events"]
+    # Days with such events stay in the database.
+    for row in await connection.fetch(
+        "SELECT to_char(day, 'YYYY-MM-DD') AS day, dropped_unchained FROM sluice.archive_day"
+        " WHERE dropped_unchained IS DISTINCT FROM 0 ORDER BY archive_day.day"
+    ):
+        where = f"{row['dropped_unchained']} events of {row['day']}, of the archive alone, are in no chain"
+        found.add(Finding(kind=Kind.ADDED, where=where))
     if found.before_chain < known:
         where = f"{known - found.before_chain:,} events from before the chain"
         found.add(Finding(kind=Kind.MISSING, where=where))
@@ -240,19 +253,16 @@ async def _added(connection: Any, found: Verified) -> None:
     if beyond <= 0:
         return
     newest = await connection.fetch(
-        f"SELECT event_id, time, gateway FROM sluice.audit_event WHERE {_UNCHAINED}"
-        " ORDER BY stored_at DESC, time DESC LIMIT $1",
+        f"SELECT event_id, {_TIME}, gateway FROM sluice.audit_event e WHERE {_UNCHAINED}"
+        " ORDER BY stored_at DESC, e.time DESC LIMIT $1",
         min(beyond, 100),
     )
-    if len(newest) < min(beyond, 100):
-        where = f"{beyond:,} events, of days that are in the archive, are in no chain"
-        found.add(Finding(kind=Kind.ADDED, where=where))
     for row in newest:
         found.add(
             Finding(
                 kind=Kind.ADDED,
                 where=f"{_event(row)} is in no chain",
-                gateway=row["gateway"],
+                gateway=row["gateway"] or "",
                 event_id=str(row["event_id"]),
             )
         )
@@ -274,16 +284,15 @@ def lost(row: Mapping[str, Any], event: str) -> Finding:
     return Finding(
         kind=Kind.ERASED,
         where=f"{event} has lost texts, and no erasure is on record",
-        gateway=row["gateway"],
+        gateway=row["gateway"] or "",
         first=place,
         last=place,
         event_id=str(row["event_id"]),
     )
 
 
-_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _ERASED = f"""
-SELECT event_id, time, kind, user_name, gateway, chain_position FROM sluice.audit_event
+SELECT event_id, {_TIME}, kind, user_name, gateway, chain_position FROM sluice.audit_event
 WHERE erased IS NOT NULL AND {_UNCHAINED}
   AND ($1::timestamptz IS NULL OR time >= $1) AND ($2::timestamptz IS NULL OR time < $2)
 """
@@ -291,7 +300,7 @@ WHERE erased IS NOT NULL AND {_UNCHAINED}
 
 def _event(row: Mapping[str, Any]) -> str:
     return (
-        f"event {row['event_id']} of {row['time'] or _NEVER:%Y-%m-%d %H:%M:%S}, by its own word of"
+        f"event {row['event_id']} of {row['time'] or NO_TIME:%Y-%m-%d %H:%M:%S}, by its own word of"
         f" `{row['gateway']}`,"
     )
 
@@ -379,7 +388,8 @@ async def _archived(connection: Any) -> dict[str, list[ArchivedStretch]]:
     found: dict[str, list[ArchivedStretch]] = {}
     rows = await connection.fetch(
         "SELECT c.day, c.gateway, c.first, c.last FROM sluice.archive_chain c"
-        " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 ORDER BY c.day"
+        " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 AND c.first <= c.last"
+        " AND c.day BETWEEN '1970-01-01' AND '9000-01-01' ORDER BY c.day"
     )
     for row in rows:
         found.setdefault(row["gateway"], []).append(ArchivedStretch(row["day"], row["first"], row["last"]))
@@ -439,5 +449,5 @@ def linked(row: Mapping[str, Any]) -> Linked:
         bytes(row["link"] or b""),
         event_digest(row),
         str(row["event_id"]),
-        row["time"],
+        row["time"] or NO_TIME,
     )

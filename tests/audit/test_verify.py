@@ -15,12 +15,23 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import Erasures, erase, read_erasures
 from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
-from gateway.audit.seals import KEPT, Seal, keep_seal, kept_seals, make_seal, merkle_root, read_seal, seals
+from gateway.audit.seals import (
+    KEPT,
+    NotASeal,
+    Seal,
+    keep_seal,
+    kept_seals,
+    make_seal,
+    merkle_root,
+    read_seal,
+    seals,
+)
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import Faults
@@ -249,6 +260,17 @@ async def test_no_day_of_the_archive_has_fewer_or_more_events_out_of_chains(
     assert kinds(await looked_at(record)) >= {"added"}
 
 
+async def test_no_day_of_the_archive_has_what_is_missing_from_before_the_chain(record: Any) -> None:
+    """A day with such events stays in PostgreSQL: whoever says that it went from there has taken them."""
+    await record.execute("UPDATE sluice.audit_before_chain SET events = 1")
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events, dropped_unchained)"
+        " SELECT '2020-01-01', 1, 1, 1, '0', '0', now(), 0, 0, now(), 1, 1"
+    )
+    assert kinds(await looked_at(record)) == {"added", "missing"}
+
+
 async def remove(connection: Any, positions: Sequence[int]) -> None:
     await free(connection)
     await connection.execute(
@@ -340,6 +362,128 @@ async def test_an_event_in_a_place_that_no_chain_has_is_found(record: Any, chang
 async def test_what_is_no_record_at_all_is_a_changed_event(record: Any, body: str) -> None:
     await change(record, 3, f"body = '{body}', erased = '7'")
     assert kinds(await looked_at(record)) == {"changed", "erased"}
+
+
+BEYOND = "CREATE TABLE sluice.beyond PARTITION OF sluice.audit_event FOR VALUES FROM {}; "
+NULLABLE = "ALTER TABLE sluice.audit_event DROP CONSTRAINT audit_event_pkey; " + "".join(
+    f"ALTER TABLE sluice.audit_event ALTER {name} DROP NOT NULL; "
+    for name in ("event_id", "time", "kind", "gateway", "user_name", "body", "stored_at")
+)
+UNWRITTEN = {
+    "a time of nobody's": (
+        BEYOND.format("('19000-01-01') TO ('21000-01-01')")
+        + "UPDATE sluice.audit_event SET time = '20000-01-01' WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "a time before all": (
+        BEYOND.format("(MINVALUE) TO ('0001-01-01')")
+        + "UPDATE sluice.audit_event SET time = '0044-03-15 BC' WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "no time": (
+        NULLABLE
+        + "CREATE TABLE sluice.beyond PARTITION OF sluice.audit_event DEFAULT;"
+        + "UPDATE sluice.audit_event SET time = NULL WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "no kind, user and body": (
+        NULLABLE + "UPDATE sluice.audit_event SET kind = NULL, user_name = NULL, body = NULL, event_id = NULL"
+        " WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "an event of nobody": (
+        NULLABLE + "INSERT INTO sluice.audit_event (event_id, time, kind, user_name, body, chain_position)"
+        " SELECT gen_random_uuid(), time, kind, user_name, body, 4 FROM sluice.audit_event LIMIT 1",
+        {"added"},
+    ),
+    "an event out of chains that came at no time": (
+        NULLABLE + "UPDATE sluice.audit_before_chain SET events = 1;"
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, stored_at)"
+        " SELECT gen_random_uuid(), time, kind, gateway, user_name, body, NULL"
+        " FROM sluice.audit_event LIMIT 1",
+        {"added"},
+    ),
+    "ends without links": (
+        "ALTER TABLE sluice.audit_chain ALTER link DROP NOT NULL; UPDATE sluice.audit_chain SET link = NULL",
+        {"head"},
+    ),
+    "ends without positions": (
+        "ALTER TABLE sluice.audit_chain ALTER chain_position DROP NOT NULL;"
+        "UPDATE sluice.audit_chain SET chain_position = NULL",
+        {"head"},
+    ),
+    "ends of nobody": (
+        "ALTER TABLE sluice.audit_chain DROP CONSTRAINT audit_chain_pkey;"
+        "ALTER TABLE sluice.audit_chain ALTER gateway DROP NOT NULL;"
+        "UPDATE sluice.audit_chain SET gateway = NULL",
+        {"head"},
+    ),
+    "two ends of each": (
+        "ALTER TABLE sluice.audit_chain DROP CONSTRAINT audit_chain_pkey;"
+        "INSERT INTO sluice.audit_chain SELECT * FROM sluice.audit_chain",
+        {"head"},
+    ),
+    "no number of events before the chain": ("DELETE FROM sluice.audit_before_chain", {"missing"}),
+    "two numbers of them": ("INSERT INTO sluice.audit_before_chain VALUES (now(), 0)", {"missing"}),
+    "a chain that began at no time": (
+        "UPDATE sluice.audit_before_chain SET began = '20000-01-01'",
+        {"missing"},
+    ),
+    "seals of no time": ("UPDATE sluice.audit_seal SET made_at = '20000-01-01'", {"seal"}),
+    "seals before all": ("UPDATE sluice.audit_seal SET made_at = '-infinity'", {"seal"}),
+    "seals without numbers": (
+        "ALTER TABLE sluice.audit_seal DROP CONSTRAINT audit_seal_pkey;"
+        "ALTER TABLE sluice.audit_seal ALTER number DROP NOT NULL, ALTER made_at DROP NOT NULL,"
+        " ALTER content DROP NOT NULL;"
+        "UPDATE sluice.audit_seal SET number = NULL WHERE number = 1;"
+        "INSERT INTO sluice.audit_seal (number) VALUES (9)",
+        {"seal"},
+    ),
+    "two seals of a number": (
+        "ALTER TABLE sluice.audit_seal DROP CONSTRAINT audit_seal_pkey;"
+        "INSERT INTO sluice.audit_seal SELECT number, made_at, '{}' FROM sluice.audit_seal;"
+        "INSERT INTO sluice.audit_seal SELECT * FROM sluice.audit_seal WHERE content <> '{}'",
+        {"seal"},
+    ),
+    "a seal of a position beyond all": (
+        "UPDATE sluice.audit_seal SET content = replace(content, '\"position\":8', '\"position\":1e999')",
+        {"seal"},
+    ),
+    "a seal with a name that is no text": (
+        "UPDATE sluice.audit_seal SET content = replace(content, '\"gate0', '\"\\ud800')",
+        {"seal"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNWRITTEN)
+async def test_what_no_gateway_can_have_written_is_told_and_stops_nobody(record: Any, what: str) -> None:
+    """Whoever owns the tables can put into them what nobody expects there."""
+    change, expected = UNWRITTEN[what]
+    await free(record)
+    await record.execute(change)
+    assert kinds(await looked_at(record)) == expected
+
+
+async def test_days_that_no_calendar_has_stop_nobody(record: Any) -> None:
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events) SELECT unnest('{20000-01-01, infinity}'::date[]), 1, 1, 0, '0',"
+        " '0', now(), 0, 0, now(), 1"
+    )
+    await record.execute("INSERT INTO sluice.archive_chain SELECT day, 'x', 1, 2 FROM sluice.archive_day")
+    assert (await looked_at(record, archive=Archive(Path("/nowhere")))).holds is False
+
+
+@pytest.mark.parametrize(
+    "change", ["link = 'short'", "chain_position = -1", "gateway = gateway || 'x', link = ''"]
+)
+async def test_no_seal_is_made_of_what_is_no_end_of_a_chain(record: Any, change: str) -> None:
+    """Nobody could read such a seal, and none could follow it."""
+    await record.execute(f"UPDATE sluice.audit_chain SET {change} WHERE gateway LIKE 'gate0%'")
+    with pytest.raises(NotASeal, match="no end of the chain of `gate0"):
+        await make_seal(record, KEY, DAY + timedelta(days=5))
+    assert len(await seals(record)) == 2
 
 
 async def make_anew(connection: Any, gateway: str) -> None:
