@@ -6,7 +6,7 @@ its link; which event is not what it was can.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from gateway.audit.archived import Archive, ArchivedStretch
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import COLUMNS, event_digest, known_time
-from gateway.audit.seals import NotASeal, Seal, ends, fingerprint, merkle_root, read_seal
+from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
 from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
 from gateway.errors import Faults
@@ -92,7 +92,7 @@ async def expected(
     """Verify seals, look for events that are in no chain, and return the chains that are to be walked, with
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), key)
-    await _added(connection, found)
+    await _added(connection, found, {one.before_chain for one in known if one.before_chain is not None})
     await _erased(connection, found, erasures, since, until)
     heads = await ends(connection)
     names = {*heads, *(reached or {}), *(name for seal in known for name in seal.heads)}
@@ -212,7 +212,7 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
         return "has a wrong signature" if signed else "is signed with another key"
     if before is None:
         return "" if seal.number > 1 or not seal.previous else "is the first and names one before it"
-    if seal.previous != before.digest():
+    if not seal.follows(before):
         return f"does not belong behind seal {before.number}: one of them was replaced"
     back = [
         name
@@ -222,16 +222,15 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
     return f"has less of `{back[0]}` than the seal before it" if back else ""
 
 
-async def _added(connection: Any, found: Verified) -> None:
-    """Look for events that no chain has, beyond those that are older than all chains, and for fewer."""
-    rows = await connection.fetch(
-        f"SELECT {known_time('began')} AS began, events FROM sluice.audit_before_chain"
-    )
-    if len(rows) != 1 or None in rows[0].values():
+async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
+    """Look for events that no chain has, beyond those that are older than all chains, and for fewer.
+    `sealed`: how many these are, by the seals that hold."""
+    before = await before_chain(connection)
+    if before is None:
         where = "`sluice.audit_before_chain` does not say how many events are older than the chain"
         found.add(Finding(kind=Kind.MISSING, where=where))
-    known = max((row["events"] or 0 for row in rows), default=0)
-    began = min((row["began"] or NO_TIME for row in rows), default=NO_TIME)
+    said, began = before or (0, NO_TIME)
+    least, most = min((said, *sealed)), max((said, *sealed))
     there = await connection.fetchrow(
         f"SELECT count(*) AS events, count(*) FILTER (WHERE (stored_at > $1) IS NOT FALSE) AS newer"
         f" FROM sluice.audit_event WHERE {_UNCHAINED}",
@@ -245,11 +244,11 @@ async def _added(connection: Any, found: Verified) -> None:
     ):
         where = f"{row['dropped_unchained']} events of {row['day']}, of the archive alone, are in no chain"
         found.add(Finding(kind=Kind.ADDED, where=where))
-    if found.before_chain < known:
-        where = f"{known - found.before_chain:,} events from before the chain"
+    if found.before_chain < most:
+        where = f"{most - found.before_chain:,} events from before the chain"
         found.add(Finding(kind=Kind.MISSING, where=where))
     # However many are said to be older: what came later is not.
-    beyond = max(found.before_chain - known, there["newer"])
+    beyond = max(found.before_chain - least, there["newer"])
     if beyond <= 0:
         return
     newest = await connection.fetch(

@@ -247,6 +247,45 @@ async def test_the_number_of_events_before_the_chain_hides_none(record: Any) -> 
     assert kinds(await looked_at(record)) == {"added"}
 
 
+async def test_no_event_becomes_older_than_the_chain_than_seals_say(record: Any) -> None:
+    """The number of those stands in a table that whoever adds one changes as well, and so do their times."""
+    await record.execute("UPDATE sluice.audit_before_chain SET events = 1, began = '2100-01-01'")
+    await record.execute(
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, stored_at)"
+        " SELECT gen_random_uuid(), time, kind, gateway, 'alice', body, '2020-01-01'"
+        " FROM sluice.audit_event LIMIT 1"
+    )
+    found = await looked_at(record)
+    assert kinds(found) == {"added"}
+    assert len(found.findings) == 1
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_event WHERE stored_at < '2021-01-01'")
+    assert kinds(await looked_at(record)) == {"missing"}
+
+
+async def test_seals_of_versions_that_did_not_count_what_is_older_hold(record: Any) -> None:
+    """One before, and one behind, whose maker has not read all of the seal before it."""
+    first, last = [read_seal(text) for text in await seals(record)]
+    uncounted = dataclasses.replace(first, before_chain=None).signed(KEY)
+    counted = dataclasses.replace(last, previous=uncounted.digest()).signed(KEY)
+    behind = dataclasses.replace(
+        uncounted,
+        number=3,
+        previous=dataclasses.replace(counted, before_chain=None).digest(),
+        heads=last.heads,
+        root=last.root,
+    ).signed(KEY)
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal")
+    for seal in (uncounted, counted, behind):
+        await record.execute(
+            "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
+            *(seal.number, datetime.fromisoformat(seal.made_at), seal.text()),
+        )
+    found = await looked_at(record, exported=await seals(record))
+    assert found.holds, found.findings
+
+
 @pytest.mark.parametrize("unchained", [-1, 1, 2])
 async def test_no_day_of_the_archive_has_fewer_or_more_events_out_of_chains(
     record: Any, unchained: int
@@ -580,7 +619,8 @@ async def test_a_seal_that_is_gone_is_missed(record: Any, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["day", "made_at", "previous", "heads", "root", "key", "signature", "number"]
+    "field",
+    ["day", "made_at", "previous", "heads", "root", "key", "signature", "number", "before_chain"],
 )
 async def test_no_field_of_a_seal_can_be_changed(record: Any, field: str) -> None:
     seal = read_seal((await seals(record))[0])
@@ -593,6 +633,7 @@ async def test_no_field_of_a_seal_can_be_changed(record: Any, field: str) -> Non
         "key": "00" * 32,
         "signature": "00" * 64,
         "number": 7,
+        "before_chain": 1,
     }
     await free(record)
     await record.execute(
