@@ -20,7 +20,7 @@ from gateway.audit.rows import COLUMNS, event_digest, known_time
 from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
 from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
-from gateway.errors import Faults
+from gateway.errors import Faults, LedgerUnavailable
 
 BATCH = 1_000
 """Events that are in memory at once."""
@@ -52,11 +52,13 @@ async def verify(
     `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool. `archive`: has the
     days that went from the database.
 
-    Raises LedgerUnavailable when the database does not answer, Faults when `exported` are no seals.
+    Raises LedgerUnavailable when the database does not answer, or has other tables than a gateway makes,
+    Faults when `exported` are no seals.
     """
     found = Verified()
     with asking():
         async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await require_tables(connection)
             erasures = Erasures(await read_erasures(connection, key))
             chains = await expected(
                 connection,
@@ -119,9 +121,46 @@ WITH RECURSIVE one AS (
             WHERE e.chain_position IS NOT NULL AND e.gateway > one.gateway ORDER BY e.gateway LIMIT 1)
     FROM one WHERE one.gateway IS NOT NULL
 )
-SELECT gateway FROM one WHERE gateway IS NOT NULL UNION SELECT gateway FROM sluice.archive_chain
+SELECT gateway FROM one WHERE gateway IS NOT NULL
+UNION SELECT gateway FROM sluice.archive_chain WHERE gateway IS NOT NULL
 """
 """Gateways of events, by one step in the index for each."""
+
+
+_KINDS = {
+    "uuid": "event_id statement_id",
+    "timestamp with time zone": "time stored_at began made_at until as_of",
+    "date": "day",
+    "bigint": "rows bytes chain_position number events erasure dropped_events dropped_unchained first last",
+    "double precision": "duration_ms",
+    "boolean": "readers_agree",
+    "bytea": "statement_sha256 forwarded_sha256 original_record link",
+    "text[]": "groups roles resources policies",
+    "jsonb": "body erased",
+}
+_TYPES = dict.fromkeys((*COLUMNS, "content", "by_user", "reason", "signature"), "text") | {
+    name: kind for kind, names in _KINDS.items() for name in names.split()
+}
+_MADE = """
+SELECT 'sluice.' || c.relname AS "table", c.relkind::text AS relkind, a.attname AS name,
+       format_type(a.atttypid, NULL) AS kind
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.oid = ANY ('{sluice.audit_event, sluice.audit_chain, sluice.audit_seal, sluice.audit_erasure,
+                     sluice.audit_before_chain, sluice.archive_day, sluice.archive_chain}'::regclass[])
+ORDER BY 1, a.attnum
+"""
+
+
+async def require_tables(connection: Any) -> None:
+    """Raise LedgerUnavailable where the tables of the record are none, or not as gateways make them."""
+    for row in await connection.fetch(_MADE):
+        if row["relkind"] not in ("r", "p"):
+            raise LedgerUnavailable(f"`{row['table']}` is no table: what it shows is not the record")
+        if row["kind"] != _TYPES.get(row["name"], row["kind"]):
+            raise LedgerUnavailable(
+                f"`{row['name']}` of `{row['table']}` is {row['kind']};"
+                f" where a gateway has made it, it is {_TYPES[row['name']]}"
+            )
 
 
 async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: Progress, total: int) -> None:

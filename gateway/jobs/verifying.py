@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import known_time
-from gateway.audit.verify import expected
+from gateway.audit.verify import expected, require_tables
 from gateway.audit.walking import Chain, Finding, Kind, Verified
 from gateway.database.asking import connect
 from gateway.database.texts import storable
@@ -138,6 +138,7 @@ class _Verifying:
         """Read in one snapshot what is known of chains, and land the events that PostgreSQL has."""
         options, work = self._options, self._work
         async with self._snapshot() as connection:
+            await require_tables(connection)
             self._erasures = Erasures(await read_erasures(connection, options.key))
             chains = await expected(
                 connection,

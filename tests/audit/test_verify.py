@@ -34,7 +34,7 @@ from gateway.audit.seals import (
 )
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
-from gateway.errors import Faults
+from gateway.errors import Faults, LedgerUnavailable
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
 
@@ -504,13 +504,50 @@ async def test_what_no_gateway_can_have_written_is_told_and_stops_nobody(record:
     assert kinds(await looked_at(record)) == expected
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            "ALTER TABLE sluice.audit_event ALTER rows TYPE numeric",
+            "`rows` of `sluice.audit_event` is numeric",
+        ),
+        ("ALTER TABLE sluice.audit_seal ALTER made_at TYPE date", "`made_at` of `sluice.audit_seal` is date"),
+        ("ALTER TABLE sluice.audit_erasure ALTER events TYPE numeric", "`events` of `sluice.audit_erasure`"),
+        (
+            "ALTER TABLE sluice.audit_event RENAME TO there;"
+            "CREATE VIEW sluice.audit_event AS SELECT * FROM sluice.there",
+            "`sluice.audit_event` is no table",
+        ),
+        ("DROP TABLE sluice.audit_erasure", "no gateway"),
+    ],
+)
+async def test_tables_that_no_gateway_has_made_are_no_record(
+    record: Any, database: str, change: str, why: str
+) -> None:
+    """A view can show one thing to who verifies, and another to others."""
+    await record.execute("DROP VIEW sluice.audit_statement")
+    await erase(record, "ann", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
+    await record.execute(change)
+    connection = await asyncpg.connect(database)
+    try:
+        with pytest.raises(LedgerUnavailable, match=why):
+            await looked_at(connection)
+    finally:
+        await connection.close()
+
+
 async def test_days_that_no_calendar_has_stop_nobody(record: Any) -> None:
     await record.execute(
         "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
         " bytes, verified_at, dropped_events) SELECT unnest('{20000-01-01, infinity}'::date[]), 1, 1, 0, '0',"
         " '0', now(), 0, 0, now(), 1"
     )
-    await record.execute("INSERT INTO sluice.archive_chain SELECT day, 'x', 1, 2 FROM sluice.archive_day")
+    await record.execute(
+        "ALTER TABLE sluice.archive_chain DROP CONSTRAINT archive_chain_pkey;"
+        "ALTER TABLE sluice.archive_chain ALTER gateway DROP NOT NULL, ALTER first DROP NOT NULL;"
+        "INSERT INTO sluice.archive_chain SELECT day, 'x', 1, 2 FROM sluice.archive_day;"
+        "INSERT INTO sluice.archive_chain SELECT day, NULL, NULL, 2 FROM sluice.archive_day"
+    )
     assert (await looked_at(record, archive=Archive(Path("/nowhere")))).holds is False
 
 
