@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -842,6 +843,15 @@ def test_a_seal_is_read_as_it_was_written() -> None:
     ).signed(KEY)
     assert read_seal(seal.text()) == seal
     assert seal.is_by(KEY.public_key())
+
+
+async def test_numbers_are_bound_by_what_jsonb_gives_back(record: Any) -> None:
+    """Beyond 2^53 a number without a fraction comes back as the digits that it was written with."""
+    seed = random.Random(5)
+    numbers = [-5.208148929445578e16, 1e16, 2.0**53, 2.0**63, -(2.0**63), 2.0**64, 1e19, 1.5e300, 5e-324]
+    numbers += [seed.choice((-1, 1)) * seed.random() * 10.0 ** seed.randint(10, 25) for _ in range(2_000)]
+    kept = await record.fetchval("SELECT $1::jsonb", orjson.dumps(numbers).decode())
+    assert [canonical(one) for one in orjson.loads(kept)] == [canonical(one) for one in numbers]
 
 
 @given(
