@@ -167,8 +167,8 @@ def canonical(value: Any) -> bytes:
 
 
 def _whole(value: float) -> int:
-    """Return a number without a fraction as it is once `jsonb` has kept it: there it has the digits that it was
-    written with, and comes back as an integer, where such a one has 64 bits at most."""
+    """Return a number without a fraction as it is once `jsonb` has kept it: with the digits that it was
+    written with, and from there as an integer, where such a one has 64 bits at most."""
     if abs(value) <= _EXACT:
         return int(value)
     written = int(Decimal(repr(value)))
