@@ -1,7 +1,7 @@
 """Reads days of the record that are in the archive, in the order of a chain and within bounded memory.
 
-The files are Parquet, `day=…/hour=…`, each sorted by gateway and position. Their row groups say which
-positions they have, so that one is opened when its turn comes.
+The files are Parquet, `day=…/hour=…`, each sorted by gateway and position. Places are looked at first, and a
+row group is read when its turn comes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Row = Mapping[str, Any]
 Source = tuple[int, Callable[[], Iterator[Row]]]
 """The first position that rows can have, and how to get them, in order of their positions."""
 BATCH_ROWS = 500
-NEEDED = frozenset({*COLUMNS, "erased"})
+PLACE = ["gateway", "chain_position"]
+NEEDED = frozenset({*COLUMNS, "erased", "chain_position", "link"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +82,28 @@ def merged(sources: Iterable[Source]) -> Iterator[Row]:
 
 
 def _row_groups(directory: Path, gateway: str, first: int, last: int) -> list[Source]:
-    """Return a day's row groups that may have events of a gateway between two positions."""
-    parquet = _parquet()
+    """Return a day's row groups that have events of a gateway between two positions.
+
+    They are looked at themselves: what a file says of its row groups hides no event, and pyarrow ends the
+    process where it cannot read that.
+    """
     files = sorted(directory.glob("hour=*/*.parquet"))
     if not files:
         raise LedgerUnavailable(f"the archive has no files in `{directory}`")
     found: list[Source] = []
     for file in files:
-        with _readable(file):
-            metadata = parquet.read_metadata(file)
-            for number in range(metadata.num_row_groups):
-                group = metadata.row_group(number)
-                gateways = _bounds(group, _column(group, "gateway"))
-                positions = _bounds(group, _column(group, "chain_position"))
-                if gateways is not None and not gateways[0] <= gateway <= gateways[1]:
-                    continue
-                if positions is not None and (positions[0] > last or positions[1] < first):
-                    continue
-                begins = positions[0] if positions is not None else first
-                found.append((begins, _reader(file, number, gateway, first, last)))
+        with _opened(file) as opened:
+            for number in range(opened.num_row_groups):
+                places = opened.read_row_group(number, columns=PLACE)
+                begins = _least(places, gateway, first, last)
+                if begins is not None:
+                    found.append((begins, _reader(file, number, gateway, first, last)))
     return found
 
 
 def _reader(file: Path, group: int, gateway: str, first: int, last: int) -> Callable[[], Iterator[Row]]:
     def rows() -> Iterator[Row]:
-        parquet = _parquet()
-        with _readable(file), parquet.ParquetFile(file) as opened:
+        with _opened(file) as opened:
             # What an older version has written may be without the newest columns.
             newer = dict.fromkeys(NEEDED - set(opened.schema_arrow.names))
             for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
@@ -118,19 +115,60 @@ def _reader(file: Path, group: int, gateway: str, first: int, last: int) -> Call
     return rows
 
 
-def _column(group: Any, name: str) -> int:
-    names = [group.column(at).path_in_schema for at in range(group.num_columns)]
-    if name not in names:
-        raise OSError(f"it has no column `{name}`")
-    return names.index(name)
+def _least(places: Any, gateway: str, first: int, last: int) -> int | None:
+    """Return the least position from one to another that a gateway has among places; None for none."""
+    from pyarrow import compute
+
+    positions = places.filter(compute.field("gateway") == gateway).column("chain_position").cast("int64")
+    between = compute.and_(compute.greater_equal(positions, first), compute.less_equal(positions, last))
+    found: int | None = compute.min(positions.filter(between)).as_py()
+    return found
 
 
-def _bounds(group: Any, column: int) -> tuple[Any, Any] | None:
-    """Return the least and greatest value of a column of a row group; None where it does not say."""
-    statistics = group.column(column).statistics
-    if statistics is None or not statistics.has_min_max:
-        return None
-    return statistics.min, statistics.max
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """Open a file of the archive; it has the columns that it must have, in types of an event's values."""
+    with _readable(file), _parquet().ParquetFile(file) as opened:
+        schema = opened.schema_arrow
+        names = [name.lower() for name in schema.names]
+        for name in names:
+            if names.count(name) > 1:
+                raise OSError(f"it has two columns `{name}`")
+        for name in (*PLACE, "link"):
+            if name not in schema.names:
+                raise OSError(f"it has no column `{name}`")
+        for field in schema:
+            if field.name in NEEDED and not _is_of_events(field):
+                raise OSError(f"its column `{field.name}` is {field.type}")
+        yield opened
+
+
+def _is_of_events(field: Any) -> bool:
+    """Whether a column has values as an event has them."""
+    from pyarrow import types
+
+    kind = field.type
+    if types.is_null(kind):
+        return True
+    match field.name:
+        case "chain_position":
+            return bool(types.is_integer(kind))
+        case "time":
+            return bool(types.is_timestamp(kind)) and kind.tz is not None
+        case "gateway" | "body" | "erased":
+            return _is_text(kind)
+        case "link":
+            return bool(types.is_binary(kind) or types.is_large_binary(kind))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_text(kind.value_type)
+    plain = (types.is_binary, types.is_large_binary, types.is_integer, types.is_boolean, types.is_floating)
+    return _is_text(kind) or any(known(kind) for known in plain)
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 @contextmanager
@@ -140,7 +178,7 @@ def _readable(file: Path) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         raise LedgerUnavailable(f"`{file}` of the archive cannot be read: {error}") from error
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -36,6 +37,7 @@ ERASED_KEYS = ("texts", "lineage", "message", "reason", "error")
 """Keys of the body that hold texts of statements, or may quote them."""
 ERASABLE = frozenset({*ERASED_COLUMNS, *(f"body.{key}" for key in ERASED_KEYS)})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_EXACT = 2.0**53
 _SCALARS = frozenset({int, float, bool, type(None)})
 _AS_READ = (
     orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -164,11 +166,20 @@ def canonical(value: Any) -> bytes:
     return _written(_plain(value)).encode("utf-8", "surrogatepass")
 
 
+def _whole(value: float) -> int:
+    """Return a number without a fraction as it is once `jsonb` has kept it: with the digits that it was
+    written with, and from there as an integer, where such a one has 64 bits at most."""
+    if abs(value) <= _EXACT:
+        return int(value)
+    written = int(Decimal(repr(value)))
+    return written if -(1 << 63) <= written < 1 << 64 else int(value)
+
+
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return int(value) if math.isfinite(value) and value.is_integer() else value
+        return _whole(value) if math.isfinite(value) and value.is_integer() else value
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
     if isinstance(value, dict):

@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from gateway.audit.chain import ERASED_COLUMNS, ERASED_KEYS, canonical, digest_of
+from gateway.audit.rows import known_time
 from gateway.database.asking import asking
 
 KINDS = ("decided", "completed", "abandoned")
@@ -81,10 +82,9 @@ async def read_erasures(connection: Any, key: Ed25519PublicKey | None, *, behind
     return found
 
 
-_READ = """
+_READ = f"""
 SELECT id, by_user, user_name, reason, events, signature,
-       CASE WHEN time BETWEEN '1970-01-01' AND '9000-01-01' THEN time END AS time,
-       CASE WHEN until BETWEEN '1970-01-01' AND '9000-01-01' THEN until END AS until
+       {known_time("time")} AS time, {known_time("until")} AS until
 FROM sluice.audit_erasure WHERE id > $1 ORDER BY id"""
 _TURN = 0x736C756963652045
 """Key of the advisory lock under which is erased (`sluice E` in ASCII), so that numbers are in the order of

@@ -71,6 +71,13 @@ _KINDS = {
 }
 
 
+def known_time(column: str) -> str:
+    """Return the SQL of a time, and of null for one that nobody here has written, and Python may not know."""
+    return (
+        f"CASE WHEN {column} BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00' THEN {column} END"
+    )
+
+
 def event_digest(row: Mapping[str, Any]) -> bytes:
     """Return the digest that the chain binds an event by, of its row in PostgreSQL or in the archive.
 
@@ -84,12 +91,31 @@ def event_digest(row: Mapping[str, Any]) -> bytes:
 
 
 def json_object(text: Any) -> dict[str, Any]:
-    """Return a text as the object that it is; what is none is one with a single value."""
+    """Return a text as the object that it is; what is none is one with a single value, and so is one that has
+    a key twice: others read the first value of such a key, and we the last."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         found = text
-    return found if isinstance(found, dict) else {"": found}
+    if not isinstance(found, dict):
+        return {"": found}
+    # Where every string is still there, so is every key; only that is looked at for each event.
+    same = text.count('"') == orjson.dumps(found).count(b'"') and "\\u0022" not in text
+    return found if same or not _has_twice(text) else {"": text}
+
+
+def _has_twice(text: str) -> bool:
+    """Whether an object in a JSON has a key twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        if len(pairs) != len({key for key, _ in pairs}):
+            raise ValueError("a key is there twice")
+
+    try:
+        json.loads(text, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def encode_event(event: AuditEvent) -> Entry:

@@ -27,10 +27,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gateway.audit.chain import LINK_BYTES, Head, canonical
+from gateway.audit.rows import known_time
 from gateway.errors import Faults
 
 log = structlog.get_logger(__name__)
 
+MOST_POSITIONS = 1 << 63
 KEPT = "seals.jsonl"
 """File in a gateway's ledger directory with the seals that it has made: one that the database has no more is
 missed there."""
@@ -63,6 +65,8 @@ class Seal:
     """SHA-256 of the public key, in hexadecimal."""
     signature: str
     """Ed25519 over everything else, in hexadecimal."""
+    before_chain: int | None = None
+    """How many events the database said to be older than the chain; seals of older versions do not say."""
 
     def text(self) -> str:
         """Return the seal as it is kept and exported: one line of JSON."""
@@ -70,6 +74,10 @@ class Seal:
 
     def digest(self) -> str:
         return hashlib.sha256(self.text().encode()).hexdigest()
+
+    def follows(self, before: Seal) -> bool:
+        """Whether this one was made behind another; older versions have not read all of that."""
+        return self.previous in (before.digest(), replace(before, before_chain=None).digest())
 
     def is_by(self, key: Ed25519PublicKey) -> bool:
         """Whether the seal is whole and signed with the key."""
@@ -84,7 +92,8 @@ class Seal:
         return replace(self, signature=key.sign(_SIGNED + canonical(self._signed())).hex())
 
     def _signed(self) -> dict[str, Any]:
-        return {
+        told = {} if self.before_chain is None else {"before_chain": self.before_chain}
+        return told | {
             "number": self.number,
             "day": self.day.isoformat(),
             "made_at": self.made_at,
@@ -106,8 +115,11 @@ def read_seal(text: str) -> Seal:
             str(one["gateway"]): Head(int(one["position"]), bytes.fromhex(one["link"]))
             for one in found["heads"]
         }
-        if any(len(head.link) != LINK_BYTES for head in heads.values()):
-            raise NotASeal("a link has another length")
+        for name, head in heads.items():
+            if len(head.link) != LINK_BYTES:
+                raise NotASeal("a link has another length")
+            if not 0 <= head.position < MOST_POSITIONS or "\0" in name:
+                raise NotASeal("it has a place that no chain has")
         seal = Seal(
             number=int(found["number"]),
             day=date.fromisoformat(found["day"]),
@@ -117,8 +129,10 @@ def read_seal(text: str) -> Seal:
             root=str(found["root"]),
             key=str(found["key"]),
             signature=str(found["signature"]),
+            before_chain=int(found["before_chain"]) if "before_chain" in found else None,
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        seal.text()  # what cannot be written was never read from what we have written
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise NotASeal(f"{type(error).__name__}: {error}") from None
     return seal
 
@@ -213,10 +227,32 @@ async def seals(connection: Any) -> list[str]:
     ]
 
 
+async def ends(connection: Any) -> dict[str, Head | None]:
+    """Return the ends of chains as the database has them; None where it has two of one, or what is none."""
+    found: dict[str, Head | None] = {}
+    for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain"):
+        name, position, link = row["gateway"] or "", row["chain_position"], row["link"] or b""
+        whole = position is not None and position >= 0 and len(link) == LINK_BYTES
+        found[name] = Head(position, bytes(link)) if whole and name not in found else None
+    return found
+
+
+async def before_chain(connection: Any) -> tuple[int, datetime] | None:
+    """Return how many events the database says to be older than all chains, and when these began; None where
+    it says nothing of the kind, or two things."""
+    rows = await connection.fetch(
+        f"SELECT events, {known_time('began')} AS began FROM sluice.audit_before_chain"
+    )
+    if len(rows) != 1 or None in rows[0].values() or rows[0]["events"] < 0:
+        return None
+    return rows[0]["events"], rows[0]["began"]
+
+
 async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once: bool = False) -> Seal | None:
     """Sign the heads of all chains as they are now, and keep the seal; None when `once` and the day has one.
 
-    Gateways take turns. Raises NotASeal when the last seal in the database is none.
+    Gateways take turns. Raises NotASeal when the last seal in the database is none, or what is to be sealed
+    nothing that a seal can have.
     """
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
@@ -224,10 +260,14 @@ async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once:
         before = read_seal(last) if last is not None else None
         if once and before is not None and before.day >= day:
             return None
-        heads = {
-            row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
-            for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
-        }
+        heads = {}
+        for name, head in (await ends(connection)).items():
+            if head is None:
+                raise NotASeal(f"the database has no end of the chain of `{name}`, or two")
+            heads[name] = head
+        older = await before_chain(connection)
+        if older is None:
+            raise NotASeal("the database does not say how many events are older than the chain")
         now = datetime.now(UTC)
         unsigned = Seal(
             number=before.number + 1 if before is not None else 1,
@@ -238,6 +278,7 @@ async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once:
             root=merkle_root(heads),
             key=fingerprint(key.public_key()),
             signature="",
+            before_chain=older[0],
         )
         seal = unsigned.signed(key)
         await connection.execute(

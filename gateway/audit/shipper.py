@@ -48,6 +48,10 @@ _REFUSALS = (
 _LIST = ", ".join((*COLUMNS, *LINKED))
 _HEADS = """
 SELECT gateway, chain_position, link FROM sluice.audit_chain WHERE gateway = ANY($1::text[]) FOR UPDATE"""
+_BEGUN = """
+INSERT INTO sluice.audit_chain (gateway, chain_position, link) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"""
+"""Of a chain without a row there is nothing to lock: who comes second waits here. Records without a readable
+gateway have one chain for all."""
 _KNOWN = """
 SELECT event_id, time FROM sluice.audit_event JOIN unnest($1::uuid[], $2::timestamptz[]) AS n (event_id, time)
 USING (event_id, time)"""
@@ -259,18 +263,22 @@ class Shipper:
         self.chains |= heads
 
     async def _heads(self, connection: Any, gateways: Set[str]) -> dict[str, Head]:
-        """Lock the chains of gateways and return their heads.
+        """Lock the chains of gateways, which are begun where there are none, and return their heads.
 
         Where the database knows of less than was once committed there, somebody has taken events away, or has
         put an old copy in its place: the chain goes on from what was committed, so that this is never unseen.
         """
-        found = {
-            row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
-            for row in await connection.fetch(_HEADS, sorted(gateways))
-        }
+        rows = await connection.fetch(_HEADS, sorted(gateways))
+        if new := sorted(gateways - {row["gateway"] for row in rows}):
+            begun = [start(gateway) for gateway in new]
+            await connection.executemany(
+                _BEGUN, [(name, head.position, head.link) for name, head in zip(new, begun, strict=True)]
+            )
+            rows = await connection.fetch(_HEADS, sorted(gateways))
+        found = {row["gateway"]: Head(row["chain_position"], bytes(row["link"])) for row in rows}
         heads: dict[str, Head] = {}
         for gateway in sorted(gateways):
-            there, ours = found.get(gateway, start(gateway)), self.chains.get(gateway)
+            there, ours = found[gateway], self.chains.get(gateway)
             if ours is not None and (
                 there.position < ours.position
                 or (there.position == ours.position and there.link != ours.link)

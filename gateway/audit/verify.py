@@ -6,7 +6,7 @@ its link; which event is not what it was can.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -16,16 +16,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.archived import Archive, ArchivedStretch
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import COLUMNS, event_digest
-from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
-from gateway.audit.walking import Chain, Finding, Kind, Linked, Verified
+from gateway.audit.rows import COLUMNS, event_digest, known_time
+from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
+from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
-from gateway.errors import Faults
+from gateway.errors import Faults, LedgerUnavailable
 
 BATCH = 1_000
 """Events that are in memory at once."""
-_LIST = ", ".join((*COLUMNS, "erased", "chain_position", "link"))
-_UNCHAINED = "(chain_position IS NULL OR chain_position < 1)"
+_TIME = f"{known_time('time')} AS time"
+_LIST = ", ".join(
+    _TIME if name == "time" else name for name in (*COLUMNS, "erased", "chain_position", "link")
+)
+_UNCHAINED = "(chain_position IS NULL OR chain_position < 1 OR gateway IS NULL)"
 
 Progress = Callable[[int, int], None]
 """Called with the events that were verified and those that there are."""
@@ -49,11 +52,13 @@ async def verify(
     `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool. `archive`: has the
     days that went from the database.
 
-    Raises LedgerUnavailable when the database does not answer, Faults when `exported` are no seals.
+    Raises LedgerUnavailable when the database does not answer, or has other tables than a gateway makes,
+    Faults when `exported` are no seals.
     """
     found = Verified()
     with asking():
         async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await require_tables(connection)
             erasures = Erasures(await read_erasures(connection, key))
             chains = await expected(
                 connection,
@@ -89,31 +94,21 @@ async def expected(
     """Verify seals, look for events that are in no chain, and return the chains that are to be walked, with
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), key)
-    await _added(connection, found)
+    await _added(connection, found, {one.before_chain for one in known if one.before_chain is not None})
     await _erased(connection, found, erasures, since, until)
-    heads = {
-        row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
-        for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
-    }
+    heads = await ends(connection)
     names = {*heads, *(reached or {}), *(name for seal in known for name in seal.heads)}
     names |= {row["gateway"] for row in await connection.fetch(_GATEWAYS)}
     chains = []
     for name in sorted(names):
-        ends = [
+        told = [
             (f"seal {seal.number} of {seal.day}", seal.heads[name]) for seal in known if name in seal.heads
         ]
         if reached and name in reached:
-            ends.append(("the gateway's own spool", reached[name]))
-        first, last = await _range(connection, name, since, until)
+            told.append(("the gateway's own spool", reached[name]))
+        first, last, whole = await _range(connection, name, since, until)
         chains.append(
-            Chain(
-                gateway=name,
-                first=first,
-                last=last,
-                head=heads.get(name),
-                ends=ends,
-                whole=until is None,
-            )
+            Chain(gateway=name, first=first, last=last, head=heads.get(name), ends=told, whole=whole)
         )
     return chains
 
@@ -126,9 +121,46 @@ WITH RECURSIVE one AS (
             WHERE e.chain_position IS NOT NULL AND e.gateway > one.gateway ORDER BY e.gateway LIMIT 1)
     FROM one WHERE one.gateway IS NOT NULL
 )
-SELECT gateway FROM one WHERE gateway IS NOT NULL UNION SELECT gateway FROM sluice.archive_chain
+SELECT gateway FROM one WHERE gateway IS NOT NULL
+UNION SELECT gateway FROM sluice.archive_chain WHERE gateway IS NOT NULL
 """
 """Gateways of events, by one step in the index for each."""
+
+
+_KINDS = {
+    "uuid": "event_id statement_id",
+    "timestamp with time zone": "time stored_at began made_at until as_of",
+    "date": "day",
+    "bigint": "rows bytes chain_position number events erasure dropped_events dropped_unchained first last",
+    "double precision": "duration_ms",
+    "boolean": "readers_agree",
+    "bytea": "statement_sha256 forwarded_sha256 original_record link",
+    "text[]": "groups roles resources policies",
+    "jsonb": "body erased",
+}
+_TYPES = dict.fromkeys((*COLUMNS, "content", "by_user", "reason", "signature"), "text") | {
+    name: kind for kind, names in _KINDS.items() for name in names.split()
+}
+_MADE = """
+SELECT 'sluice.' || c.relname AS "table", c.relkind::text AS relkind, a.attname AS name,
+       format_type(a.atttypid, NULL) AS kind
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.oid = ANY ('{sluice.audit_event, sluice.audit_chain, sluice.audit_seal, sluice.audit_erasure,
+                     sluice.audit_before_chain, sluice.archive_day, sluice.archive_chain}'::regclass[])
+ORDER BY 1, a.attnum
+"""
+
+
+async def require_tables(connection: Any) -> None:
+    """Raise LedgerUnavailable where the tables of the record are none, or not as gateways make them."""
+    for row in await connection.fetch(_MADE):
+        if row["relkind"] not in ("r", "p"):
+            raise LedgerUnavailable(f"`{row['table']}` is no table: what it shows is not the record")
+        if row["kind"] != _TYPES.get(row["name"], row["kind"]):
+            raise LedgerUnavailable(
+                f"`{row['name']}` of `{row['table']}` is {row['kind']};"
+                f" where a gateway has made it, it is {_TYPES[row['name']]}"
+            )
 
 
 async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: Progress, total: int) -> None:
@@ -149,7 +181,9 @@ async def _seals(
     connection: Any, found: Verified, exported: Sequence[str], key: Ed25519PublicKey | None
 ) -> list[Seal]:
     """Verify the seals, and return those that hold."""
-    rows = await connection.fetch("SELECT number, made_at, content FROM sluice.audit_seal ORDER BY number")
+    rows = await connection.fetch(
+        f"SELECT number, {known_time('made_at')} AS made_at, content FROM sluice.audit_seal ORDER BY number"
+    )
     found.signatures_checked = key is not None
     there: dict[int, Seal] = {}
     for row in rows:
@@ -157,9 +191,11 @@ async def _seals(
             there[row["number"]] = _sealed(row)
         except NotASeal as error:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {row['number']} cannot be read: {error}"))
-    numbers = [row["number"] for row in rows if row["number"] > 0]
+    numbers = [row["number"] for row in rows if row["number"] is not None and row["number"] > 0]
     for last, following in pairwise((0, *numbers)):
-        if following == last + 2:
+        if following == last:
+            found.add(Finding(kind=Kind.SEAL, where=f"seal {last} is there twice"))
+        elif following == last + 2:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {last + 1} is missing"))
         elif following > last + 2:
             found.add(Finding(kind=Kind.SEAL, where=f"seals {last + 1} to {following - 1} are missing"))
@@ -200,7 +236,8 @@ def _sealed(row: Mapping[str, Any]) -> Seal:
         raise NotASeal("seals are counted from 1")
     if seal.text() != row["content"]:
         raise NotASeal("it is written otherwise")
-    if seal.made_at != row["made_at"].astimezone(UTC).isoformat(timespec="microseconds"):
+    made_at = row["made_at"]
+    if made_at is None or seal.made_at != made_at.astimezone(UTC).isoformat(timespec="microseconds"):
         raise NotASeal("its row is of another time")
     return seal
 
@@ -214,7 +251,7 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
         return "has a wrong signature" if signed else "is signed with another key"
     if before is None:
         return "" if seal.number > 1 or not seal.previous else "is the first and names one before it"
-    if seal.previous != before.digest():
+    if not seal.follows(before):
         return f"does not belong behind seal {before.number}: one of them was replaced"
     back = [
         name
@@ -224,42 +261,46 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
     return f"has less of `{back[0]}` than the seal before it" if back else ""
 
 
-async def _added(connection: Any, found: Verified) -> None:
-    """Look for events that no chain has, beyond those that are older than all chains, and for fewer."""
-    before = await connection.fetchrow("SELECT began, events FROM sluice.audit_before_chain")
-    known, began = (before["events"], before["began"]) if before is not None else (0, _NEVER)
+async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
+    """Look for events that no chain has, beyond those that are older than all chains, and for fewer.
+    `sealed`: how many these are, by the seals that hold."""
+    before = await before_chain(connection)
+    if before is None:
+        where = "`sluice.audit_before_chain` does not say how many events are older than the chain"
+        found.add(Finding(kind=Kind.MISSING, where=where))
+    said, began = before or (0, NO_TIME)
+    least, most = min((said, *sealed)), max((said, *sealed))
     there = await connection.fetchrow(
-        f"SELECT count(*) AS events, count(*) FILTER (WHERE stored_at > $1) AS newer"
+        f"SELECT count(*) AS events, count(*) FILTER (WHERE (stored_at > $1) IS NOT FALSE) AS newer"
         f" FROM sluice.audit_event WHERE {_UNCHAINED}",
         began,
     )
-    days = await connection.fetch("SELECT day, dropped_events, dropped_unchained FROM sluice.archive_day")
-    found.before_chain = there["events"] + sum(row["dropped_unchained"] for row in days)
-    for row in days:
-        if not 0 <= row["dropped_unchained"] <= row["dropped_events"]:
-            where = f"{row['dropped_unchained']:,} events of {row['day']} in the archive are in no chain"
-            found.add(Finding(kind=Kind.ADDED, where=f"{where}, of {row['dropped_events']:,}"))
-    if found.before_chain < known:
-        where = f"{known - found.before_chain:,} events from before the chain"
+    found.before_chain = there["events"]
+    # Days with such events stay in the database.
+    for row in await connection.fetch(
+        "SELECT to_char(day, 'YYYY-MM-DD') AS day, dropped_unchained FROM sluice.archive_day"
+        " WHERE dropped_unchained IS DISTINCT FROM 0 ORDER BY archive_day.day"
+    ):
+        where = f"{row['dropped_unchained']} events of {row['day']}, of the archive alone, are in no chain"
+        found.add(Finding(kind=Kind.ADDED, where=where))
+    if found.before_chain < most:
+        where = f"{most - found.before_chain:,} events from before the chain"
         found.add(Finding(kind=Kind.MISSING, where=where))
     # However many are said to be older: what came later is not.
-    beyond = max(found.before_chain - known, there["newer"])
+    beyond = max(found.before_chain - least, there["newer"])
     if beyond <= 0:
         return
     newest = await connection.fetch(
-        f"SELECT event_id, time, gateway FROM sluice.audit_event WHERE {_UNCHAINED}"
-        " ORDER BY stored_at DESC, time DESC LIMIT $1",
+        f"SELECT event_id, {_TIME}, gateway FROM sluice.audit_event e WHERE {_UNCHAINED}"
+        " ORDER BY stored_at DESC, e.time DESC LIMIT $1",
         min(beyond, 100),
     )
-    if len(newest) < min(beyond, 100):
-        where = f"{beyond:,} events, of days that are in the archive, are in no chain"
-        found.add(Finding(kind=Kind.ADDED, where=where))
     for row in newest:
         found.add(
             Finding(
                 kind=Kind.ADDED,
                 where=f"{_event(row)} is in no chain",
-                gateway=row["gateway"],
+                gateway=row["gateway"] or "",
                 event_id=str(row["event_id"]),
             )
         )
@@ -281,16 +322,15 @@ def lost(row: Mapping[str, Any], event: str) -> Finding:
     return Finding(
         kind=Kind.ERASED,
         where=f"{event} has lost texts, and no erasure is on record",
-        gateway=row["gateway"],
+        gateway=row["gateway"] or "",
         first=place,
         last=place,
         event_id=str(row["event_id"]),
     )
 
 
-_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _ERASED = f"""
-SELECT event_id, time, kind, user_name, gateway, chain_position FROM sluice.audit_event
+SELECT event_id, {_TIME}, kind, user_name, gateway, chain_position FROM sluice.audit_event
 WHERE erased IS NOT NULL AND {_UNCHAINED}
   AND ($1::timestamptz IS NULL OR time >= $1) AND ($2::timestamptz IS NULL OR time < $2)
 """
@@ -298,24 +338,47 @@ WHERE erased IS NOT NULL AND {_UNCHAINED}
 
 def _event(row: Mapping[str, Any]) -> str:
     return (
-        f"event {row['event_id']} of {row['time'] or _NEVER:%Y-%m-%d %H:%M:%S}, by its own word of"
+        f"event {row['event_id']} of {row['time'] or NO_TIME:%Y-%m-%d %H:%M:%S}, by its own word of"
         f" `{row['gateway']}`,"
     )
 
 
 async def _range(
     connection: Any, gateway: str, since: datetime | None, until: datetime | None
-) -> tuple[int, int]:
-    """Return the first and last position of a gateway's events of a time; where there are none, the first
-    comes behind the last: that of the end as far as `until` is open."""
+) -> tuple[int, int, bool]:
+    """Return the first and last position that tell of a gateway's events of a time, and whether its chain
+    ends there; where there is nothing to walk over, the first comes behind the last.
+
+    What was removed has no time any more. So they begin right behind the event before the time, and go to the
+    one that comes after it, or to the end: whatever is missing of the time is missing in between.
+    """
+    before = behind = None
+    first, last = await _places(connection, gateway, since, until)
+    if first is not None:
+        if since is not None:
+            before = await connection.fetchval(_BEFORE, gateway, first, since)
+        if until is not None:
+            behind = await connection.fetchval(_BEHIND, gateway, last, until)
+    else:
+        if since is not None:
+            _, before = await _places(connection, gateway, None, since)
+        if until is not None:
+            behind, _ = await _places(connection, gateway, until, None)
+        if before is not None and behind is not None and behind < before:
+            # A clock went back: what is missing may be missing anywhere.
+            before = behind = None
+    if behind is None:
+        # Not the last of the time: where a clock went back, earlier ones follow it.
+        _, last = await _places(connection, gateway, None, None)
+    return (before or 0) + 1, (last if behind is None else behind) or 0, behind is None
+
+
+async def _places(
+    connection: Any, gateway: str, since: datetime | None, until: datetime | None
+) -> tuple[int | None, int | None]:
+    """Return the first and last position of a gateway's events of a time; None where there are none."""
     row = await connection.fetchrow(_PLACES, gateway, since, until)
-    if row["first"] is not None:
-        # Without a beginning, from the first one that there ever was: it may have been removed.
-        return (1 if since is None else row["first"]), row["last"]
-    if since is None or until is not None:
-        return 1, 0
-    end = (await connection.fetchrow(_PLACES, gateway, None, None))["last"] or 0
-    return end + 1, end
+    return row["first"], row["last"]
 
 
 _PLACES = """
@@ -332,12 +395,39 @@ SELECT min(first) AS first, max(last) AS last FROM (
 """
 
 
+_BEFORE = """
+SELECT max(place) FROM (
+    SELECT max(chain_position) AS place FROM sluice.audit_event
+    WHERE gateway = $1 AND chain_position > 0 AND chain_position < $2::bigint AND time < $3::timestamptz
+    UNION ALL
+    SELECT max(least(c.last, $2::bigint - 1))
+    FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
+    WHERE gateway = $1 AND d.dropped_events > 0 AND c.first < $2::bigint
+      AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
+) AS places
+"""
+_BEHIND = """
+SELECT min(place) FROM (
+    SELECT min(chain_position) AS place FROM sluice.audit_event
+    WHERE gateway = $1 AND chain_position > $2::bigint AND time >= $3::timestamptz
+    UNION ALL
+    SELECT min(CASE WHEN c.first > $2::bigint THEN c.first ELSE c.last END)
+    FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
+    WHERE gateway = $1 AND d.dropped_events > 0 AND c.last > $2::bigint
+      AND day > ($3::timestamptz AT TIME ZONE 'UTC')::date
+) AS places
+"""
+"""The nearest place before one and a time, and behind. Of an archived day the database knows the first and
+the last place that are there; of those in between, none."""
+
+
 async def _archived(connection: Any) -> dict[str, list[ArchivedStretch]]:
     """Return where chains are in archived days of which the database does not have everything."""
     found: dict[str, list[ArchivedStretch]] = {}
     rows = await connection.fetch(
         "SELECT c.day, c.gateway, c.first, c.last FROM sluice.archive_chain c"
-        " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 ORDER BY c.day"
+        " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 AND c.first <= c.last"
+        " AND c.day BETWEEN '1970-01-01' AND '9000-01-01' ORDER BY c.day"
     )
     for row in rows:
         found.setdefault(row["gateway"], []).append(ArchivedStretch(row["day"], row["first"], row["last"]))
@@ -397,5 +487,5 @@ def linked(row: Mapping[str, Any]) -> Linked:
         bytes(row["link"] or b""),
         event_digest(row),
         str(row["event_id"]),
-        row["time"],
+        row["time"] or NO_TIME,
     )

@@ -9,13 +9,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gateway.audit.chain import Head, link, start
 
 MOST_HELD = 1_000
 """Changed events of one gateway that are compared with each other, to find those that were swapped."""
 MOST_FINDINGS = 10_000
+NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""Of an event that somebody has made without one, or of a time that no gateway writes."""
 
 
 class Kind(enum.Enum):
@@ -155,6 +157,8 @@ class Chain:
                 walk.tell(Kind.TRUNCATED, at.position + 1, furthest)
             elif self.head is None or self.head.position < at.position or self.head.link != at.link:
                 walk.tell(Kind.HEAD, at.position, at.position)
+        elif at.position < self.last:
+            walk.tell(Kind.MISSING, at.position + 1, self.last)
         for who, end in self.ends:
             kept = start(self.gateway).link if end.position == 0 else walk.links.get(end.position)
             if kept is not None and kept != end.link:

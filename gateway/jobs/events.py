@@ -18,7 +18,7 @@ import orjson
 
 from gateway.audit.chain import digest_of_lines, line, lines_of_body
 from gateway.audit.erasing import KINDS, Erasures
-from gateway.audit.rows import COLUMNS, event_digest, json_object
+from gateway.audit.rows import COLUMNS, event_digest, json_object, known_time
 
 CHUNK_BYTES = 8 * 1024**2
 """What is in memory at once on the way, and a row more; a chunk is a row group of the file."""
@@ -225,6 +225,8 @@ def _as_texts(schema: Any) -> str:
     def written(field: Any) -> str:
         if types.is_list(field.type):
             return f'to_json("{field.name}")'
+        if types.is_timestamp(field.type):
+            return known_time(f'"{field.name}"')
         return f"encode(\"{field.name}\", 'hex')" if types.is_binary(field.type) else f'"{field.name}"'
 
     return ", ".join(written(field) for field in schema)

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.verify import expected
+from gateway.audit.rows import known_time
+from gateway.audit.verify import expected, require_tables
 from gateway.audit.walking import Chain, Finding, Kind, Verified
 from gateway.database.asking import connect
 from gateway.database.texts import storable
@@ -40,7 +41,8 @@ _ROWS = (
     "SELECT {columns} FROM sluice.audit_event e WHERE ($1::text[] IS NULL OR EXISTS ("
     "SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r (gateway, first, last)"
     " WHERE r.gateway = e.gateway AND e.chain_position BETWEEN r.first AND r.last))"
-    " AND ($4::timestamptz IS NULL OR time >= $4) AND ($5::timestamptz IS NULL OR time < $5)"
+    " AND ($4::timestamptz IS NULL OR time >= $4 OR (time IS NULL AND $5::timestamptz IS NULL))"
+    " AND ($5::timestamptz IS NULL OR time < $5)"
 )
 
 
@@ -133,6 +135,7 @@ class _Verifying:
         """Read in one snapshot what is known of chains, and land the events that PostgreSQL has."""
         options, work = self._options, self._work
         async with self._snapshot() as connection:
+            await require_tables(connection)
             self._erasures = Erasures(await read_erasures(connection, options.key))
             chains = await expected(
                 connection,
@@ -206,7 +209,8 @@ class _Verifying:
     async def _days(self, connection: Any, chains: Sequence[Chain]) -> list[_Archived]:
         """Return the archive's days with events of these chains; tell of those that are gone, or too many."""
         rows = await connection.fetch(
-            "SELECT day, as_of, dropped_events > 0 AS dropped FROM sluice.archive_day ORDER BY day"
+            f"SELECT day, {known_time('as_of')} AS as_of, dropped_events > 0 AS dropped"
+            " FROM sluice.archive_day WHERE day BETWEEN '1970-01-01' AND '9000-01-01' ORDER BY day"
         )
         days = [_Archived(day=row["day"], as_of=row["as_of"], dropped=row["dropped"]) for row in rows]
         there = set(await self._table.partitions())
@@ -214,7 +218,10 @@ class _Verifying:
             self._tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
         if self._bounded:
             ranges = {name: (first, last) for name, first, last in _ranges(chains)}
-            stretches = await connection.fetch("SELECT day, gateway, first, last FROM sluice.archive_chain")
+            stretches = await connection.fetch(
+                "SELECT day, gateway, first, last FROM sluice.archive_chain"
+                " WHERE first <= last AND day BETWEEN '1970-01-01' AND '9000-01-01'"
+            )
             touched = {
                 row["day"]
                 for row in stretches

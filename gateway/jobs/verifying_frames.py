@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -18,7 +18,7 @@ import orjson
 
 from gateway.audit.chain import Head
 from gateway.audit.rows import COLUMNS
-from gateway.audit.walking import ChainPart, Changed, Finding, Kind, Linked, Verified, Walk
+from gateway.audit.walking import NO_TIME, ChainPart, Changed, Finding, Kind, Linked, Verified, Walk
 from gateway.jobs.events import digests_of
 
 DATABASE, ARCHIVE, COPY = 0, 1, 2
@@ -30,9 +30,6 @@ _LINKED = (
     "gateway string, part bigint, chain_position bigint, link binary, digest binary, event_id string,"
     " time timestamp, source int, copied boolean, astray boolean, lost boolean"
 )
-
-_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""Of a row that somebody has made without one."""
 
 Batches = Callable[[Iterator[Any]], Iterator[Any]]
 
@@ -92,7 +89,7 @@ def linked(batch: Any, places: int) -> Any:
         "link": column("link", b""),
         "digest": digests_of(batch),
         "event_id": event_ids,
-        "time": column("time", pyarrow.scalar(_NO_TIME, pyarrow.timestamp("us", "UTC"))),
+        "time": column("time", pyarrow.scalar(NO_TIME, pyarrow.timestamp("us", "UTC"))),
         "source": column("source"),
         "copied": column("copied"),
         "astray": column("astray"),

@@ -8,13 +8,17 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
 
-from gateway.audit.rows import event_of
-from gateway.audit.shipper import ShipperLimits
+from gateway.audit.backlog import Position
+from gateway.audit.rows import event_of, row
+from gateway.audit.segment import NO_STATEMENT, Entry, Mark
+from gateway.audit.shipper import Shipper, ShipperLimits
+from gateway.audit.spool import Spool
+from gateway.audit.verify import verify
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import ask, kinds, running, shipped
@@ -256,3 +260,33 @@ async def test_a_database_user_with_no_rights_but_in_its_schema(tmp_path: Path, 
     finally:
         await connection.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
         await connection.close()
+
+
+async def test_two_gateways_begin_a_chain_that_both_write_to_one_after_the_other(database: str) -> None:
+    """Records that nobody can read have no gateway: theirs is one chain."""
+
+    async def nothing(_: Any) -> None:
+        pass
+
+    connections = []
+    try:
+        inserting = []
+        for number in range(2):
+            shipper = Shipper(
+                spool=cast(Spool, None),
+                dsn=database,
+                position=Position(),
+                release=nothing,
+                on_caught_up=nothing,
+            )
+            connection = await shipper._connect()
+            connections.append(connection)
+            entry = Entry(Mark.OTHER, NO_STATEMENT, b"no event %d" % number)
+            inserting.append(shipper._insert_once(connection, [row(entry)]))
+        await asyncio.gather(*inserting)
+        found = await verify(connections[0])
+        assert found.holds, found.findings
+        assert found.events == 2
+    finally:
+        for connection in connections:
+            connection.terminate()

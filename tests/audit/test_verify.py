@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,15 +16,26 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import Erasures, erase, read_erasures
 from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
-from gateway.audit.seals import KEPT, Seal, keep_seal, kept_seals, make_seal, merkle_root, read_seal, seals
+from gateway.audit.seals import (
+    KEPT,
+    NotASeal,
+    Seal,
+    keep_seal,
+    kept_seals,
+    make_seal,
+    merkle_root,
+    read_seal,
+    seals,
+)
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
-from gateway.errors import Faults
+from gateway.errors import Faults, LedgerUnavailable
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
 
@@ -236,6 +248,45 @@ async def test_the_number_of_events_before_the_chain_hides_none(record: Any) -> 
     assert kinds(await looked_at(record)) == {"added"}
 
 
+async def test_no_event_becomes_older_than_the_chain_than_seals_say(record: Any) -> None:
+    """The number of those stands in a table that whoever adds one changes as well, and so do their times."""
+    await record.execute("UPDATE sluice.audit_before_chain SET events = 1, began = '2100-01-01'")
+    await record.execute(
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, stored_at)"
+        " SELECT gen_random_uuid(), time, kind, gateway, 'alice', body, '2020-01-01'"
+        " FROM sluice.audit_event LIMIT 1"
+    )
+    found = await looked_at(record)
+    assert kinds(found) == {"added"}
+    assert len(found.findings) == 1
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_event WHERE stored_at < '2021-01-01'")
+    assert kinds(await looked_at(record)) == {"missing"}
+
+
+async def test_seals_of_versions_that_did_not_count_what_is_older_hold(record: Any) -> None:
+    """One before, and one behind, whose maker has not read all of the seal before it."""
+    first, last = [read_seal(text) for text in await seals(record)]
+    uncounted = dataclasses.replace(first, before_chain=None).signed(KEY)
+    counted = dataclasses.replace(last, previous=uncounted.digest()).signed(KEY)
+    behind = dataclasses.replace(
+        uncounted,
+        number=3,
+        previous=dataclasses.replace(counted, before_chain=None).digest(),
+        heads=last.heads,
+        root=last.root,
+    ).signed(KEY)
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal")
+    for seal in (uncounted, counted, behind):
+        await record.execute(
+            "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
+            *(seal.number, datetime.fromisoformat(seal.made_at), seal.text()),
+        )
+    found = await looked_at(record, exported=await seals(record))
+    assert found.holds, found.findings
+
+
 @pytest.mark.parametrize("unchained", [-1, 1, 2])
 async def test_no_day_of_the_archive_has_fewer_or_more_events_out_of_chains(
     record: Any, unchained: int
@@ -247,6 +298,17 @@ async def test_no_day_of_the_archive_has_fewer_or_more_events_out_of_chains(
         unchained,
     )
     assert kinds(await looked_at(record)) >= {"added"}
+
+
+async def test_no_day_of_the_archive_has_what_is_missing_from_before_the_chain(record: Any) -> None:
+    """A day with such events stays in PostgreSQL: whoever says that it went from there has taken them."""
+    await record.execute("UPDATE sluice.audit_before_chain SET events = 1")
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events, dropped_unchained)"
+        " SELECT '2020-01-01', 1, 1, 1, '0', '0', now(), 0, 0, now(), 1, 1"
+    )
+    assert kinds(await looked_at(record)) == {"added", "missing"}
 
 
 async def remove(connection: Any, positions: Sequence[int]) -> None:
@@ -340,6 +402,165 @@ async def test_an_event_in_a_place_that_no_chain_has_is_found(record: Any, chang
 async def test_what_is_no_record_at_all_is_a_changed_event(record: Any, body: str) -> None:
     await change(record, 3, f"body = '{body}', erased = '7'")
     assert kinds(await looked_at(record)) == {"changed", "erased"}
+
+
+BEYOND = "CREATE TABLE sluice.beyond PARTITION OF sluice.audit_event FOR VALUES FROM {}; "
+NULLABLE = "ALTER TABLE sluice.audit_event DROP CONSTRAINT audit_event_pkey; " + "".join(
+    f"ALTER TABLE sluice.audit_event ALTER {name} DROP NOT NULL; "
+    for name in ("event_id", "time", "kind", "gateway", "user_name", "body", "stored_at")
+)
+UNWRITTEN = {
+    "a time of nobody's": (
+        BEYOND.format("('19000-01-01') TO ('21000-01-01')")
+        + "UPDATE sluice.audit_event SET time = '20000-01-01' WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "a time before all": (
+        BEYOND.format("(MINVALUE) TO ('0001-01-01')")
+        + "UPDATE sluice.audit_event SET time = '0044-03-15 BC' WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "no time": (
+        NULLABLE
+        + "CREATE TABLE sluice.beyond PARTITION OF sluice.audit_event DEFAULT;"
+        + "UPDATE sluice.audit_event SET time = NULL WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "no kind, user and body": (
+        NULLABLE + "UPDATE sluice.audit_event SET kind = NULL, user_name = NULL, body = NULL, event_id = NULL"
+        " WHERE chain_position = 3",
+        {"changed"},
+    ),
+    "an event of nobody": (
+        NULLABLE + "INSERT INTO sluice.audit_event (event_id, time, kind, user_name, body, chain_position)"
+        " SELECT gen_random_uuid(), time, kind, user_name, body, 4 FROM sluice.audit_event LIMIT 1",
+        {"added"},
+    ),
+    "an event out of chains that came at no time": (
+        NULLABLE + "UPDATE sluice.audit_before_chain SET events = 1;"
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, stored_at)"
+        " SELECT gen_random_uuid(), time, kind, gateway, user_name, body, NULL"
+        " FROM sluice.audit_event LIMIT 1",
+        {"added"},
+    ),
+    "ends without links": (
+        "ALTER TABLE sluice.audit_chain ALTER link DROP NOT NULL; UPDATE sluice.audit_chain SET link = NULL",
+        {"head"},
+    ),
+    "ends without positions": (
+        "ALTER TABLE sluice.audit_chain ALTER chain_position DROP NOT NULL;"
+        "UPDATE sluice.audit_chain SET chain_position = NULL",
+        {"head"},
+    ),
+    "ends of nobody": (
+        "ALTER TABLE sluice.audit_chain DROP CONSTRAINT audit_chain_pkey;"
+        "ALTER TABLE sluice.audit_chain ALTER gateway DROP NOT NULL;"
+        "UPDATE sluice.audit_chain SET gateway = NULL",
+        {"head"},
+    ),
+    "two ends of each": (
+        "ALTER TABLE sluice.audit_chain DROP CONSTRAINT audit_chain_pkey;"
+        "INSERT INTO sluice.audit_chain SELECT * FROM sluice.audit_chain",
+        {"head"},
+    ),
+    "no number of events before the chain": ("DELETE FROM sluice.audit_before_chain", {"missing"}),
+    "two numbers of them": ("INSERT INTO sluice.audit_before_chain VALUES (now(), 0)", {"missing"}),
+    "a chain that began at no time": (
+        "UPDATE sluice.audit_before_chain SET began = '20000-01-01'",
+        {"missing"},
+    ),
+    "seals of no time": ("UPDATE sluice.audit_seal SET made_at = '20000-01-01'", {"seal"}),
+    "seals before all": ("UPDATE sluice.audit_seal SET made_at = '-infinity'", {"seal"}),
+    "seals without numbers": (
+        "ALTER TABLE sluice.audit_seal DROP CONSTRAINT audit_seal_pkey;"
+        "ALTER TABLE sluice.audit_seal ALTER number DROP NOT NULL, ALTER made_at DROP NOT NULL,"
+        " ALTER content DROP NOT NULL;"
+        "UPDATE sluice.audit_seal SET number = NULL WHERE number = 1;"
+        "INSERT INTO sluice.audit_seal (number) VALUES (9)",
+        {"seal"},
+    ),
+    "two seals of a number": (
+        "ALTER TABLE sluice.audit_seal DROP CONSTRAINT audit_seal_pkey;"
+        "INSERT INTO sluice.audit_seal SELECT number, made_at, '{}' FROM sluice.audit_seal;"
+        "INSERT INTO sluice.audit_seal SELECT * FROM sluice.audit_seal WHERE content <> '{}'",
+        {"seal"},
+    ),
+    "a seal of a position beyond all": (
+        "UPDATE sluice.audit_seal SET content = replace(content, '\"position\":8', '\"position\":1e999')",
+        {"seal"},
+    ),
+    "a seal with a name that is no text": (
+        "UPDATE sluice.audit_seal SET content = replace(content, '\"gate0', '\"\\ud800')",
+        {"seal"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNWRITTEN)
+async def test_what_no_gateway_can_have_written_is_told_and_stops_nobody(record: Any, what: str) -> None:
+    """Whoever owns the tables can put into them what nobody expects there."""
+    change, expected = UNWRITTEN[what]
+    await free(record)
+    await record.execute(change)
+    assert kinds(await looked_at(record)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            "ALTER TABLE sluice.audit_event ALTER rows TYPE numeric",
+            "`rows` of `sluice.audit_event` is numeric",
+        ),
+        ("ALTER TABLE sluice.audit_seal ALTER made_at TYPE date", "`made_at` of `sluice.audit_seal` is date"),
+        ("ALTER TABLE sluice.audit_erasure ALTER events TYPE numeric", "`events` of `sluice.audit_erasure`"),
+        (
+            "ALTER TABLE sluice.audit_event RENAME TO there;"
+            "CREATE VIEW sluice.audit_event AS SELECT * FROM sluice.there",
+            "`sluice.audit_event` is no table",
+        ),
+        ("DROP TABLE sluice.audit_erasure", "no gateway"),
+    ],
+)
+async def test_tables_that_no_gateway_has_made_are_no_record(
+    record: Any, database: str, change: str, why: str
+) -> None:
+    """A view can show one thing to who verifies, and another to others."""
+    await record.execute("DROP VIEW sluice.audit_statement")
+    await erase(record, "ann", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
+    await record.execute(change)
+    connection = await asyncpg.connect(database)
+    try:
+        with pytest.raises(LedgerUnavailable, match=why):
+            await looked_at(connection)
+    finally:
+        await connection.close()
+
+
+async def test_days_that_no_calendar_has_stop_nobody(record: Any) -> None:
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events) SELECT unnest('{20000-01-01, infinity}'::date[]), 1, 1, 0, '0',"
+        " '0', now(), 0, 0, now(), 1"
+    )
+    await record.execute(
+        "ALTER TABLE sluice.archive_chain DROP CONSTRAINT archive_chain_pkey;"
+        "ALTER TABLE sluice.archive_chain ALTER gateway DROP NOT NULL, ALTER first DROP NOT NULL;"
+        "INSERT INTO sluice.archive_chain SELECT day, 'x', 1, 2 FROM sluice.archive_day;"
+        "INSERT INTO sluice.archive_chain SELECT day, NULL, NULL, 2 FROM sluice.archive_day"
+    )
+    assert (await looked_at(record, archive=Archive(Path("/nowhere")))).holds is False
+
+
+@pytest.mark.parametrize(
+    "change", ["link = 'short'", "chain_position = -1", "gateway = gateway || 'x', link = ''"]
+)
+async def test_no_seal_is_made_of_what_is_no_end_of_a_chain(record: Any, change: str) -> None:
+    """Nobody could read such a seal, and none could follow it."""
+    await record.execute(f"UPDATE sluice.audit_chain SET {change} WHERE gateway LIKE 'gate0%'")
+    with pytest.raises(NotASeal, match="no end of the chain of `gate0"):
+        await make_seal(record, KEY, DAY + timedelta(days=5))
+    assert len(await seals(record)) == 2
 
 
 async def make_anew(connection: Any, gateway: str) -> None:
@@ -436,7 +657,8 @@ async def test_a_seal_that_is_gone_is_missed(record: Any, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["day", "made_at", "previous", "heads", "root", "key", "signature", "number"]
+    "field",
+    ["day", "made_at", "previous", "heads", "root", "key", "signature", "number", "before_chain"],
 )
 async def test_no_field_of_a_seal_can_be_changed(record: Any, field: str) -> None:
     seal = read_seal((await seals(record))[0])
@@ -449,6 +671,7 @@ async def test_no_field_of_a_seal_can_be_changed(record: Any, field: str) -> Non
         "key": "00" * 32,
         "signature": "00" * 64,
         "number": 7,
+        "before_chain": 1,
     }
     await free(record)
     await record.execute(
@@ -483,6 +706,69 @@ async def test_a_gateway_that_was_silent_since_is_no_alarm_and_one_that_was_sile
     assert (Kind.TRUNCATED, 7, 8) in {
         (one.kind, one.first, one.last) for one in (await looked_at(record, since=since)).findings
     }
+
+
+async def test_what_is_missing_at_the_edge_of_a_stretch_of_time_is_missed(record: Any) -> None:
+    """What was removed has no time any more: it is missed before the next event, and at the end."""
+    times = {position: (await event(record, position))["time"] for position in (3, 5, 7)}
+    gateway = (await event(record, 1))["gateway"]
+
+    async def missed(since: int | None, until: int | None) -> list[tuple[Kind, int, int]]:
+        found = await looked_at(
+            record,
+            since=times[since] if since is not None else None,
+            until=times[until] if until is not None else times[7] + timedelta(hours=1),
+        )
+        return [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]
+
+    assert await missed(3, 5) == await missed(3, None) == await missed(None, 3) == []
+    await remove(record, [3, 4])
+    # Nothing is left of the time, and it begins at once before the gap.
+    assert await missed(3, 5) == await missed(5, 7) == await missed(None, 5) == [(Kind.MISSING, 3, 4)]
+    await remove(record, [7, 8])
+    assert await missed(7, None) == [(Kind.TRUNCATED, 7, 8)]
+    assert await missed(5, 7) == await missed(5, None) == [(Kind.MISSING, 3, 4), (Kind.TRUNCATED, 7, 8)]
+    await record.execute("DELETE FROM sluice.audit_event WHERE gateway = $1", gateway)
+    assert await missed(3, 5) == [(Kind.TRUNCATED, 1, 8)]
+
+
+async def test_a_stretch_of_time_ends_where_it_is_said_to_end(record: Any) -> None:
+    """Whoever says that more of the chain is in the archive has not hidden that its end is gone."""
+    gateway, last = (await event(record, 1))["gateway"], (await event(record, 6))["time"]
+    await remove(record, [7, 8])
+    await record.execute(
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        " bytes, verified_at, dropped_events)"
+        " SELECT '2100-01-01', 1, 1, 0, '0', '0', now(), 0, 0, now(), 1"
+    )
+    await record.execute("INSERT INTO sluice.archive_chain VALUES ('2100-01-01', $1, 9, 10)", gateway)
+    found = await looked_at(record, until=last + timedelta(minutes=1))
+    told = [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]
+    assert told == [(Kind.MISSING, 7, 9)]
+
+
+async def test_a_clock_that_went_back_is_no_alarm(record: Any) -> None:
+    """The end of a chain need not be the latest event."""
+    await free(record)
+    at = (await event(record, 4))["time"]
+    await record.execute("DELETE FROM sluice.audit_seal")
+    for position in (5, 6, 7, 8):
+        time = at - timedelta(minutes=position)
+        await record.execute(
+            "UPDATE sluice.audit_event SET time = $1 WHERE gateway LIKE 'gate0%' AND chain_position = $2",
+            *(time, position),
+        )
+    await make_anew(record, (await event(record, 1))["gateway"])
+    hour, minute = timedelta(hours=1), timedelta(minutes=1)
+    for since, until in (
+        (at, None),
+        (None, at - 6 * minute),
+        (at - 6 * minute, at - minute),
+        (at - minute / 2, at - minute / 4),
+        (at - hour, at + hour),
+    ):
+        found = await looked_at(record, since=since, until=until)
+        assert found.holds, (since, until, found.findings)
 
 
 async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:
@@ -557,6 +843,15 @@ def test_a_seal_is_read_as_it_was_written() -> None:
     ).signed(KEY)
     assert read_seal(seal.text()) == seal
     assert seal.is_by(KEY.public_key())
+
+
+async def test_numbers_are_bound_by_what_jsonb_gives_back(record: Any) -> None:
+    """Beyond 2^53 a number without a fraction comes back as the digits that it was written with."""
+    seed = random.Random(5)
+    numbers = [-5.208148929445578e16, 1e16, 2.0**53, 2.0**63, -(2.0**63), 2.0**64, 1e19, 1.5e300, 5e-324]
+    numbers += [seed.choice((-1, 1)) * seed.random() * 10.0 ** seed.randint(10, 25) for _ in range(2_000)]
+    kept = await record.fetchval("SELECT $1::jsonb", orjson.dumps(numbers).decode())
+    assert [canonical(one) for one in orjson.loads(kept)] == [canonical(one) for one in numbers]
 
 
 @given(

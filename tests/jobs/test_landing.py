@@ -148,3 +148,17 @@ def test_events_are_linked_by_column_as_row_by_row() -> None:
                 "astray": bool(seed % 2),
                 "lost": bool(seed % 2),
             }
+
+
+async def test_a_time_that_nobody_has_written_lands_as_none(database: str, tmp_path: Path) -> None:
+    """Whoever has the database can write times that neither Arrow nor Python knows."""
+    connection = await asyncpg.connect(database)
+    times = ("infinity", "-infinity", "20000-01-01", "0044-03-15 BC", "2026-11-20")
+    query = "SELECT t::timestamptz AS time FROM unnest($1::text[]) AS t"
+    try:
+        async with connection.transaction():
+            await land(connection, query, (list(times),), tmp_path, names=("time",))
+    finally:
+        await connection.close()
+    found = parquet.read_table(tmp_path / "events.parquet").column("time").to_pylist()
+    assert found == [None, None, None, None, DAY]

@@ -1,0 +1,165 @@
+"""Whatever somebody makes of the archive's files is told, and ends no process that reads them.
+
+Some 5 s, without Spark: the files are written as the archive's job has them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pyarrow
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pyarrow import parquet
+
+from gateway.audit.archived import Archive
+from gateway.audit.seals import make_seal
+from gateway.audit.verify import verify
+from gateway.audit.walking import Kind, Verified
+from gateway.errors import LedgerUnavailable
+from gateway.jobs.events import STORED, land
+from tests.effort import tries
+from tests.jobs.records import DAY, day_of_events, fill
+
+KEY = Ed25519PrivateKey.generate()
+Table = Any
+
+
+@dataclass
+class Day:
+    """A day that PostgreSQL has no more, in one file."""
+
+    connection: Any
+    directory: Path
+    file: Path
+    rows: Table
+
+    async def looked_at(self) -> Verified:
+        return await verify(self.connection, key=KEY.public_key(), archive=Archive(self.directory))
+
+
+@pytest.fixture
+async def archived(database: str, tmp_path: Path) -> AsyncIterator[Day]:
+    await fill(database, day_of_events(count=24))
+    connection = await asyncpg.connect(database)
+    try:
+        await make_seal(connection, KEY, DAY.date())
+        async with connection.transaction():
+            everything = (
+                f"SELECT {', '.join(STORED)} FROM sluice.audit_event ORDER BY gateway, chain_position"
+            )
+            await land(connection, everything, (), tmp_path)
+        await connection.execute(
+            "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+            " bytes, verified_at, dropped_events) SELECT $1, 1, 1, 0, '0', '0', now(), 0, 0, now(), 1",
+            DAY.date(),
+        )
+        await connection.execute(
+            "INSERT INTO sluice.archive_chain SELECT $1, gateway, min(chain_position), max(chain_position)"
+            " FROM sluice.audit_event GROUP BY gateway",
+            DAY.date(),
+        )
+        await connection.execute(
+            f"ALTER TABLE sluice.audit_event DETACH PARTITION sluice.audit_event_{DAY:%Y%m%d}"
+        )
+        directory = tmp_path / "audit_event"
+        file = directory / f"day={DAY.date()}" / "hour=00" / "part-0.parquet"
+        file.parent.mkdir(parents=True)
+        rows = parquet.read_table(tmp_path / "events.parquet")
+        parquet.write_table(rows, file, row_group_size=8)
+        yield Day(connection, directory, file, rows)
+    finally:
+        await connection.close()
+
+
+def replaced(rows: Table, name: str, values: Any) -> Table:
+    return rows.set_column(rows.schema.get_field_index(name), name, values)
+
+
+def _no_utf8(rows: Table) -> Table:
+    texts = [text and text.encode().replace(b"SELECT", b"\xff\xfe") for text in rows["statement"].to_pylist()]
+    buffers = pyarrow.array(texts, pyarrow.binary()).buffers()
+    return replaced(rows, "statement", pyarrow.Array.from_buffers(pyarrow.string(), rows.num_rows, buffers))
+
+
+def _beyond_all_times(rows: Table) -> Table:
+    times = [10**18, *rows["time"].cast("int64").to_pylist()[1:]]
+    return replaced(rows, "time", pyarrow.array(times).cast(pyarrow.timestamp("us", "UTC")))
+
+
+MADE_OTHERWISE: dict[str, tuple[Callable[[Table], Table], str]] = {
+    "a column twice, of which Spark may take the other": (
+        lambda rows: rows.append_column("verdict", pyarrow.array(["refused"] * rows.num_rows)),
+        "two columns `verdict`",
+    ),
+    "a column twice, to whom does not look at capitals": (
+        lambda rows: rows.append_column("VERDICT", pyarrow.array(["refused"] * rows.num_rows)),
+        "two columns `verdict`",
+    ),
+    "no links": (lambda rows: rows.drop_columns(["link"]), "no column `link`"),
+    "links that are texts": (
+        lambda rows: replaced(rows, "link", pyarrow.array(["x"] * rows.num_rows)),
+        "`link` is string",
+    ),
+    "positions that are texts": (
+        lambda rows: replaced(rows, "chain_position", rows["chain_position"].cast("string")),
+        "`chain_position` is string",
+    ),
+    "bodies that are bytes": (lambda rows: replaced(rows, "body", rows["body"].cast("binary")), "`body` is"),
+    "times of no zone": (
+        lambda rows: replaced(rows, "time", rows["time"].cast(pyarrow.timestamp("us"))),
+        "`time` is",
+    ),
+    "values of no event's type": (
+        lambda rows: replaced(rows, "duration_ms", pyarrow.array([Decimal("1.5")] * rows.num_rows)),
+        "`duration_ms` is decimal",
+    ),
+    "a time beyond all": (_beyond_all_times, "cannot be read"),
+    "texts that are none": (_no_utf8, "cannot be read"),
+}
+
+
+async def test_a_day_that_only_the_archive_has_holds(archived: Day) -> None:
+    found = await archived.looked_at()
+    assert found.holds, found.findings
+    assert found.events == archived.rows.num_rows
+
+
+@pytest.mark.parametrize("what", MADE_OTHERWISE)
+async def test_files_that_nobody_has_written_so_cannot_be_read(archived: Day, what: str) -> None:
+    change, why = MADE_OTHERWISE[what]
+    parquet.write_table(change(archived.rows), archived.file)
+    with pytest.raises(LedgerUnavailable, match=why):
+        await archived.looked_at()
+
+
+async def test_an_event_without_a_time_is_a_changed_one(archived: Day) -> None:
+    times = [None, *archived.rows["time"].to_pylist()[1:]]
+    kind = archived.rows.schema.field("time").type
+    parquet.write_table(replaced(archived.rows, "time", pyarrow.array(times, kind)), archived.file)
+    assert [one.kind for one in (await archived.looked_at()).findings] == [Kind.CHANGED]
+
+
+async def test_no_bit_of_a_file_ends_the_process(archived: Day) -> None:
+    """Of what a file says of itself, too, which it says at its end."""
+    whole = archived.file.read_bytes()
+    seed = random.Random(3)
+    for number in range(tries(60)):
+        data = bytearray(whole)
+        at = seed.randrange(len(data)) if number % 3 else len(data) - 1 - seed.randrange(6_000)
+        data[at] ^= 1 << seed.randrange(8)
+        archived.file.write_bytes(data)
+        try:
+            holds = (await archived.looked_at()).holds
+        except LedgerUnavailable:
+            continue
+        if holds:
+            bound = list(STORED[:-1])
+            there = parquet.ParquetFile(archived.file).read(columns=bound)
+            assert there.to_pylist() == archived.rows.select(bound).to_pylist(), (number, at)
