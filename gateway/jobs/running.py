@@ -25,6 +25,8 @@ CONNECTION = "sluice-job-"
 """What PostgreSQL knows a job's connections by, with the job's name behind it."""
 ERROR_CHARS = 500
 RELEASE_S = 5.0
+KEEP_ALIVE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+"""A minute after a machine is gone PostgreSQL gives the lock of its job back, not after hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ async def run_job(
     """
     connection = await connect(dsn, CONNECTION + job.name)
     try:
+        await connection.execute(KEEP_ALIVE)
         await migrate(connection)
         if not await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", LOCKS, job.name):
             raise JobBusy(await _who(connection, job.name))

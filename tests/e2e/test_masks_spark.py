@@ -72,7 +72,8 @@ def table_of_the_page() -> tuple[list[str], list[list[str]]]:
 
 def test_the_page_has_every_mask_and_type() -> None:
     header, rows = table_of_the_page()
-    assert header == ["type", "value", *SHOWN]
+    assert header[:2] == ["type", "value"]
+    assert sorted(header[2:]) == sorted(SHOWN)
     types = {re.split("[(<]", row[0])[0] for row in rows}
     assert types >= {
         *("string", "char", "varchar", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
@@ -83,11 +84,11 @@ def test_the_page_has_every_mask_and_type() -> None:
 
 @pytest.mark.parametrize("ansi", ANSI)
 def test_every_cell_of_the_page(spark: Spark, ansi: str) -> None:
-    _, rows = table_of_the_page()
+    header, rows = table_of_the_page()
     cells = [
         (data_type, value, mask, cell)
         for data_type, value, *shown in rows
-        for mask, cell in zip(SHOWN, shown, strict=True)
+        for mask, cell in zip(header[2:], shown, strict=True)
     ]
     columns = [
         f"(SELECT CAST({masked(mask, data_type)} AS STRING) FROM (SELECT CAST({value} AS {data_type}) AS c))"

@@ -67,6 +67,23 @@ async def test_a_run_is_recorded_with_its_watermark(database: str, connection: A
     assert await connection.fetchval("SELECT run FROM sluice.job_watermark") == last["id"]
 
 
+async def test_postgresql_looks_whether_the_machine_of_a_run_is_still_there(
+    database: str, tmp_path: Path
+) -> None:
+    """Only TCP has it, and here a socket of the machine answers; but it was asked for."""
+    found: dict[str, str] = {}
+
+    async def asks(work: Work) -> Outcome:
+        rows = await work.connection.fetch(
+            "SELECT name, source FROM pg_settings WHERE name LIKE 'tcp_keepalives_%'"
+        )
+        found.update(rows)
+        return Outcome()
+
+    await start(database, tmp_path, job(asks))
+    assert found == {f"tcp_keepalives_{what}": "session" for what in ("idle", "interval", "count")}
+
+
 async def test_a_failure_is_recorded_and_saves_no_watermark(
     database: str, connection: Any, tmp_path: Path
 ) -> None:
