@@ -103,7 +103,7 @@ async def draw(connection: Any, seed: int, *, tables: int = 8, edges: int = 30) 
         )
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.night)])
 async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     await draw(place.connection, seed)
     await place.close(depth=100)
