@@ -71,6 +71,10 @@ _KINDS = {
 }
 
 
+KNOWN_DAY = "day BETWEEN '1970-01-01' AND '9000-01-01'"
+"""SQL: a day that somebody here may have written, and Python knows."""
+
+
 def known_time(column: str) -> str:
     """Return the SQL of a time, and of null for one that nobody here has written, and Python may not know."""
     return (

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.archived import Archive, ArchivedStretch
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import COLUMNS, event_digest, known_time
+from gateway.audit.rows import COLUMNS, KNOWN_DAY, event_digest, known_time
 from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
 from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
@@ -427,7 +427,7 @@ async def _archived(connection: Any) -> dict[str, list[ArchivedStretch]]:
     rows = await connection.fetch(
         "SELECT c.day, c.gateway, c.first, c.last FROM sluice.archive_chain c"
         " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 AND c.first <= c.last"
-        " AND c.day BETWEEN '1970-01-01' AND '9000-01-01' ORDER BY c.day"
+        f" AND {KNOWN_DAY} ORDER BY day"
     )
     for row in rows:
         found.setdefault(row["gateway"], []).append(ArchivedStretch(row["day"], row["first"], row["last"]))

@@ -288,7 +288,6 @@ SMALL = frozenset({"ReleaseExecute"})
 """Answers of a few ids: gRPC sends one and its status at once, which is half the work. What may be large is
 written, with a deadline, before the status."""
 MAX_REFUSED = 1000
-"""Logins that are remembered as recorded; a forgotten one is recorded once more."""
 
 
 Serve = Callable[[Method, Any], Awaitable[bytes | None]]

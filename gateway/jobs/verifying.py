@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import known_time
+from gateway.audit.rows import KNOWN_DAY, known_time
 from gateway.audit.verify import expected, require_tables
 from gateway.audit.walking import Chain, Finding, Kind, Verified
 from gateway.database.asking import connect
@@ -210,7 +210,7 @@ class _Verifying:
         """Return the archive's days with events of these chains; tell of those that are gone, or too many."""
         rows = await connection.fetch(
             f"SELECT day, {known_time('as_of')} AS as_of, dropped_events > 0 AS dropped"
-            " FROM sluice.archive_day WHERE day BETWEEN '1970-01-01' AND '9000-01-01' ORDER BY day"
+            f" FROM sluice.archive_day WHERE {KNOWN_DAY} ORDER BY day"
         )
         days = [_Archived(day=row["day"], as_of=row["as_of"], dropped=row["dropped"]) for row in rows]
         there = set(await self._table.partitions())
@@ -220,7 +220,7 @@ class _Verifying:
             ranges = {name: (first, last) for name, first, last in _ranges(chains)}
             stretches = await connection.fetch(
                 "SELECT day, gateway, first, last FROM sluice.archive_chain"
-                " WHERE first <= last AND day BETWEEN '1970-01-01' AND '9000-01-01'"
+                f" WHERE first <= last AND {KNOWN_DAY}"
             )
             touched = {
                 row["day"]
