@@ -304,8 +304,8 @@ OPTIONAL = {
     "gateway.admin.ranger": {"app/ranger_admin.py"},
     "gateway.admin.lineage": {"app/lineage_admin.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
-    "gateway.app.lineage_admin": {"app/gateway.py"},
-    "gateway.app.ranger_admin": {"app/gateway.py"},
+    "gateway.app.lineage_admin": {"app/endpoints.py"},
+    "gateway.app.ranger_admin": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/explaining.py", "app/gateway.py", "demo/lake.py",
     },

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Self
 
-from gateway.app.endpoints import Queries
 from gateway.app.explaining import asking, make_reader
 from gateway.app.opening_catalogs import open_catalog
+from gateway.app.upstream import Queries
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.readable import WritableCatalog
 from gateway.catalog.spark_sql import SparkSqlCatalog

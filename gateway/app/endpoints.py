@@ -1,143 +1,267 @@
-"""What the endpoints of a gateway share: what a statement passes behind them, and the Spark at its end."""
+"""Where a gateway listens: a class for each endpoint, with all that its start takes.
+
+A new one is a class here and in `ENDPOINTS`, named like its section of the settings' `listeners`; what it
+speaks stands in modules of `frontends/`.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+import socket
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar
 
-from gateway.backends.spark_thrift import SparkThriftBackend
-from gateway.backends.spark_thrift_service import SparkThriftService
-from gateway.errors import BackendUnavailable, Faults
-from gateway.model.spark_configuration import SparkConfiguration
-from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
-from gateway.wire.rows import Cell
+from aiohttp import web
 
-if TYPE_CHECKING:
-    from gateway.app.connect import ConnectUpstream
+from gateway.admin.listener import AdminServer, Check
+from gateway.app.lineage_following import trouble
+from gateway.app.rules import RulesInForce
+from gateway.app.tag_propagation import TagsAdmin
+from gateway.app.upstream import Upstream
+from gateway.audit.ledger import FileLedger
+from gateway.errors import Faults
+from gateway.frontends.authentication import Authenticator, LoginLimits
+from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
+from gateway.frontends.thrift_service import ThriftService
+from gateway.frontends.users import UserFile
+from gateway.lineage.following import Follower
+from gateway.reader.pool import ReaderPool
+from gateway.session.dependencies import Dependencies
+from gateway.session.service import Sessions
+from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener, Tls
 
-
-LONGEST_QUESTION_S = 60.0
-
-
-class Queries(Protocol):
-    """Spark as the catalog asks it, over whichever endpoint."""
-
-    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]: ...
-
-    async def close(self) -> None: ...
+Listener = ThriftListener | ConnectListener | AdminListener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
-    """The endpoints of the one Spark behind the gateway; at least one of them is there."""
+class Parts:
+    """What endpoints are made of. What they start they close by `stack`, and what they have to do while
+    the gateway serves they add to `background`."""
 
-    thrift: SparkThriftBackend | None
-    connect: ConnectUpstream | None
-    host: str
-    port: int
-    told_catalogs: Callable[[], Mapping[str, int]] = dict
-    """As `Dependencies` has them."""
+    settings: Settings
+    stack: AsyncExitStack
+    background: list[Coroutine[Any, Any, None]]
+    dependencies: Dependencies
+    upstream: Upstream
+    spark_version: str
+    """As clients are told it."""
+    reader: ReaderPool
+    rules: RulesInForce
+    users: UserFile
+    ledger: FileLedger
+    dsn: str
+    lineage: Follower | None
+    notes: Mapping[str, Check]
+    """More that `/readyz` tells, and that does not stop clients from being sent here."""
 
-    def queries(self) -> Queries:
-        """Return what the catalog asks."""
-        if self.thrift is not None:
-            return SparkThriftService(self.thrift, told_catalogs=self.told_catalogs)
-        if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
-        return self.connect.queries()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self.thrift is not None:
-            await self.thrift.close()
-        if self.connect is not None:
-            await self.connect.backend.close()
-
-    async def ask(self) -> SparkConfiguration:
-        """Ask Spark, on each of its endpoints, how it reads texts; return what the first one said.
-
-        Raises BackendUnavailable when it does not answer, BackendMismatch when statements could mean
-        something else to it than to the parser. Sessions ask again, each for itself.
-        """
-        told = [await probe() for probe in self._probes().values()]
-        if not told:
-            raise Faults(["`backend` names no Spark"])
-        return told[0]
-
-    async def own_catalogs(self) -> Iterable[str]:
-        """Return the names of the catalogs that a new session of Spark has. Raises BackendUnavailable."""
-        if self.thrift is not None:
-            return (await self.thrift.introduction()).catalogs
-        if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
-        # A session with an id of the gateway's own may have been told of catalogs by another gateway.
-        settings = await self.connect.backend.untouched()
-        return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
-
-    async def introduction(self) -> SparkConfiguration:
-        """Return Spark's version and settings, whatever they are. Raises BackendUnavailable when it does not
-        answer."""
-        if self.thrift is not None:
-            return await self.thrift.introduction()
-        if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
-        return await self.connect.backend.introduction()
-
-    def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
-        """Return what has to be ready: name → what is wrong with it, None when nothing is."""
-        found: dict[str, Callable[[], Awaitable[str | None]]] = {}
-        if self.thrift is not None:
-            found["spark"] = ReadinessProbe(self.thrift.ready).answer
-        if self.connect is not None:
-            found["spark_connect"] = ReadinessProbe(self.connect.backend.ready).answer
-        return found
-
-    def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
-        found: dict[str, Callable[[], Awaitable[SparkConfiguration]]] = {}
-        if self.thrift is not None:
-            found["spark"] = self.thrift.probe
-        if self.connect is not None:
-            found["spark_connect"] = self.connect.backend.probe
-        return found
+    def authenticator(self) -> Authenticator:
+        """Return an endpoint's own: failed logins are counted for each."""
+        logins = self.settings.logins
+        return Authenticator(
+            lambda: self.users.users,
+            recorder=self.dependencies.recorder,
+            metrics=self.dependencies.metrics,
+            limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
+        )
 
 
-class ReadinessProbe:
-    """Asks whether Spark is ready, one at a time: a Spark that hangs is not asked again for as long as it has
-    the last question, or `longest_s`, however often somebody wants to know and gives up."""
+class Endpoint(ABC):
+    """One of the places where clients connect."""
 
-    def __init__(
-        self, ready: Callable[[], Coroutine[Any, Any, object]], *, longest_s: float = LONGEST_QUESTION_S
-    ) -> None:
-        self._ready = ready
-        self._longest_s = longest_s
-        self._asked: asyncio.Task[str | None] | None = None
+    name: ClassVar[str]
+    """Its section of `listeners`."""
 
-    async def answer(self) -> str | None:
-        """Say what is wrong with Spark, None when nothing is; as late as Spark does."""
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.create_task(self._ask())
-        return await asyncio.shield(self._asked)
+    @abstractmethod
+    def listener(self, settings: Settings) -> Listener | None:
+        """Return its section; None where a gateway of these settings does not have it."""
 
-    async def _ask(self) -> str | None:
-        try:
-            async with asyncio.timeout(self._longest_s):
-                await self._ready()
-        except BackendUnavailable as error:
-            return error.message
-        except TimeoutError:
-            return f"Spark has not answered for {self._longest_s:g} s"
-        return None
+    def require(self, listener: Listener) -> None:
+        """Raise Faults for what would keep it from starting, before anything else is started."""
+        tls_context(listener.tls)
+        require_free(listener.host, listener.port)
+
+    @abstractmethod
+    async def start(self, parts: Parts) -> int:
+        """Listen, and return the port. Raises Faults, OSError when the address cannot be had."""
 
 
-def open_listeners(settings: Settings) -> tuple[ThriftListener | ConnectListener | AdminListener, ...]:
-    """Return every listener that a gateway of these settings has."""
-    listeners = settings.listeners
-    thrift = (listeners.thrift,) if settings.serves_thrift else ()
-    return (*thrift, *((listeners.connect,) if listeners.connect is not None else ()), listeners.admin)
+class ThriftEndpoint(Endpoint):
+    """HiveServer2's binary transport, for JDBC and ODBC."""
+
+    name = "thrift"
+
+    def listener(self, settings: Settings) -> ThriftListener | None:
+        return settings.listeners.thrift if settings.serves_thrift else None
+
+    async def start(self, parts: Parts) -> int:
+        backend, listener = parts.upstream.thrift, parts.settings.listeners.thrift
+        if backend is None:
+            raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
+        sessions = Sessions(parts.dependencies, backend)
+        parts.stack.push_async_callback(sessions.close)
+        parts.background.append(sessions.run())
+        service = ThriftService(
+            sessions,
+            spark_version=parts.spark_version,
+            keywords=parts.reader.keywords,
+            max_statement_chars=parts.settings.reader.statement_chars,
+        )
+        server = ThriftBinaryServer(
+            service,
+            parts.authenticator(),
+            metrics=parts.dependencies.metrics,
+            limits=ThriftLimits(
+                connections=listener.connections,
+                handshake_timeout_s=parts.settings.logins.handshake_timeout_s,
+            ),
+        )
+        parts.stack.push_async_callback(server.close)
+        return await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
+
+
+class ConnectEndpoint(Endpoint):
+    """Spark Connect, for PySpark and its likes."""
+
+    name = "connect"
+
+    def listener(self, settings: Settings) -> ConnectListener | None:
+        return settings.listeners.connect
+
+    def require(self, listener: Listener) -> None:
+        super().require(listener)
+        require_connect()
+
+    async def start(self, parts: Parts) -> int:
+        from gateway.app.connect import certificate, connect_server, connect_sessions
+
+        upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
+        if upstream is None or listener is None:
+            raise Faults(["`listeners.connect` needs a `backend.connect`"])
+        sessions = connect_sessions(parts.dependencies, upstream)
+        parts.stack.push_async_callback(sessions.close)
+        parts.background.append(sessions.run())
+        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins)
+        parts.stack.push_async_callback(server.close)
+        return await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
+
+
+class AdminEndpoint(Endpoint):
+    """HTTP for operators, with the REST APIs that are switched on."""
+
+    name = "admin"
+
+    def listener(self, settings: Settings) -> AdminListener:
+        return settings.listeners.admin
+
+    async def start(self, parts: Parts) -> int:
+        listener = parts.settings.listeners.admin
+        admin = AdminServer(
+            _checks(parts), parts.dependencies.metrics.registry, notes=_notes(parts), mounted=_apis(parts)
+        )
+        parts.stack.push_async_callback(admin.close)
+        return await admin.start(listener.host, listener.port, tls=tls_context(listener.tls))
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ConnectEndpoint(), AdminEndpoint())
+"""In the order in which they start: who asks whether the gateway is ready is answered last."""
+
+
+def require_endpoints(settings: Settings) -> None:
+    """Raise Faults for what would keep one of the settings' endpoints from starting."""
+    for endpoint in ENDPOINTS:
+        listener = endpoint.listener(settings)
+        if listener is not None:
+            endpoint.require(listener)
+
+
+async def start_endpoints(parts: Parts) -> dict[str, int]:
+    """Start those that the settings have, and return the port of each. Raises Faults."""
+    ports = {}
+    for endpoint in ENDPOINTS:
+        listener = endpoint.listener(parts.settings)
+        if listener is not None:
+            try:
+                ports[endpoint.name] = await endpoint.start(parts)
+            except OSError as error:
+                where = f"{listener.host}:{listener.port}"
+                raise Faults([f"cannot listen on {where}: {error.strerror or error}"]) from None
+    return ports
+
+
+# -- what the operators' endpoint tells, and has mounted -----------------------------------------------------
+
+
+def _checks(parts: Parts) -> Mapping[str, Check]:
+    async def parser() -> str | None:
+        return None if parts.reader.healthy else "no parser process can be asked"
+
+    async def record() -> str | None:
+        return parts.ledger.metrics().failure or None
+
+    async def confirmed() -> str | None:
+        return parts.rules.stale()
+
+    return {"parser": parser, **parts.upstream.checks(), "ledger": record, "policies_confirmed": confirmed}
+
+
+def _notes(parts: Parts) -> Mapping[str, Check]:
+    lineage = parts.lineage
+
+    async def policies() -> str | None:
+        at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
+        return f"{', '.join(at_fault)}; older policies are in force" if at_fault else None
+
+    async def user_file() -> str | None:
+        faults = parts.users.faults
+        return f"{len(faults)} faults; older users are in force" if faults else None
+
+    async def chained() -> str | None:
+        return parts.ledger.metrics().chain_error or None
+
+    async def followed() -> str | None:
+        return trouble(lineage.metrics) if lineage is not None else None
+
+    notes = {"policies": policies, "users": user_file, "record": chained, **parts.notes}
+    return notes if lineage is None else {**notes, "lineage": followed}
+
+
+def _apis(parts: Parts) -> Mapping[str, Callable[[], web.Application]]:
+    settings, listener = parts.settings, parts.settings.listeners.admin
+    found = {}
+    if listener.ranger is not None:
+        from gateway.app.ranger_admin import (
+            RangerAdmin,  # optional: see OPTIONAL in tests/test_architecture.py
+        )
+
+        ranger = RangerAdmin(listener.ranger, settings.policies, parts.dsn, parts.authenticator())
+        parts.stack.push_async_callback(ranger.close)
+        found["/service"] = ranger.api.app
+    if listener.lineage is not None:
+        from gateway.app.lineage_admin import LineageAdmin  # optional, as above
+
+        lineage = LineageAdmin(
+            listener.lineage,
+            parts.dsn,
+            parts.authenticator(),
+            policies=parts.dependencies.policies,
+            stale=parts.dependencies.stale,
+            catalog=parts.dependencies.catalog,
+        )
+        parts.stack.push_async_callback(lineage.close)
+        found["/lineage"] = lineage.api.app
+    if listener.tags is not None:
+        tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
+        parts.stack.push_async_callback(tags.close)
+        found["/tags"] = tags.api.app
+    return found
+
+
+# -- what is looked at before anything is started ------------------------------------------------------------
 
 
 def require_connect() -> None:
@@ -151,3 +275,28 @@ def require_connect() -> None:
         raise Faults(
             [f"`listeners.connect` needs `{error.name}`, which is not installed; the extra `spark` brings it"]
         ) from None
+
+
+def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
+    """Return the TLS context of a listener. Raises Faults when certificate and key cannot be used."""
+    if settings is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    versions = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+    context.minimum_version = versions[settings.minimum_version]
+    try:
+        context.load_cert_chain(settings.certificate, settings.key)
+    except (OSError, ssl.SSLError) as error:
+        raise Faults([f"{settings.certificate}, {settings.key}: cannot be used: {error}"]) from None
+    return context
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise Faults when nothing can listen there: starting Spark first would waste half a minute."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            raise Faults([f"cannot listen on {host}:{port}: {error.strerror or error}"]) from None

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.combining import closed_part
-from gateway.app.endpoints import Queries, Upstream, require_connect
+from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
+from gateway.app.upstream import Queries, Upstream
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.unprivileged import run_as, state_place

@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 import structlog
 
-from gateway.app.endpoints import Queries
 from gateway.app.explaining import own_places
+from gateway.app.upstream import Queries
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import Owners
 from gateway.database.migrate import migrate

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import socket
-import ssl
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from aiohttp import web
-
-from gateway.admin.listener import AdminServer, Check
+from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
-from gateway.app.endpoints import Upstream, open_listeners, require_connect
+from gateway.app.endpoints import Parts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -30,13 +26,13 @@ from gateway.app.explaining import (
 )
 from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
 from gateway.app.jobs_metrics import JobStates
-from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
+from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
 from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
-from gateway.app.tag_propagation import Accepted, TagPropagation, TagsAdmin, accepted_source
+from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
@@ -44,9 +40,6 @@ from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
-from gateway.frontends.authentication import Authenticator, LoginLimits
-from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
-from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
@@ -58,22 +51,14 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Catalog
-from gateway.session.recorder import Recorder
-from gateway.session.service import Sessions
 from gateway.settings.models import (
-    AdminListener,
     BackendSettings,
-    ConnectListener,
     EmbeddedBackend,
     SessionSettings,
     Settings,
-    ThriftListener,
-    Tls,
 )
 
 if TYPE_CHECKING:
-    from gateway.app.connect import ConnectUpstream
     from gateway.backends.embedded_spark import EmbeddedSpark
 
 
@@ -140,11 +125,7 @@ class Gateway:
         settings = self._settings
         # What a person may have done wrongly is looked at before anything is started.
         users = UserFile(settings.users.file)
-        for listener in open_listeners(settings):
-            tls_context(listener.tls)
-            require_free(listener.host, listener.port)
-        if settings.listeners.connect is not None:
-            require_connect()
+        require_endpoints(settings)
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await together(
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()
@@ -210,27 +191,26 @@ class Gateway:
             self.metrics.registry.register(DatasetsCollector(refreshing))
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
-        recorder = dependencies.recorder
-        port = connect_port = 0
-        if upstream.thrift is not None:
-            sessions = Sessions(dependencies, upstream.thrift)
-            self._stack.push_async_callback(sessions.close)
-            self._background.append(sessions.run())
-            port = await self._start_thrift(
-                sessions, self._authenticator(users, recorder), spark_version, reader.keywords
-            )
-        if upstream.connect is not None:
-            authenticator = self._authenticator(users, recorder)
-            connect_port = await self._start_connect(dependencies, upstream.connect, authenticator)
-        apis = {
-            **self._make_ranger_admin(dsn, self._authenticator(users, recorder)),
-            **self._make_lineage_admin(dsn, self._authenticator(users, recorder), rules, catalog),
-            **self._make_tags_admin(dsn, self._authenticator(users, recorder)),
-        }
         notes: dict[str, Check] = {"metalakes": metalakes.told}
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
-        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, notes, apis)
+        ports = await start_endpoints(
+            Parts(
+                settings=settings,
+                stack=self._stack,
+                background=self._background,
+                dependencies=dependencies,
+                upstream=upstream,
+                spark_version=spark_version,
+                reader=reader,
+                rules=rules,
+                users=users,
+                ledger=ledger,
+                dsn=dsn,
+                lineage=lineage,
+                notes=notes,
+            )
+        )
         every_s = settings.policies.reload_s
         self._background += [rules.watch(), users.run(every_s), metalakes.run()]
         if settings.tag_propagation.enabled:
@@ -244,11 +224,11 @@ class Gateway:
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,
-            thrift_port=port,
+            thrift_port=ports.get("thrift", 0),
             connect_host=listeners.connect.host if listeners.connect is not None else "",
-            connect_port=connect_port,
+            connect_port=ports.get("connect", 0),
             admin_host=listeners.admin.host,
-            admin_port=admin_port,
+            admin_port=ports["admin"],
             spark_host=upstream.host,
             spark_port=upstream.port,
             ledger_dsn=dsn,
@@ -327,145 +307,6 @@ class Gateway:
         self._background.append(follower.run())
         return follower
 
-    def _authenticator(self, users: UserFile, recorder: Recorder) -> Authenticator:
-        logins = self._settings.logins
-        return Authenticator(
-            lambda: users.users,
-            recorder=recorder,
-            metrics=self.metrics,
-            limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
-        )
-
-    async def _start_thrift(
-        self,
-        sessions: Sessions,
-        authenticator: Authenticator,
-        spark_version: str,
-        keywords: Sequence[str],
-    ) -> int:
-        listener, logins = self._settings.listeners.thrift, self._settings.logins
-        service = ThriftService(
-            sessions,
-            spark_version=spark_version,
-            keywords=keywords,
-            max_statement_chars=self._settings.reader.statement_chars,
-        )
-        server = ThriftBinaryServer(
-            service,
-            authenticator,
-            metrics=self.metrics,
-            limits=ThriftLimits(
-                connections=listener.connections, handshake_timeout_s=logins.handshake_timeout_s
-            ),
-        )
-        self._stack.push_async_callback(server.close)
-        tls = tls_context(listener.tls)
-        return await listening(server.start(listener.host, listener.port, ssl=tls), listener)
-
-    async def _start_connect(
-        self, dependencies: Dependencies, upstream: ConnectUpstream, authenticator: Authenticator
-    ) -> int:
-        from gateway.app.connect import certificate, connect_server, connect_sessions
-
-        listener = self._settings.listeners.connect or ConnectListener()
-        sessions = connect_sessions(dependencies, upstream)
-        self._stack.push_async_callback(sessions.close)
-        self._background.append(sessions.run())
-        server = connect_server(sessions, authenticator, listener, self._settings.logins)
-        self._stack.push_async_callback(server.close)
-        start = server.start(listener.host, listener.port, certificate=certificate(listener.tls))
-        return await listening(start, listener)
-
-    async def _start_admin(
-        self,
-        rules: RulesInForce,
-        users: UserFile,
-        reader: ReaderPool,
-        upstream: Upstream,
-        ledger: FileLedger,
-        lineage: Follower | None,
-        more_notes: Mapping[str, Check],
-        apis: Mapping[str, Callable[[], web.Application]],
-    ) -> int:
-        async def parser() -> str | None:
-            return None if reader.healthy else "no parser process can be asked"
-
-        async def record() -> str | None:
-            return ledger.metrics().failure or None
-
-        async def policies() -> str | None:
-            at_fault = [f"{len(s.faults)} faults in {s.name}" for s in rules.sources() if s.faults]
-            return f"{', '.join(at_fault)}; older policies are in force" if at_fault else None
-
-        async def confirmed() -> str | None:
-            return rules.stale()
-
-        async def user_file() -> str | None:
-            return f"{len(users.faults)} faults; older users are in force" if users.faults else None
-
-        async def followed() -> str | None:
-            return trouble(lineage.metrics) if lineage is not None else None
-
-        async def chained() -> str | None:
-            return ledger.metrics().chain_error or None
-
-        notes = {"policies": policies, "users": user_file, "record": chained, **more_notes}
-        if lineage is not None:
-            notes["lineage"] = followed
-        listener = self._settings.listeners.admin
-        admin = AdminServer(
-            {"parser": parser, **upstream.checks(), "ledger": record, "policies_confirmed": confirmed},
-            self.metrics.registry,
-            notes=notes,
-            mounted=apis,
-        )
-        self._stack.push_async_callback(admin.close)
-        tls = tls_context(listener.tls)
-        return await listening(admin.start(listener.host, listener.port, tls=tls), listener)
-
-    def _make_ranger_admin(
-        self, dsn: str, authenticator: Authenticator
-    ) -> dict[str, Callable[[], web.Application]]:
-        settings = self._settings.listeners.admin.ranger
-        if settings is None:
-            return {}
-        from gateway.app.ranger_admin import (
-            RangerAdmin,  # optional: see OPTIONAL in tests/test_architecture.py
-        )
-
-        admin = RangerAdmin(settings, self._settings.policies, dsn, authenticator)
-        self._stack.push_async_callback(admin.close)
-        return {"/service": admin.api.app}
-
-    def _make_lineage_admin(
-        self, dsn: str, authenticator: Authenticator, rules: RulesInForce, catalog: Catalog
-    ) -> dict[str, Callable[[], web.Application]]:
-        settings = self._settings.listeners.admin.lineage
-        if settings is None:
-            return {}
-        from gateway.app.lineage_admin import LineageAdmin  # optional, as above
-
-        admin = LineageAdmin(
-            settings,
-            dsn,
-            authenticator,
-            policies=lambda: rules.current,
-            stale=rules.stale,
-            catalog=catalog,
-        )
-        self._stack.push_async_callback(admin.close)
-        return {"/lineage": admin.api.app}
-
-    def _make_tags_admin(
-        self, dsn: str, authenticator: Authenticator
-    ) -> dict[str, Callable[[], web.Application]]:
-        settings = self._settings.listeners.admin.tags
-        if settings is None:
-            return {}
-        admin = TagsAdmin(settings, dsn, authenticator)
-        self._stack.push_async_callback(admin.close)
-        return {"/tags": admin.api.app}
-
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
     """Return the Spark of the settings, not started, with the reader's Java and jars."""
@@ -511,31 +352,6 @@ def session_limits(settings: SessionSettings, backend: BackendSettings) -> Sessi
     )
 
 
-def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a listener. Raises Faults when certificate and key cannot be used."""
-    if settings is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    versions = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-    context.minimum_version = versions[settings.minimum_version]
-    try:
-        context.load_cert_chain(settings.certificate, settings.key)
-    except (OSError, ssl.SSLError) as error:
-        raise Faults([f"{settings.certificate}, {settings.key}: cannot be used: {error}"]) from None
-    return context
-
-
-def require_free(host: str, port: int) -> None:
-    """Raise Faults when nothing can listen there: starting Spark first would waste half a minute."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((host, port))
-        except OSError as error:
-            raise Faults([f"cannot listen on {host}:{port}: {error.strerror or error}"]) from None
-
-
 @contextmanager
 def only_one(directory: Path) -> Iterator[None]:
     """Hold the directory for this process. Raises Faults when another gateway has it.
@@ -549,17 +365,6 @@ def only_one(directory: Path) -> Iterator[None]:
         except BlockingIOError:
             raise Faults([f"another gateway runs with `{directory}`"]) from None
         yield
-
-
-async def listening(
-    start: Coroutine[Any, Any, int], listener: ThriftListener | ConnectListener | AdminListener
-) -> int:
-    """Return the port of a listener that was started. Raises Faults when its address cannot be had."""
-    try:
-        return await start
-    except OSError as error:
-        where = f"{listener.host}:{listener.port}"
-        raise Faults([f"cannot listen on {where}: {error.strerror or error}"]) from None
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:

@@ -1,47 +1,40 @@
-"""Whether Spark is ready is asked once at a time, however often somebody wants to know."""
+"""Each section of `listeners` is an endpoint, which is there when the settings have it."""
 
 from __future__ import annotations
 
-import asyncio
+import socket
+from pathlib import Path
 
 import pytest
 
-from gateway.app.endpoints import ReadinessProbe
-from gateway.errors import BackendUnavailable
+from gateway.app.endpoints import ENDPOINTS, require_endpoints
+from gateway.errors import Faults
+from gateway.settings.loading import parse_settings
+from gateway.settings.models import Listeners
+
+SPARK = "backend: {thrift: {host: spark}}\n"
 
 
-class Spark:
-    def __init__(self) -> None:
-        self.asked = 0
-        self.answers = asyncio.Event()
-        self.fault: BackendUnavailable | None = None
-
-    async def ready(self) -> None:
-        self.asked += 1
-        await self.answers.wait()
-        if self.fault is not None:
-            raise self.fault
+def test_each_section_of_listeners_is_an_endpoint() -> None:
+    assert {endpoint.name for endpoint in ENDPOINTS} == set(Listeners.model_fields)
 
 
-async def test_a_spark_that_hangs_is_not_asked_again_by_everybody_who_gives_up() -> None:
-    spark = Spark()
-    question = ReadinessProbe(spark.ready)
-    for _ in range(5):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await question.answer()
-    assert spark.asked == 1
-    spark.answers.set()
-    assert await question.answer() is None
-    spark.fault = BackendUnavailable("Spark does not answer SHOW DATABASES")
-    assert await question.answer() == "Spark does not answer SHOW DATABASES"
-    assert spark.asked == 2
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (SPARK, ["thrift", "admin"]),
+        ("backend: {embedded: {}}\nlisteners: {connect: {}}", ["thrift", "connect", "admin"]),
+        ("backend: {connect: {host: spark}}\nlisteners: {connect: {}}", ["connect", "admin"]),
+    ],
+)
+def test_which_endpoints_there_are_is_in_the_settings(text: str, names: list[str], tmp_path: Path) -> None:
+    settings = parse_settings(text, "g.yaml", tmp_path)
+    assert [endpoint.name for endpoint in ENDPOINTS if endpoint.listener(settings) is not None] == names
 
 
-async def test_after_a_while_it_is_given_up_and_asked_anew() -> None:
-    spark = Spark()
-    question = ReadinessProbe(spark.ready, longest_s=0.01)
-    assert await question.answer() == "Spark has not answered for 0.01 s"
-    spark.answers.set()
-    assert await question.answer() is None
-    assert spark.asked == 2
+def test_an_address_that_another_has_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        text = f"{SPARK}listeners: {{thrift: {{port: 0}}, admin: {{port: {port}}}}}"
+        with pytest.raises(Faults, match=f"cannot listen on 127.0.0.1:{port}"):
+            require_endpoints(parse_settings(text, "g.yaml", tmp_path))

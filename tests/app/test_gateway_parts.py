@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.endpoints import require_free, tls_context
 from gateway.app.explaining import own_places
 from gateway.app.files import reserved_urls
-from gateway.app.gateway import only_one, require_free, session_limits, tls_context, to_the_end, together
+from gateway.app.gateway import only_one, session_limits, to_the_end, together
 from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
 from gateway.policy.reserved import ReservedPlace

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.app.gateway import tls_context
+from gateway.app.endpoints import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
 from gateway.settings.models import PolicySettings, RangerApiSettings, Settings, Tls

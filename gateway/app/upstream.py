@@ -1,0 +1,130 @@
+"""The Spark behind a gateway, at each of its endpoints that the gateway's clients can reach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.backends.spark_thrift import SparkThriftBackend
+from gateway.backends.spark_thrift_service import SparkThriftService
+from gateway.errors import BackendUnavailable, Faults
+from gateway.model.spark_configuration import SparkConfiguration
+from gateway.wire.rows import Cell
+
+if TYPE_CHECKING:
+    from gateway.app.connect import ConnectUpstream
+
+
+LONGEST_QUESTION_S = 60.0
+
+
+class Queries(Protocol):
+    """Spark as the catalog asks it, over whichever endpoint."""
+
+    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """The endpoints of the one Spark behind the gateway; at least one of them is there."""
+
+    thrift: SparkThriftBackend | None
+    connect: ConnectUpstream | None
+    host: str
+    port: int
+    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    """As `Dependencies` has them."""
+
+    def queries(self) -> Queries:
+        """Return what the catalog asks."""
+        if self.thrift is not None:
+            return SparkThriftService(self.thrift, told_catalogs=self.told_catalogs)
+        if self.connect is None:
+            raise Faults(["`backend` names no Spark"])
+        return self.connect.queries()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.thrift is not None:
+            await self.thrift.close()
+        if self.connect is not None:
+            await self.connect.backend.close()
+
+    async def ask(self) -> SparkConfiguration:
+        """Ask Spark, on each of its endpoints, how it reads texts; return what the first one said.
+
+        Raises BackendUnavailable when it does not answer, BackendMismatch when statements could mean
+        something else to it than to the parser. Sessions ask again, each for itself.
+        """
+        told = [await probe() for probe in self._probes().values()]
+        if not told:
+            raise Faults(["`backend` names no Spark"])
+        return told[0]
+
+    async def own_catalogs(self) -> Iterable[str]:
+        """Return the names of the catalogs that a new session of Spark has. Raises BackendUnavailable."""
+        if self.thrift is not None:
+            return (await self.thrift.introduction()).catalogs
+        if self.connect is None:
+            raise Faults(["`backend` names no Spark"])
+        # A session with an id of the gateway's own may have been told of catalogs by another gateway.
+        settings = await self.connect.backend.untouched()
+        return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
+
+    async def introduction(self) -> SparkConfiguration:
+        """Return Spark's version and settings, whatever they are. Raises BackendUnavailable when it does not
+        answer."""
+        if self.thrift is not None:
+            return await self.thrift.introduction()
+        if self.connect is None:
+            raise Faults(["`backend` names no Spark"])
+        return await self.connect.backend.introduction()
+
+    def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
+        """Return what has to be ready: name → what is wrong with it, None when nothing is."""
+        found: dict[str, Callable[[], Awaitable[str | None]]] = {}
+        if self.thrift is not None:
+            found["spark"] = ReadinessProbe(self.thrift.ready).answer
+        if self.connect is not None:
+            found["spark_connect"] = ReadinessProbe(self.connect.backend.ready).answer
+        return found
+
+    def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
+        found: dict[str, Callable[[], Awaitable[SparkConfiguration]]] = {}
+        if self.thrift is not None:
+            found["spark"] = self.thrift.probe
+        if self.connect is not None:
+            found["spark_connect"] = self.connect.backend.probe
+        return found
+
+
+class ReadinessProbe:
+    """Asks whether Spark is ready, one at a time: a Spark that hangs is not asked again for as long as it has
+    the last question, or `longest_s`, however often somebody wants to know and gives up."""
+
+    def __init__(
+        self, ready: Callable[[], Coroutine[Any, Any, object]], *, longest_s: float = LONGEST_QUESTION_S
+    ) -> None:
+        self._ready = ready
+        self._longest_s = longest_s
+        self._asked: asyncio.Task[str | None] | None = None
+
+    async def answer(self) -> str | None:
+        """Say what is wrong with Spark, None when nothing is; as late as Spark does."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._asked)
+
+    async def _ask(self) -> str | None:
+        try:
+            async with asyncio.timeout(self._longest_s):
+                await self._ready()
+        except BackendUnavailable as error:
+            return error.message
+        except TimeoutError:
+            return f"Spark has not answered for {self._longest_s:g} s"
+        return None
