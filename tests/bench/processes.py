@@ -64,11 +64,18 @@ class GatewayProcesses:
         ours = [child for child in children if "multiprocessing" in " ".join(child.cmdline())]
         self._others = [child for child in children if child not in (*self._readers, *ours)]
         assert self._readers, "the gateway has a parser"
+        self._last: dict[psutil.Process, float] = {}
 
     def cpu(self) -> CpuUsed:
         return CpuUsed(
-            cpu_s(self.gateway), sum(map(cpu_s, self._readers)), sum(cpu_s(child) for child in self._others)
+            cpu_s(self.gateway), sum(map(self._so_far, self._readers)), sum(map(self._so_far, self._others))
         )
+
+    def _so_far(self, child: psutil.Process) -> float:
+        """Return its CPU seconds; of one that has ended, as PostgreSQL's workers do, the last known."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._last[child] = cpu_s(child)
+        return self._last.get(child, 0.0)
 
 
 def since(before: CpuUsed, after: CpuUsed) -> CpuUsed:
