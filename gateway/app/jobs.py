@@ -182,11 +182,10 @@ async def keep_running(
             for name, when in settings.schedule.items():
                 known = states.jobs.get(name)
                 since = due_since(when, now, known.began if known is not None else None)
-                if since is not None:
-                    try:
-                        await _run(name, config, since, settings)
-                    except OSError as error:  # no process to be had, or it was gone at once
-                        log.warning("job_failed", job=name, error=str(error))
+                if since is None:
+                    states.failing.discard(name)  # there is a run, and the record of it says more
+                elif not await _run(name, config, since, settings):
+                    states.failing.add(name)
         await asyncio.sleep(settings.poll_s)
 
 
@@ -201,8 +200,24 @@ def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> d
     return moment
 
 
-async def _run(name: str, config: Path, since: datetime, settings: JobsSettings) -> None:
-    """Run a job in a process of its own and wait for its end; it is stopped when we are."""
+async def _run(name: str, config: Path, since: datetime, settings: JobsSettings) -> bool:
+    """Run a job in a process of its own and wait for its end; it is stopped when we are. False: it failed."""
+    try:
+        code = await _ended(name, config, since, settings)
+    except OSError as error:  # no process to be had, or it was gone at once
+        log.warning("job_failed", job=name, error=str(error))
+        return False
+    if code == exit_codes.BUSY:
+        log.info("job_runs_elsewhere", job=name)
+    elif code != exit_codes.OK:
+        log.warning("job_failed", job=name, code=code)
+        return False
+    else:
+        log.info("job_ended", job=name)
+    return True
+
+
+async def _ended(name: str, config: Path, since: datetime, settings: JobsSettings) -> int:
     words = ("jobs", "run", name, "--config", str(config), "--unless-since", since.isoformat())
     log.info("job_starting", job=name)
     process = await asyncio.create_subprocess_exec(
@@ -215,16 +230,10 @@ async def _run(name: str, config: Path, since: datetime, settings: JobsSettings)
     try:
         # It still loads its modules: Spark and its workers are started later, and take after it.
         give_way(process.pid, settings.niceness)
-        code = await process.wait()
+        return await process.wait()
     finally:
         if process.returncode is None:
             await _stop(process)
-    if code == exit_codes.BUSY:
-        log.info("job_runs_elsewhere", job=name)
-    elif code != exit_codes.OK:
-        log.warning("job_failed", job=name, code=code)
-    else:
-        log.info("job_ended", job=name)
 
 
 def paced(share: float) -> tuple[str, ...]:

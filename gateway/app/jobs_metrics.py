@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import asyncpg
@@ -38,6 +38,8 @@ class JobStates(Collector):
     jobs: Mapping[str, JobState]
     different: int | None = None
     """Statements of the newest proof that showed something else than policies say; None: no proof yet."""
+    failing: set[str] = field(default_factory=set)
+    """Jobs whose last process of this gateway's schedule failed: maybe before there was a run to record."""
 
     async def look(self, dsn: str) -> datetime:
         """Read the record of runs; return the time by PostgreSQL's clock, by which runs have begun.
@@ -68,11 +70,14 @@ class JobStates(Collector):
             labels=["job"],
         )
         failed = GaugeMetricFamily(
-            "sluice_job_failed", "1 while the newest run that has ended failed or was killed", labels=["job"]
+            "sluice_job_failed",
+            "1 while the newest run that has ended failed or was killed, or none could be begun",
+            labels=["job"],
         )
-        for name, job in self.jobs.items():
-            done.add_metric([name], 0 if job.done is None else job.done.timestamp())
-            failed.add_metric([name], 1 if job.failed else 0)
+        for name in sorted(self.jobs.keys() | self.failing):
+            job = self.jobs.get(name)
+            done.add_metric([name], 0 if job is None or job.done is None else job.done.timestamp())
+            failed.add_metric([name], 1 if name in self.failing or (job is not None and job.failed) else 0)
         yield from (done, failed)
         if self.different is not None:
             yield GaugeMetricFamily(

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -316,10 +317,16 @@ async def test_a_job_that_cannot_be_started_ends_no_gateway(
     monkeypatch.setattr("gateway.app.jobs.asyncio.create_subprocess_exec", refuses)
     schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
     chosen = JobsSettings(schedule=schedule, poll_s=0.05)
-    gateway = asyncio.create_task(keep_running(chosen, database, config, states=JobStates({})))
+    states = JobStates({})
+    gateway = asyncio.create_task(keep_running(chosen, database, config, states=states))
     async with asyncio.timeout(120):
         for _ in range(3):
             await tries.get()
+        assert figures(states)["sluice_job_failed", "archive"] == 1
+        await start(database, config.parent, replace(job(nothing), name="archive"))
+        while states.failing:  # noqa: ASYNC110 - a look of the schedule has no event
+            await asyncio.sleep(0.05)
+    assert figures(states)["sluice_job_failed", "archive"] == 0
     assert not gateway.done()
     gateway.cancel()
     await asyncio.gather(gateway, return_exceptions=True)
