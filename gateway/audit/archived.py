@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from gateway.audit.rows import COLUMNS
+from gateway.audit.walking import Kind
 from gateway.errors import LedgerUnavailable
 
 Row = Mapping[str, Any]
 Source = tuple[int, Callable[[], Iterator[Row]]]
 """The first position that rows can have, and how to get them, in order of their positions."""
+Tell = Callable[[Kind, str], None]
+"""Given what is wrong with the archive, and where."""
 BATCH_ROWS = 500
 PLACE = ["gateway", "chain_position"]
 NEEDED = frozenset({*COLUMNS, "erased", "chain_position", "link"})
@@ -42,25 +45,29 @@ class Archive:
     """`audit_event` in the directory of the jobs' tables."""
 
     def rows(
-        self, gateway: str, stretches: Iterable[ArchivedStretch], first: int, last: int
+        self, gateway: str, stretches: Iterable[ArchivedStretch], first: int, last: int, tell: Tell
     ) -> Iterator[Row]:
-        """Yield a gateway's events from one position to another, by position.
+        """Yield a gateway's events from one position to another, by position; `tell` of days without files
+        and of files that are none of ours, and go on.
 
-        Raises LedgerUnavailable when files are not there or cannot be read.
+        Raises LedgerUnavailable when nothing can be read here.
         """
         sources: list[Source] = [
-            (max(first, one.first), self._opener(one, gateway, first, last))
+            (max(first, one.first), self._opener(one, gateway, first, last, tell))
             for one in stretches
             if one.first <= last and one.last >= first
         ]
+        if sources:
+            _parquet()
+            if not self.directory.is_dir():
+                raise LedgerUnavailable(f"the archive is not there: `{self.directory}`")
         yield from merged(sources)
 
     def _opener(
-        self, one: ArchivedStretch, gateway: str, first: int, last: int
+        self, one: ArchivedStretch, gateway: str, first: int, last: int, tell: Tell
     ) -> Callable[[], Iterator[Row]]:
-        return lambda: merged(
-            _row_groups(self.directory / f"day={one.day.isoformat()}", gateway, first, last)
-        )
+        day = self.directory / f"day={one.day.isoformat()}"
+        return lambda: merged(_row_groups(day, gateway, first, last, tell))
 
 
 def merged(sources: Iterable[Source]) -> Iterator[Row]:
@@ -81,7 +88,7 @@ def merged(sources: Iterable[Source]) -> Iterator[Row]:
             heapq.heappush(heap, (following["chain_position"], number, following, rows))
 
 
-def _row_groups(directory: Path, gateway: str, first: int, last: int) -> list[Source]:
+def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell) -> list[Source]:
     """Return a day's row groups that have events of a gateway between two positions.
 
     They are looked at themselves: what a file says of its row groups hides no event, and pyarrow ends the
@@ -89,21 +96,23 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int) -> list[So
     """
     files = sorted(directory.glob("hour=*/*.parquet"))
     if not files:
-        raise LedgerUnavailable(f"the archive has no files in `{directory}`")
+        tell(Kind.MISSING, f"`{directory.name}` of the archive")
     found: list[Source] = []
     for file in files:
-        with _opened(file) as opened:
+        with _told(tell), _opened(file) as opened:
             for number in range(opened.num_row_groups):
                 places = opened.read_row_group(number, columns=PLACE)
                 begins = _least(places, gateway, first, last)
                 if begins is not None:
-                    found.append((begins, _reader(file, number, gateway, first, last)))
+                    found.append((begins, _reader(file, number, gateway, first, last, tell)))
     return found
 
 
-def _reader(file: Path, group: int, gateway: str, first: int, last: int) -> Callable[[], Iterator[Row]]:
+def _reader(
+    file: Path, group: int, gateway: str, first: int, last: int, tell: Tell
+) -> Callable[[], Iterator[Row]]:
     def rows() -> Iterator[Row]:
-        with _opened(file) as opened:
+        with _told(tell), _opened(file) as opened:
             # What an older version has written may be without the newest columns.
             newer = dict.fromkeys(NEEDED - set(opened.schema_arrow.names))
             for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
@@ -171,15 +180,30 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
+class _Unreadable(Exception):
+    """A file is none that the archive has written."""
+
+
+@contextmanager
+def _told(tell: Tell) -> Iterator[None]:
+    try:
+        yield
+    except _Unreadable as error:
+        tell(Kind.UNREADABLE, str(error))
+
+
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
     """Turn what goes wrong with a file into what a person can do something about."""
     import pyarrow
 
+    why = f"`{file}` of the archive cannot be read"
     try:
         yield
+    except PermissionError as error:
+        raise LedgerUnavailable(f"{why}: {error.strerror}") from error
     except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
-        raise LedgerUnavailable(f"`{file}` of the archive cannot be read: {error}") from error
+        raise _Unreadable(f"{why}: {error}") from error
 
 
 def _parquet() -> Any:

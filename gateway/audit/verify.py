@@ -454,7 +454,7 @@ class _Rows:
         """Yield events by position; what both have, once."""
         kept: Iterator[Mapping[str, Any]] = iter(())
         if self._archive is not None:
-            kept = self._archive.rows(self._gateway, self._archived, first, last)
+            kept = self._archive.rows(self._gateway, self._archived, first, last, self._found.tell)
         archived = next(kept, None)
         rows = self._connection.cursor(
             f"SELECT {_LIST} FROM sluice.audit_event WHERE gateway = $1 AND chain_position BETWEEN $2 AND $3"

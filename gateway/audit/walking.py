@@ -41,6 +41,8 @@ class Kind(enum.Enum):
     """Texts of an event are gone, and no erasure on record is of them."""
     FORGED = "forged"
     """Events are not those that a seal was made of."""
+    UNREADABLE = "unreadable"
+    """A part of the archive cannot be read: of what it holds nobody can say that it is as it was recorded."""
     SEAL = "seal"
     """A seal is missing, changed, or not signed by the key."""
 
@@ -75,6 +77,11 @@ class Verified:
     @property
     def holds(self) -> bool:
         return not self.findings and not self.more
+
+    def tell(self, kind: Kind, where: str) -> None:
+        """Add a finding that is about no event, once."""
+        if not any(one.kind is kind and one.where == where for one in self.findings):
+            self.add(Finding(kind=kind, where=where))
 
     def add(self, finding: Finding) -> None:
         if len(self.findings) < self.most:

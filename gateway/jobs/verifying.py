@@ -21,7 +21,7 @@ from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import KNOWN_DAY, known_time
 from gateway.audit.verify import expected, require_tables
-from gateway.audit.walking import Chain, Finding, Kind, Verified
+from gateway.audit.walking import Chain, Kind, Verified
 from gateway.database.asking import connect
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
@@ -215,7 +215,7 @@ class _Verifying:
         days = [_Archived(day=row["day"], as_of=row["as_of"], dropped=row["dropped"]) for row in rows]
         there = set(await self._table.partitions())
         for name in sorted(there - {one.name for one in days}):
-            self._tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
+            self._found.tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
         if self._bounded:
             ranges = {name: (first, last) for name, first, last in _ranges(chains)}
             stretches = await connection.fetch(
@@ -232,11 +232,8 @@ class _Verifying:
             days = [one for one in days if one.day in touched]
         for one in days:
             if one.name not in there:
-                self._tell(Kind.MISSING, f"`{one.name}` of the archive")
+                self._found.tell(Kind.MISSING, f"`{one.name}` of the archive")
         return days
-
-    def _tell(self, kind: Kind, where: str) -> None:
-        self._found.add(Finding(kind=kind, where=where))
 
     def _walk(
         self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
@@ -248,7 +245,25 @@ class _Verifying:
         try:
             return self._walked(spark, chains, days)
         except (PySparkException, Py4JError) as error:
-            raise LedgerUnavailable(f"the archive cannot be read: {cause_of(error)}") from error
+            readable = [one for one in days if self._is_readable(spark, one)]
+            if len(readable) == len(days):
+                raise LedgerUnavailable(f"the record cannot be read: {cause_of(error)}") from error
+        # What the other days hold is there all the same; of these, what is not in PostgreSQL will be missed.
+        return self._walked(spark, chains, readable)
+
+    def _is_readable(self, spark: Any, day: _Archived) -> bool:
+        """Read a day of the archive to its end; tell of it where that cannot be done."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as f
+
+        try:
+            rows = self._table.read(spark, SPARK_SCHEMA, [day.name], all_there=False)
+            rows.agg(f.count(f.when(f.xxhash64(*rows.columns) == 0, 1))).collect()
+        except (PySparkException, Py4JError) as error:
+            self._found.tell(Kind.UNREADABLE, f"`{day.name}` of the archive: {cause_of(error)}")
+            return False
+        return True
 
     def _walked(
         self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]

@@ -6,6 +6,7 @@ Some 5 s, without Spark: the files are written as the archive's job has them.
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -132,10 +133,23 @@ async def test_a_day_that_only_the_archive_has_holds(archived: Day) -> None:
 
 
 @pytest.mark.parametrize("what", MADE_OTHERWISE)
-async def test_files_that_nobody_has_written_so_cannot_be_read(archived: Day, what: str) -> None:
+async def test_files_that_nobody_has_written_so_are_told(archived: Day, what: str) -> None:
+    """With what is missing for it."""
     change, why = MADE_OTHERWISE[what]
     parquet.write_table(change(archived.rows), archived.file)
-    with pytest.raises(LedgerUnavailable, match=why):
+    findings = (await archived.looked_at()).findings
+    (told,) = [one.where for one in findings if one.kind is Kind.UNREADABLE]
+    assert str(archived.file) in told
+    assert why in told
+    assert {Kind.MISSING, Kind.TRUNCATED} & {one.kind for one in findings}
+
+
+async def test_a_day_without_files_is_missing_and_an_archive_that_is_not_there_is_none(archived: Day) -> None:
+    archived.file.unlink()
+    found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
+    assert (Kind.MISSING, f"`day={DAY.date()}` of the archive") in found
+    shutil.rmtree(archived.directory)
+    with pytest.raises(LedgerUnavailable, match="the archive is not there"):
         await archived.looked_at()
 
 
@@ -155,10 +169,7 @@ async def test_no_bit_of_a_file_ends_the_process(archived: Day) -> None:
         at = seed.randrange(len(data)) if number % 3 else len(data) - 1 - seed.randrange(6_000)
         data[at] ^= 1 << seed.randrange(8)
         archived.file.write_bytes(data)
-        try:
-            holds = (await archived.looked_at()).holds
-        except LedgerUnavailable:
-            continue
+        holds = (await archived.looked_at()).holds
         if holds:
             bound = list(STORED[:-1])
             there = parquet.ParquetFile(archived.file).read(columns=bound)

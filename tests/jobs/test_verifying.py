@@ -25,7 +25,7 @@ from gateway.audit.erasing import KINDS, erase, without_texts
 from gateway.audit.rows import event_digest
 from gateway.audit.seals import make_seal, read_seal, seals
 from gateway.audit.verify import verify
-from gateway.errors import JobBusy, LedgerUnavailable, RecordChanged
+from gateway.errors import JobBusy, RecordChanged
 from gateway.jobs.archive import TABLE
 from gateway.jobs.running import LOCKS
 from tests.jobs.records import DAY, NOW, day_of_events, fill
@@ -267,11 +267,15 @@ async def test_texts_that_went_from_the_archive_without_an_erasure_are_missed(pl
     await place.run()
 
 
-async def test_a_file_that_was_written_over_cannot_be_verified_and_is_named(place: Place) -> None:
+async def test_a_file_that_was_written_over_is_told_with_all_else_that_is_wrong(place: Place) -> None:
     file = place.files(FIRST)[0]
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(LedgerUnavailable, match=f"day={FIRST}/{file.parent.name}"):
-        await place.run()
+    (place.lake / TABLE / f"day={SECOND}").rename(place.lake / TABLE / "day=2026-12-24")
+    found = await place.found()
+    (told,) = [where for kind, where in found if kind == "unreadable"]
+    assert f"`day={FIRST}` of the archive: " in told
+    assert f"day={FIRST}/{file.parent.name}" in told
+    assert ("missing", f"`day={SECOND}` of the archive") in found
 
 
 async def test_days_that_nobody_archived_and_days_that_are_gone_are_found(place: Place) -> None:
