@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
 
@@ -36,6 +36,16 @@ from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener, Tls
 
 Listener = ThriftListener | ConnectListener | AdminListener
+
+
+class Address(NamedTuple):
+    """Where an endpoint listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,18 +189,18 @@ def require_endpoints(settings: Settings) -> None:
             endpoint.require(listener)
 
 
-async def start_endpoints(parts: Parts) -> dict[str, int]:
-    """Start those that the settings have, and return the port of each. Raises Faults."""
-    ports = {}
+async def start_endpoints(parts: Parts) -> dict[str, Address]:
+    """Start those that the settings have, and return where each listens, by its name. Raises Faults."""
+    found = {}
     for endpoint in ENDPOINTS:
         listener = endpoint.listener(parts.settings)
         if listener is not None:
             try:
-                ports[endpoint.name] = await endpoint.start(parts)
+                found[endpoint.name] = Address(listener.host, await endpoint.start(parts))
             except OSError as error:
-                where = f"{listener.host}:{listener.port}"
+                where = Address(listener.host, listener.port)
                 raise Faults([f"cannot listen on {where}: {error.strerror or error}"]) from None
-    return ports
+    return found
 
 
 # -- what the operators' endpoint tells, and has mounted -----------------------------------------------------
