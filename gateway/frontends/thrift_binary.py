@@ -86,7 +86,7 @@ class ThriftConnection(asyncio.Protocol):
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        self._client = Client()
+        self._client = Client(protocol="thrift")
         self._caller: Caller | None = None
         self._last: tuple[str, bytes, Struct] = ("", b"", Struct())
         """The last call of `_ASKED_AGAIN`: its method, its bytes, and what was read in them."""
@@ -99,7 +99,7 @@ class ThriftConnection(asyncio.Protocol):
             self._transport.abort()
             return
         peer = transport.get_extra_info("peername")
-        self._client = Client(address=peer[0] if isinstance(peer, tuple) else "")
+        self._client = Client(protocol="thrift", address=peer[0] if isinstance(peer, tuple) else "")
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
         self._expect(self._limits.handshake_timeout_s)
 
