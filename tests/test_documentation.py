@@ -80,6 +80,12 @@ def test_security_has_a_row_for_everything_that_listens() -> None:
     assert [name for name in names if f"(`{name}`)" not in rows] == []
 
 
+def test_the_record_tells_by_which_endpoint_somebody_came() -> None:
+    (row,) = re.findall(r"^\| `cliType` .*$", (ROOT / "docs" / "audit.md").read_text("utf-8"), re.M)
+    clients = Listeners.model_fields.keys() - {"admin"}
+    assert [name for name in clients if f"`{name}`" not in row] == []
+
+
 def test_every_attack_that_security_names_is_one() -> None:
     attacks = yaml.safe_load((ROOT / "tests" / "cases" / "bypasses.yaml").read_text("utf-8"))
     names = [str(entry["attack"]) for entry in attacks]

@@ -58,6 +58,9 @@ class Parts:
     background: list[Coroutine[Any, Any, None]]
     dependencies: Dependencies
     upstream: Upstream
+    sessions: Sessions | None
+    """Those of all endpoints that take statements as texts: Spark has room for so many of them together.
+    None where there is no Thrift Server behind the gateway."""
     spark_version: str
     """As clients are told it."""
     reader: ReaderPool
@@ -109,14 +112,11 @@ class ThriftEndpoint(Endpoint):
         return settings.listeners.thrift if settings.serves_thrift else None
 
     async def start(self, parts: Parts) -> int:
-        backend, listener = parts.upstream.thrift, parts.settings.listeners.thrift
-        if backend is None:
+        listener = parts.settings.listeners.thrift
+        if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
-        sessions = Sessions(parts.dependencies, backend)
-        parts.stack.push_async_callback(sessions.close)
-        parts.background.append(sessions.run())
         service = ThriftService(
-            sessions,
+            parts.sessions,
             spark_version=parts.spark_version,
             keywords=parts.reader.keywords,
             max_statement_chars=parts.settings.reader.statement_chars,

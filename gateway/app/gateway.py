@@ -51,6 +51,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
+from gateway.session.service import Sessions
 from gateway.settings.models import (
     BackendSettings,
     EmbeddedBackend,
@@ -188,6 +189,10 @@ class Gateway:
         notes: dict[str, Check] = {"metalakes": metalakes.told}
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
+        sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
+        if sessions is not None:
+            self._stack.push_async_callback(sessions.close)
+            self._background.append(sessions.run())
         endpoints = await start_endpoints(
             Parts(
                 settings=settings,
@@ -195,6 +200,7 @@ class Gateway:
                 background=self._background,
                 dependencies=dependencies,
                 upstream=upstream,
+                sessions=sessions,
                 spark_version=spark_version,
                 reader=reader,
                 rules=rules,
