@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from gateway.catalog.kinds import KINDS
+from gateway.model.credentials import Credentials
 from gateway.model.spark_minors import NEWEST, SUPPORTED
 from gateway.settings.catalogs import CatalogConnection
 from gateway.settings.models import Listeners, Tls
@@ -84,6 +85,11 @@ def test_the_record_tells_by_which_endpoint_somebody_came() -> None:
     (row,) = re.findall(r"^\| `cliType` .*$", (ROOT / "docs" / "audit.md").read_text("utf-8"), re.M)
     clients = Listeners.model_fields.keys() - {"admin"}
     assert [name for name in clients if f"`{name}`" not in row] == []
+
+
+def test_the_record_tells_in_which_way_somebody_logged_in() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    assert [way.mechanism for way in get_args(Credentials) if f"`{way.mechanism}`" not in page] == []
 
 
 def test_every_attack_that_security_names_is_one() -> None:

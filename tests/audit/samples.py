@@ -120,4 +120,5 @@ def login(user: str = "bob", *, accepted: bool = True) -> AuditEvent:
         user,
         Client(address="10.0.0.5:51000", protocol="thrift"),
         accepted=accepted,
+        mechanism="PLAIN",
     )

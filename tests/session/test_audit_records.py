@@ -210,6 +210,7 @@ def test_a_login_that_failed_has_no_groups() -> None:
         "mallory",
         Client(address="10.0.0.9", protocol="thrift"),
         accepted=False,
+        mechanism="PLAIN",
         reason="wrong password",
     )
     assert event.body["result"] == 0
