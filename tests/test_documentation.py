@@ -126,6 +126,13 @@ def test_every_kind_of_catalog_has_a_row_with_what_it_needs() -> None:
     assert missing == []
 
 
+def test_every_mask_type_has_a_row() -> None:
+    shipped = yaml.safe_load((ROOT / "rules" / "service_defs" / "spark.yaml").read_text("utf-8"))
+    page = (ROOT / "docs" / "masks.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([A-Z_0-9]+)` \|", page.partition("## Result by type")[0], re.M)
+    assert sorted(rows) == sorted(mask["name"] for mask in shipped["dataMaskDef"]["maskTypes"])
+
+
 def test_every_other_spark_is_tried_and_has_a_provider() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     tried = re.findall(r"^MINORS \?= (.+)$", makefile, re.M)[0].split()
