@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel
 
 from gateway.catalog.kinds import KINDS
+from gateway.model.credentials import Credentials
 from gateway.model.spark_minors import NEWEST, SUPPORTED
-from gateway.settings.catalogs import CatalogConnection
 from gateway.settings.models import Listeners, Tls
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,6 +80,17 @@ def test_security_has_a_row_for_everything_that_listens() -> None:
     assert [name for name in names if f"(`{name}`)" not in rows] == []
 
 
+def test_the_record_tells_by_which_endpoint_somebody_came() -> None:
+    (row,) = re.findall(r"^\| `cliType` .*$", (ROOT / "docs" / "audit.md").read_text("utf-8"), re.M)
+    clients = Listeners.model_fields.keys() - {"admin"}
+    assert [name for name in clients if f"`{name}`" not in row] == []
+
+
+def test_the_record_tells_in_which_way_somebody_logged_in() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    assert [way.mechanism for way in get_args(Credentials) if f"`{way.mechanism}`" not in page] == []
+
+
 def test_every_attack_that_security_names_is_one() -> None:
     attacks = yaml.safe_load((ROOT / "tests" / "cases" / "bypasses.yaml").read_text("utf-8"))
     names = [str(entry["attack"]) for entry in attacks]
@@ -113,8 +124,13 @@ def test_every_kind_of_catalog_has_a_row_with_what_it_needs() -> None:
         if f"`{needed}`" not in rows[name]
     ]
     assert missing == []
-    told = CatalogConnection.model_fields["type"].description or ""
-    assert [name for name in KINDS if f"`{name}`" not in told] == []
+
+
+def test_every_mask_type_has_a_row() -> None:
+    shipped = yaml.safe_load((ROOT / "rules" / "service_defs" / "spark.yaml").read_text("utf-8"))
+    page = (ROOT / "docs" / "masks.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([A-Z_0-9]+)` \|", page.partition("## Result by type")[0], re.M)
+    assert sorted(rows) == sorted(mask["name"] for mask in shipped["dataMaskDef"]["maskTypes"])
 
 
 def test_every_other_spark_is_tried_and_has_a_provider() -> None:

@@ -177,7 +177,7 @@ class Counting:
         return await judge(statement, snapshot, self.reader, Rules())
 
     async def ask(self, statement: Statement) -> Verdict:
-        return await self.verdicts.judge(statement, Client())
+        return await self.verdicts.judge(statement, Client(protocol="thrift"))
 
 
 async def test_a_dashboard_is_judged_once(reader: ReaderPool) -> None:

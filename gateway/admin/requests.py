@@ -13,11 +13,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.errors import AuthenticationFailed
-from gateway.model.credentials import Password, of_basic
+from gateway.model.credentials import Credentials, of_basic
 from gateway.model.principal import Principal
 
-Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
-"""User, password and the client's address → who it is; None or AuthenticationFailed when it is nobody."""
+Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
+"""What is shown, the client's address → who it is; None or AuthenticationFailed when it is nobody."""
 
 LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
 """Headers of an answer with status 401."""
@@ -107,7 +107,7 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     """Return who sends a request. Raises NotAuthenticated."""
     shown = credentials(request.headers.get("Authorization", ""))
     try:
-        principal = await authenticate(shown.user, shown.password, request.remote or "")
+        principal = await authenticate(shown, request.remote or "")
     except AuthenticationFailed as error:
         raise NotAuthenticated(error.message) from None
     if principal is None:
@@ -115,7 +115,7 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     return principal
 
 
-def credentials(header: str) -> Password:
+def credentials(header: str) -> Credentials:
     """Return user and password of HTTP Basic. Raises NotAuthenticated."""
     scheme, _, token = header.partition(" ")
     try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
 
@@ -38,6 +38,16 @@ from gateway.settings.models import AdminListener, ConnectListener, Settings, Th
 Listener = ThriftListener | ConnectListener | AdminListener
 
 
+class Address(NamedTuple):
+    """Where an endpoint listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What endpoints are made of. What they start they close by `stack`, and what they have to do while
@@ -48,6 +58,9 @@ class Parts:
     background: list[Coroutine[Any, Any, None]]
     dependencies: Dependencies
     upstream: Upstream
+    sessions: Sessions | None
+    """Those of all endpoints that take statements as texts: Spark has room for so many of them together.
+    None where there is no Thrift Server behind the gateway."""
     spark_version: str
     """As clients are told it."""
     reader: ReaderPool
@@ -99,14 +112,11 @@ class ThriftEndpoint(Endpoint):
         return settings.listeners.thrift if settings.serves_thrift else None
 
     async def start(self, parts: Parts) -> int:
-        backend, listener = parts.upstream.thrift, parts.settings.listeners.thrift
-        if backend is None:
+        listener = parts.settings.listeners.thrift
+        if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
-        sessions = Sessions(parts.dependencies, backend)
-        parts.stack.push_async_callback(sessions.close)
-        parts.background.append(sessions.run())
         service = ThriftService(
-            sessions,
+            parts.sessions,
             spark_version=parts.spark_version,
             keywords=parts.reader.keywords,
             max_statement_chars=parts.settings.reader.statement_chars,
@@ -179,18 +189,18 @@ def require_endpoints(settings: Settings) -> None:
             endpoint.require(listener)
 
 
-async def start_endpoints(parts: Parts) -> dict[str, int]:
-    """Start those that the settings have, and return the port of each. Raises Faults."""
-    ports = {}
+async def start_endpoints(parts: Parts) -> dict[str, Address]:
+    """Start those that the settings have, and return where each listens, by its name. Raises Faults."""
+    found = {}
     for endpoint in ENDPOINTS:
         listener = endpoint.listener(parts.settings)
         if listener is not None:
             try:
-                ports[endpoint.name] = await endpoint.start(parts)
+                found[endpoint.name] = Address(listener.host, await endpoint.start(parts))
             except OSError as error:
-                where = f"{listener.host}:{listener.port}"
+                where = Address(listener.host, listener.port)
                 raise Faults([f"cannot listen on {where}: {error.strerror or error}"]) from None
-    return ports
+    return found
 
 
 # -- what the operators' endpoint tells, and has mounted -----------------------------------------------------

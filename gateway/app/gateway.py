@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
-from gateway.app.endpoints import Parts, require_endpoints, start_endpoints
+from gateway.app.endpoints import Address, Parts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -51,6 +51,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
+from gateway.session.service import Sessions
 from gateway.settings.models import (
     BackendSettings,
     EmbeddedBackend,
@@ -70,14 +71,8 @@ Progress = Callable[[str], None]
 class Addresses:
     """Where a running gateway and what it stands on can be reached."""
 
-    thrift_host: str
-    thrift_port: int
-    """0 when there is no Thrift Server behind the gateway."""
-    connect_host: str
-    connect_port: int
-    """0 when there is no listener for Spark Connect."""
-    admin_host: str
-    admin_port: int
+    endpoints: Mapping[str, Address]
+    """Those that there are, by their names."""
     spark_host: str
     spark_port: int
     ledger_dsn: str
@@ -194,13 +189,18 @@ class Gateway:
         notes: dict[str, Check] = {"metalakes": metalakes.told}
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
-        ports = await start_endpoints(
+        sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
+        if sessions is not None:
+            self._stack.push_async_callback(sessions.close)
+            self._background.append(sessions.run())
+        endpoints = await start_endpoints(
             Parts(
                 settings=settings,
                 stack=self._stack,
                 background=self._background,
                 dependencies=dependencies,
                 upstream=upstream,
+                sessions=sessions,
                 spark_version=spark_version,
                 reader=reader,
                 rules=rules,
@@ -221,14 +221,8 @@ class Gateway:
             states = JobStates({})
             self.metrics.registry.register(states)
             self._background.append(keep_running(settings.jobs, dsn, self._config, states=states))
-        listeners = settings.listeners
         self._addresses = Addresses(
-            thrift_host=listeners.thrift.host,
-            thrift_port=ports.get("thrift", 0),
-            connect_host=listeners.connect.host if listeners.connect is not None else "",
-            connect_port=ports.get("connect", 0),
-            admin_host=listeners.admin.host,
-            admin_port=ports["admin"],
+            endpoints=endpoints,
             spark_host=upstream.host,
             spark_port=upstream.port,
             ledger_dsn=dsn,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.frontends.authentication import Authenticator
-from gateway.model.credentials import Password
+from gateway.model.credentials import Credentials
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 
@@ -19,10 +19,10 @@ class RestLogins:
         self._authenticator = authenticator
         self._protocol = protocol
 
-    async def log_in(self, user: str, password: str, address: str) -> Principal:
+    async def log_in(self, shown: Credentials, address: str) -> Principal:
         """Return who it is. Raises AuthenticationFailed."""
         return await self._authenticator.login_each_time(
-            Password(user, password),
+            shown,
             Client(address=address, protocol=self._protocol),
             record_every_s=RECORDED_AGAIN_S,
         )

@@ -34,6 +34,8 @@ class CatalogKind:
     """Whether names may begin with it: Spark has a catalog of this name."""
     lists: bool = False
     """Whether it is a list of catalogs, and none itself."""
+    begins_somewhere: bool = True
+    """Whether its class says in which database sessions of Spark Connect begin."""
     session_only: bool = False
     """Whether the only name it can have is Spark's session catalog's."""
 
@@ -130,6 +132,7 @@ KINDS: Mapping[str, CatalogKind] = {
             name="jdbc",
             plugin="org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
             required=(("url",), ("driver",)),
+            begins_somewhere=False,
             known=frozenset(
                 {
                     "user", "password", "fetchsize", "batchsize", "querytimeout", "isolationlevel",

@@ -30,14 +30,8 @@ def run(arguments: argparse.Namespace, _terminal: Terminal) -> int:
 async def _serve(settings: Settings, config: Path) -> None:
     log.info("gateway_starting")
     async with Gateway(settings, lambda line: log.info("starting", step=line), config=config) as gateway:
-        where = gateway.addresses
-        log.info(
-            "gateway_ready",
-            thrift_host=where.thrift_host,
-            thrift_port=where.thrift_port,
-            connect_host=where.connect_host,
-            connect_port=where.connect_port,
-            admin_host=where.admin_host,
-            admin_port=where.admin_port,
-        )
+        where = gateway.addresses.endpoints
+        hosts = {f"{name}_host": address.host for name, address in where.items()}
+        ports = {f"{name}_port": address.port for name, address in where.items()}
+        log.info("gateway_ready", **hosts, **ports)
         await gateway.run()

@@ -41,7 +41,7 @@ def with_jobs(settings_file: Path, where: Addresses) -> None:
     token = settings_file.with_name("jobs.token")
     token.touch(mode=0o600)
     token.write_text(f"{READER.name}:{READER.password}")
-    reading = {"gateway": f"sc://localhost:{where.connect_port}", "token": {"file": token.name}}
+    reading = {"gateway": f"sc://localhost:{where.endpoints['connect'].port}", "token": {"file": token.name}}
     settings = orjson.loads(text)
     settings["jobs"] = {
         "directory": "lake",
@@ -57,7 +57,7 @@ def with_jobs(settings_file: Path, where: Addresses) -> None:
 async def jobs(terminal: Terminal, where: Addresses, settings_file: Path, number: int) -> None:
     """Show both stops, from this number on."""
     commands = _Commands(terminal, settings_file)
-    client = await TourClient.open(where.thrift_host, where.thrift_port, READER.name, READER.password)
+    client = await TourClient.open(*where.endpoints["thrift"], READER.name, READER.password)
     try:
         _title(terminal, number, FOUND)
         before = await _look(terminal, client)

@@ -245,7 +245,7 @@ async def lake_demo(options: LakeDemoOptions, terminal: Terminal) -> None:
             gateway = Gateway(load_settings(file), progress)
             gateways.append(await running.enter_async_context(gateway))
             where = gateway.addresses
-            progress(terminal.style(f"gateway on {where.thrift_host}:{where.thrift_port}", GREEN))
+            progress(terminal.style(f"gateway on {where.endpoints['thrift']}", GREEN))
         for lake, gateway in zip(LAKES, gateways, strict=True):
             if options.with_tour:
                 await _show(terminal, lake, gateway.addresses)
@@ -343,9 +343,7 @@ def _prepare(lake: Lake, directory: Path, spark: EmbeddedSpark, port: int, kept:
 async def _show(terminal: Terminal, lake: Lake, where: Addresses) -> None:
     terminal.line()
     terminal.line(terminal.style(lake.title, BOLD))
-    await tour(
-        terminal, where.thrift_host, where.thrift_port, where.ledger_dsn, people=TRAVELLERS, stops=lake.stops
-    )
+    await tour(terminal, *where.endpoints["thrift"], where.ledger_dsn, people=TRAVELLERS, stops=lake.stops)
 
 
 # A list of catalogs as a Gravitino server tells it, for `sluice lake-demo`: its documented REST API, no more

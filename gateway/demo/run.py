@@ -74,7 +74,8 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
         await load_data(settings, gateway.addresses, progress)
         where = gateway.addresses
         with_jobs(settings_file, where)
-        endpoints = f"{where.thrift_host}:{where.thrift_port}, Spark Connect on port {where.connect_port}"
+        thrift, connect = where.endpoints["thrift"], where.endpoints["connect"]
+        endpoints = f"{thrift}, Spark Connect on port {connect.port}"
         progress(terminal.style(f"gateway on {endpoints}", GREEN))
         serving = asyncio.create_task(gateway.run())
         try:
@@ -92,8 +93,8 @@ async def _show(options: DemoOptions, terminal: Terminal, where: Addresses, sett
     if options.with_tour:
         terminal.line()
         terminal.line(terminal.style("The same statements as three people", BOLD))
-        await tour(terminal, where.thrift_host, where.thrift_port, where.ledger_dsn)
-        await frames(terminal, where.connect_port, where.ledger_dsn, len(STOPS) + 1)
+        await tour(terminal, *where.endpoints["thrift"], where.ledger_dsn)
+        await frames(terminal, where.endpoints["connect"].port, where.ledger_dsn, len(STOPS) + 1)
         await jobs(terminal, where, settings_file, len(STOPS) + 2)
     _how_to_go_on(terminal, where, settings_file)
 
@@ -183,13 +184,14 @@ async def _are_there(queries: SparkThriftService) -> bool:
 
 
 def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> None:
+    thrift, connect = where.endpoints["thrift"], where.endpoints["connect"]
     terminal.line()
     terminal.line(terminal.style("Connect", BOLD))
     connect_help(
         terminal,
-        host=where.thrift_host,
-        port=where.thrift_port,
-        connect_port=where.connect_port,
+        host=thrift.host,
+        port=thrift.port,
+        connect_port=connect.port,
         java=str(find_java()),
         jars=str(find_spark_home() / "jars"),
     )

@@ -19,7 +19,7 @@ import structlog
 from gateway.errors import AuthenticationFailed, SluiceError
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.thrift_service import Caller, ThriftService, error_reply
-from gateway.model.credentials import Password
+from gateway.model.credentials import Credentials
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.wire.calls import METHODS
@@ -86,7 +86,7 @@ class ThriftConnection(asyncio.Protocol):
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        self._client = Client()
+        self._client = Client(protocol="thrift")
         self._caller: Caller | None = None
         self._last: tuple[str, bytes, Struct] = ("", b"", Struct())
         """The last call of `_ASKED_AGAIN`: its method, its bytes, and what was read in them."""
@@ -99,7 +99,7 @@ class ThriftConnection(asyncio.Protocol):
             self._transport.abort()
             return
         peer = transport.get_extra_info("peername")
-        self._client = Client(address=peer[0] if isinstance(peer, tuple) else "")
+        self._client = Client(protocol="thrift", address=peer[0] if isinstance(peer, tuple) else "")
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
         self._expect(self._limits.handshake_timeout_s)
 
@@ -164,15 +164,15 @@ class ThriftConnection(asyncio.Protocol):
 
     def _shake_hands(self, sasl: PlainServer, data: bytes) -> None:
         match sasl.receive(data):
-            case Password() as claimed:
-                self._server.spawn(self._log_in(sasl, claimed))
             case HandshakeRefused(reason=reason, reply=reply):
                 _log.info("handshake_refused", reason=reason, address=self._client.address)
                 self._last_words(reply)
             case None:
                 pass
+            case claimed:
+                self._server.spawn(self._log_in(sasl, claimed))
 
-    async def _log_in(self, sasl: PlainServer, claimed: Password) -> None:
+    async def _log_in(self, sasl: PlainServer, claimed: Credentials) -> None:
         try:
             principal = await self._server.authenticator.login(claimed, self._client)
         except AuthenticationFailed as fault:

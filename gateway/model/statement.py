@@ -396,7 +396,8 @@ class NeedsCatalog:
 class Client:
     """Where a statement came from, for the audit record."""
 
+    protocol: str
+    """Of the endpoint: `thrift`, `connect`, …"""
     address: str = ""
-    protocol: str = "thrift"
     application: str = ""
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """Which columns each kind of relation gives, and which of those below it it uses.
 
-Every case of `Relation` stands in exactly one of the tables here; one that is in none silences the analyst.
+A case of `Relation` that has inputs is a method named like it, or in one of the lists at the end; one that is
+neither silences the analyst.
 """
 
 from __future__ import annotations
@@ -13,33 +14,12 @@ from gateway.plan.analyse_expressions import Expressions, parts_of
 from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known, shown
 from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
-from gateway.wire.connect import Message, pb
+from gateway.wire.connect import Message, descriptor_of, pb
 
 UNION = 2
 SEMI_OR_ANTI = frozenset({5, 6})
 MAX_SCHEMA = 65_536
 """Characters of a local relation's schema that are read for its column names."""
-
-INPUTS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        (
-            "project", "filter", "sort", "limit", "aggregate", "sample", "offset", "deduplicate",
-            "subquery_alias", "repartition", "to_df", "with_columns_renamed", "show_string", "drop", "tail",
-            "with_columns", "hint", "unpivot", "to_schema", "repartition_by_expression", "map_partitions",
-            "collect_metrics", "parse", "with_watermark", "apply_in_pandas_with_state", "html_string",
-            "transpose", "fill_na", "drop_na", "replace", "summary", "crosstab", "describe", "cov", "corr",
-            "approx_quantile", "freq_items", "sample_by",
-        ),
-        ("input",),
-    ),
-    **dict.fromkeys(("join", "as_of_join", "nearest_by_join", "zip"), ("left", "right")),
-    "set_op": ("left_input", "right_input"),
-    "group_map": ("input", "initial_input"),
-    "co_group_map": ("input", "other"),
-    "lateral_join": ("left",),
-    "with_relations": ("root",),
-}  # fmt: skip
-"""The relations that each case reads, as far as they are walked before it."""
 
 
 _Statistic = (
@@ -414,6 +394,13 @@ class Relations:
             self.findings.mark(found, plain=False)
 
 
+def _relations_in(case: str) -> list[str]:
+    """Return the fields of a case's message that hold one relation each."""
+    message = descriptor_of(pb.Relation).fields_by_name[case].message_type
+    fields = [] if message is None else message.fields
+    return [f.name for f in fields if f.message_type is descriptor_of(pb.Relation) and not f.is_repeated]
+
+
 _PASSES = (
     "limit", "offset", "tail", "sample", "repartition", "show_string", "html_string", "with_relations",
 )  # fmt: skip
@@ -431,8 +418,18 @@ _SHARED: Mapping[str, Callable[[Relations, str, Never, Sequence[Node], ColumnPla
 # Called with the message of its case only; a test compares the two.
 _CASES = cast(
     "Mapping[str, Callable[[Relations, str, Message, Sequence[Node], ColumnPlace | None], Node]]",
-    {case: _SHARED.get(case) or getattr(Relations, f"_{case}") for case in INPUTS},
+    {
+        case.name: walk
+        for case in descriptor_of(pb.Relation).oneofs_by_name["rel_type"].fields
+        if (walk := _SHARED.get(case.name) or getattr(Relations, f"_{case.name}", None)) is not None
+    },
 )
+
+INPUTS: Mapping[str, tuple[str, ...]] = {
+    case: tuple([name for name in _relations_in(case) if (case, name) != ("lateral_join", "right")])
+    for case in _CASES
+}
+"""The relations that each case reads, as far as they are walked before it."""
 
 
 def _made(columns: list[PlanColumn], complete: bool = True, below: Node | None = None) -> Node:

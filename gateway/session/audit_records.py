@@ -186,7 +186,7 @@ def login(
     client: Client,
     *,
     accepted: bool,
-    mechanism: str = "PLAIN",
+    mechanism: str,
     reason: str = "",
     principal: Principal | None = None,
 ) -> AuditEvent:

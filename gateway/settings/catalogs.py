@@ -27,15 +27,16 @@ FILES = "files"
 _NAME = CATALOG_NAME
 _NO_SECRETS = frozenset({"oauth2-token-path"})
 """Parameters that only look like secrets by their names."""
+_TYPES = (
+    f"{', '.join(f'`{name}`' for name in (*KINDS, *ALIASES))}; docs/catalogs.md tells of each. "
+    "One of `files` is a source as in `files` below, whose keys are its parameters."
+)
 
 
 class CatalogConnection(Section):
     """What a catalog is. Keys are also taken as `is-default`, `Is-Default` and the like."""
 
-    type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$")]
-    """`spark`, `hive`, `generic-hive-metastore`, `iceberg`, `paimon`, `delta`, `jdbc`, `memory` (also
-    `in-memory`), `gravitino` or `files`; docs/catalogs.md tells of each. One of `files` is a source as in
-    `files` below, whose keys are its parameters."""
+    type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$", description=_TYPES)]
     is_default: bool = False
     """Whether sessions begin in it. One catalog at most; without any, Spark's session catalog."""
     default_db: Name = "default"

@@ -551,9 +551,10 @@ class Settings(Section):
         if not self.serves_thrift and "thrift" in listeners.model_fields_set:
             raise ValueError("`listeners.thrift` needs a `backend.thrift`")
         default = self.default_catalog
-        if listeners.connect is not None and default is not None and default.catalog.type == "jdbc":
+        kind = default.catalog.kind if default is not None else None
+        if listeners.connect is not None and kind is not None and not kind.begins_somewhere:
             raise ValueError(
-                "`catalogs`: a JDBC catalog cannot be the default beside `listeners.connect`: its "
-                "sessions would begin in no database"
+                f"`catalogs`: one of type `{kind.name}` cannot be the default beside `listeners.connect`: "
+                "its sessions would begin in no database"
             )
         return self

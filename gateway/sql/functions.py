@@ -18,17 +18,19 @@ from gateway.model.spark_minors import Minor
 _ALLOWED: Final[dict[str, str]] = {
     "aggregate": """
         any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
-        approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
-        bitmap_or_agg bool_and bool_or collect_list collect_set collect_union corr count count_if
-        count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id
-        histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
-        kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last
-        last_value listagg max max_by mean measure median min min_by mode percentile percentile_approx
-        percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
-        regr_sxx regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum
+        approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg
+        bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set collect_union
+        corr count count_if count_min_sketch covar_pop covar_samp every first first_value grouping
+        grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint
+        kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double
+        kll_sketch_agg_float kurtosis last last_value listagg max max_by mean measure median min
+        min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy
+        regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
+        schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg sum
         theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum
         tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
-        tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance
+        tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp
+        variance vector_avg vector_sum
     """,
     "array": """
         array array_append array_compact array_contains array_distinct array_except array_insert
@@ -135,14 +137,14 @@ _ALLOWED: Final[dict[str, str]] = {
         parse_url try_parse_url try_url_decode url_decode url_encode
     """,
     "variant": """
-        is_valid_variant is_variant_null parse_json schema_of_variant schema_of_variant_agg
-        to_variant_object try_parse_json try_variant_array_append try_variant_get try_variant_insert
-        try_variant_set variant_array_append variant_delete variant_get variant_insert variant_set
+        is_valid_variant is_variant_null parse_json schema_of_variant to_variant_object
+        try_parse_json try_variant_array_append try_variant_get try_variant_insert try_variant_set
+        variant_array_append variant_delete variant_get variant_insert variant_set
         variant_strip_nulls
     """,
     "vector": """
-        vector_avg vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm
-        vector_normalize vector_sum
+        vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm
+        vector_normalize
     """,
     "window": """
         counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
@@ -151,15 +153,12 @@ _ALLOWED: Final[dict[str, str]] = {
         to_xml
     """,
 }
-"""By Spark's own groups. `raise_error` and `assert_true` print their argument into the error, which is as
-governed as a result row: they see masked values."""
+"""By Spark's own groups, but that whatever makes one value of many rows is an aggregate. `raise_error` and
+`assert_true` print their argument into the error, which is as governed as a result row: they see masked
+values."""
 
 ALLOWED_FUNCTIONS: Final = frozenset(name for names in _ALLOWED.values() for name in names.split())
-AGGREGATES: Final = frozenset(_ALLOWED["aggregate"].split()) | {
-    "schema_of_variant_agg",
-    "vector_avg",
-    "vector_sum",
-}
+AGGREGATES: Final = frozenset(_ALLOWED["aggregate"].split())
 
 VARYING_BY_ROW: Final = frozenset(
     """
@@ -185,7 +184,6 @@ ROW_WISE_FUNCTIONS: Final = (
         for name in names.split()
     )
     - VARYING_BY_ROW
-    - AGGREGATES
 )
 """Functions of the values of one row, which give the same for them wherever and whenever they are called in a
 statement."""

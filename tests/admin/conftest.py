@@ -20,6 +20,7 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
+from gateway.model.credentials import Credentials, Password
 from gateway.model.principal import Principal
 from gateway.policy.documents import parse_document
 
@@ -34,10 +35,10 @@ RIGHTS = AdminRights(
 )
 
 
-async def authenticate(user: str, password: str, _address: str) -> Principal | None:
-    if password != PASSWORD:
+async def authenticate(shown: Credentials, _address: str) -> Principal | None:
+    if not isinstance(shown, Password) or shown.password != PASSWORD:
         return None
-    return Principal(user=user, groups=GROUPS.get(user, frozenset()))
+    return Principal(user=shown.user, groups=GROUPS.get(shown.user, frozenset()))
 
 
 async def shipped(writing: WriteTransaction) -> None:

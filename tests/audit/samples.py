@@ -93,7 +93,7 @@ def _decided(
     return audit_records.decided(
         Stamp(statement_id or fresh_id(), time or now(), gateway),
         verdict,
-        client=Client(address="10.0.0.5:51000", application="beeline"),
+        client=Client(address="10.0.0.5:51000", application="beeline", protocol="thrift"),
         duration_us=1800,
         session="s-1",
     )
@@ -118,6 +118,7 @@ def login(user: str = "bob", *, accepted: bool = True) -> AuditEvent:
     return audit_records.login(
         Stamp(fresh_id(), now(), "sluice-test"),
         user,
-        Client(address="10.0.0.5:51000"),
+        Client(address="10.0.0.5:51000", protocol="thrift"),
         accepted=accepted,
+        mechanism="PLAIN",
     )

@@ -51,14 +51,14 @@ EVENTS: list[AuditEvent] = [
         Principal(user="bob"),
         action="foreign_handle",
         reason="",
-        client=Client(),
+        client=Client(protocol="thrift"),
     ),
     audit_records.metadata_decided(
         Stamp(fresh_id(), now(), "g"),
         "GetTables",
         {"schema": "hr"},
         principal=Principal(user="bob"),
-        client=Client(),
+        client=Client(protocol="thrift"),
     ),
 ]
 

@@ -49,7 +49,7 @@ def decided(verdict: Verdict) -> AuditEvent:
     return audit_records.decided(
         Stamp(fresh_id(), now(), "sluice-test"),
         verdict,
-        client=Client(address="10.0.0.5", application="beeline"),
+        client=Client(address="10.0.0.5", application="beeline", protocol="thrift"),
         duration_us=100,
         session="s-1",
         lineage=LINEAGE(verdict, {}, {}) if isinstance(verdict, Cleared) else None,
@@ -103,7 +103,7 @@ def test_what_spark_repeats_of_a_statement_is_erased_with_it() -> None:
 
 
 def test_what_metadata_and_other_calls_ask_for_is_erased_with_them() -> None:
-    bob, client = WORLD.principals["bob"], Client(address="10.0.0.5")
+    bob, client = WORLD.principals["bob"], Client(address="10.0.0.5", protocol="thrift")
     stamp = Stamp(fresh_id(), now(), "sluice-test")
     assert_erased(
         audit_records.metadata_decided(stamp, "GetTables", {"table": WRITTEN}, principal=bob, client=client)

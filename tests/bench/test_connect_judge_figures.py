@@ -150,7 +150,7 @@ async def test_plans_that_are_made_again(record: Record, reader: ReaderPool, qui
                 request = PlanRequest(kind="execute", message=message(question()).SerializeToString())
                 statement = Statement(text="", principal=principal, context=context, plan=request)
                 began, began_cpu = time.perf_counter(), time.thread_time()
-                verdict = await verdicts.judge(statement, Client())
+                verdict = await verdicts.judge(statement, Client(protocol="thrift"))
                 took.append(time.perf_counter() - began)
                 cpu.append(time.thread_time() - began_cpu)
                 assert isinstance(verdict, Cleared), verdict

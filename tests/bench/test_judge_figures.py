@@ -114,7 +114,7 @@ class Bench:
 
     async def seconds(self, statement: Statement) -> float:
         began = time.perf_counter()
-        verdict = await self.verdicts.judge(statement, Client())
+        verdict = await self.verdicts.judge(statement, Client(protocol="thrift"))
         took = time.perf_counter() - began
         assert isinstance(verdict, Cleared), verdict
         return took

@@ -225,8 +225,8 @@ class RunningGateway:
         threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True).start()
         record = self._ready.get(timeout=timeout_s)
         assert record is not None, f"the gateway did not start: {self.records[-10:]}"
-        self.port, self.admin_port = record["thrift_port"], record["admin_port"]
-        self.connect_port = record["connect_port"]
+        self.port, self.admin_port = record.get("thrift_port", 0), record["admin_port"]
+        self.connect_port = record.get("connect_port", 0)
         return self
 
     def _read_log(self, process: subprocess.Popen[str], ready: queue.Queue[dict[str, Any] | None]) -> None:

@@ -116,7 +116,7 @@ def test_explain_shows_exactly_what_spark_is_sent(gateway: RunningGateway, sessi
                         principal=principal_of(settings.users.file, person.name, None),
                         context=SessionContext(),
                     ),
-                    Client(),
+                    Client(protocol="thrift"),
                 )
                 for person in PEOPLE
                 for stop in STOPS

@@ -14,7 +14,7 @@ from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
 from tests.session.fakes import World
 
-HERE, THERE = Client(address="10.0.0.1"), Client(address="10.0.0.2")
+HERE, THERE = Client(address="10.0.0.1", protocol="thrift"), Client(address="10.0.0.2", protocol="thrift")
 
 
 class Counting:

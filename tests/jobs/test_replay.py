@@ -76,7 +76,7 @@ async def recorded(
         event = audit_records.decided(
             Stamp(identity(moment, seed), "", ""),
             verdict,
-            client=Client(address="10.0.0.5:51000"),
+            client=Client(address="10.0.0.5:51000", protocol="thrift"),
             duration_us=1800,
             lineage=lineage(verdict, {}, {}) if isinstance(verdict, Cleared) else None,
         )

@@ -85,7 +85,7 @@ def decided(
     return audit_records.decided(
         Stamp(fresh_id(), now(), gateway),
         verdict,
-        client=Client(),
+        client=Client(protocol="thrift"),
         duration_us=1000,
         session="s-1",
         lineage=(input_ or LineageInput())(verdict, views or {}, relations or {}),

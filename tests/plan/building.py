@@ -16,6 +16,7 @@ from gateway.wire.connect import pb, serialize
 
 Descriptor = Any
 FieldDescriptor = Any
+_NO_ROW = RefusedField("no row of the table has it")
 
 
 class Place(NamedTuple):
@@ -37,7 +38,8 @@ def places() -> Iterator[Place]:
 
 
 def kind_of(place: Place) -> FieldRule | RefusedField:
-    return TABLE[short_name(place.message.full_name)][place.field.name]
+    """Return what a field is; one that no row has is refused, as the walk does."""
+    return TABLE.get(short_name(place.message.full_name), {}).get(place.field.name, _NO_ROW)
 
 
 def value_type(field: FieldDescriptor) -> Descriptor | None:

@@ -13,10 +13,13 @@ from pyspark.sql.connect.window import Window
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.statement import PlanRequest
-from gateway.plan.analyse import TextUse, analyse_plan
+from gateway.plan.analyse import TextUse, _ColumnUsageWalk, analyse_plan
+from gateway.plan.analyse_relations import INPUTS
+from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.reading import PlanReading, TableRead
 from gateway.plan.walk import read_plan
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.analyse_scope import Unclear
 from gateway.wire import connect
 from tests.plan import frames
 from tests.plan.frames import Frame, command, message, sql, table
@@ -246,6 +249,25 @@ def test_it_keeps_silent_about_what_is_not_sure(why: str) -> None:
     answer = of(SILENT[why]())
     assert isinstance(answer, Silent)
     assert why in answer.reason
+
+
+def understood(case: str) -> bool:
+    walk = _ColumnUsageWalk(reading_of(message(t)), {}, {}, {}, ColumnUsage())
+    try:
+        walk._leaf(pb.Relation(), case)
+    except Unclear as unclear:
+        return "does not understand" not in unclear.why
+    return True
+
+
+def test_every_relation_is_understood_or_known_not_to_be() -> None:
+    cases = {f.name for f in pb.Relation.DESCRIPTOR.oneofs_by_name["rel_type"].fields}
+    assert {case for case in cases - INPUTS.keys() if not understood(case)} == {
+        "common_inline_user_defined_data_source",
+        "extension",
+        "ml_relation",
+        "unknown",
+    }
 
 
 def test_relations_of_unknown_columns_are_no_fault() -> None:

@@ -17,7 +17,8 @@ from pyspark.sql.connect.window import Window
 from gateway.plan import walk_steps
 from gateway.plan.guard import Edits, guard_read, pin_read
 from gateway.plan.reading import TableRead
-from gateway.plan.rendering import MAX_CHARACTERS, render, rendered
+from gateway.plan.rendering import _BY_TYPE, MAX_CHARACTERS, TEMPLATES, render, rendered
+from gateway.plan.table import short_name
 from gateway.plan.walk_steps import message_types
 from gateway.wire import connect
 from tests.plan import frames
@@ -104,6 +105,18 @@ def _transform() -> Any:
 @pytest.mark.parametrize("text", FRAMES)
 def test_a_dataframe_is_written_as_in_pyspark(text: str) -> None:
     assert render(message(FRAMES[text]())) == text
+
+
+def test_every_relation_has_a_form_of_its_own_or_is_known_to_have_none() -> None:
+    kinds = {f.message_type for f in pb.Relation.DESCRIPTOR.oneofs_by_name["rel_type"].fields}
+    written = TEMPLATES.keys() | {short_name(kind.DESCRIPTOR.full_name) for kind in _BY_TYPE}
+    assert {short_name(kind.full_name) for kind in kinds} - written == {
+        "MlRelation",
+        "Parse",
+        "Unknown",
+        "WithRelations",  # the SQL text that it is about
+        "google.protobuf.Any",
+    }
 
 
 def test_commands_are_written_as_in_pyspark() -> None:

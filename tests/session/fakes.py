@@ -39,7 +39,7 @@ from gateway.session.service import Sessions
 
 BOB = Principal(user="bob", groups=frozenset({"analysts"}))
 ALICE = Principal(user="alice")
-CLIENT = Client(address="10.0.0.7")
+CLIENT = Client(address="10.0.0.7", protocol="thrift")
 NONE: frozenset[TableName] = frozenset()
 
 

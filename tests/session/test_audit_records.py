@@ -73,7 +73,7 @@ def test_a_cleared_statement_is_recorded_with_everything_that_was_decided() -> N
     event = audit_records.decided(
         STAMP,
         verdict,
-        client=Client(address="10.0.0.5:51000", application="beeline"),
+        client=Client(address="10.0.0.5:51000", application="beeline", protocol="thrift"),
         duration_us=1_800,
         session="s-1",
     )
@@ -108,7 +108,7 @@ def test_what_a_cleared_statement_was_denied_is_no_resource_that_it_got() -> Non
     event = audit_records.decided(
         STAMP,
         verdict,
-        client=Client(),
+        client=Client(protocol="thrift"),
         duration_us=1,
     )
     assert [(one["columns"], one["result"]) for one in event.body["decisions"]] == [
@@ -131,7 +131,7 @@ def test_columns_that_one_policy_settled_alike_share_an_entry() -> None:
     event = audit_records.decided(
         STAMP,
         verdict,
-        client=Client(),
+        client=Client(protocol="thrift"),
         snapshot="policies=1 catalog=1",
         duration_us=1,
     )
@@ -156,7 +156,7 @@ def test_a_statement_refused_before_any_decision_names_no_policy() -> None:
     event = audit_records.decided(
         STAMP,
         verdict,
-        client=Client(),
+        client=Client(protocol="thrift"),
         duration_us=1,
     )
     assert event.body["policy"] == -1
@@ -208,8 +208,9 @@ def test_a_login_that_failed_has_no_groups() -> None:
     event = audit_records.login(
         STAMP,
         "mallory",
-        Client(address="10.0.0.9"),
+        Client(address="10.0.0.9", protocol="thrift"),
         accepted=False,
+        mechanism="PLAIN",
         reason="wrong password",
     )
     assert event.body["result"] == 0

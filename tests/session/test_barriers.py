@@ -35,7 +35,9 @@ def statement(text: str, plan: bytes = b"") -> Statement:
 async def test_a_stream_is_not_started_again_for_its_view(
     of: Literal["text", "frame", "stream"], again: bool
 ) -> None:
-    session = NameResolution(PRINCIPAL, Client(), SessionContext(temp_views=frozenset({"v"})))
+    session = NameResolution(
+        PRINCIPAL, Client(protocol="thrift"), SessionContext(temp_views=frozenset({"v"}))
+    )
     made = JudgedStatement(statement=statement("", b"plan"), forwarded="", forwarded_plan=b"plan")
     session.views["v"] = TempView(name="v", text="v", made=made, policies_version=1, of=of)
     ran: list[Statement] = []
@@ -87,7 +89,7 @@ class Looking:
 
 
 async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
-    session = NameResolution(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     looking = Looking()
     for looks in (1, 1, 2):
         looking.period += looks == 2
@@ -99,7 +101,7 @@ async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
 
 
 async def test_a_look_that_takes_longer_than_a_period_is_not_made_again() -> None:
-    session = NameResolution(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     looking = Looking(periods=99)
     verdict = await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
     assert isinstance(verdict, Cleared)
@@ -113,7 +115,7 @@ async def test_what_cannot_be_looked_at_is_not_told() -> None:
     async def run(asked: Statement) -> None:
         raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] lab.blocked", "42P01", 0, "")
 
-    session = NameResolution(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     with pytest.raises(BackendUnavailable) as raised:
         await look_again(session, statement("SELECT 1"), judge=Looking().judge, run=run)
     assert "blocked" not in str(raised.value)
@@ -144,7 +146,7 @@ def known(provider: str, *columns: str, kind: TableKind = TableKind.TABLE) -> Ta
 async def test_a_session_looks_again_at_what_has_changed_where_it_keeps_tables(
     then: Table | None, now: Table | None, looks: int
 ) -> None:
-    session = NameResolution(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     facts, ran = then, []
 
     async def judge(asked: Statement) -> Verdict:
@@ -173,7 +175,7 @@ async def test_a_session_looks_again_at_what_has_changed_where_it_keeps_tables(
 
 
 async def test_who_defines_a_view_is_recorded_before_its_text_changes() -> None:
-    session = NameResolution(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     looking = Looking()
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
     asked = statement("ALTER VIEW v AS")
@@ -191,7 +193,7 @@ async def test_a_text_is_not_changed_when_its_definer_cannot_be_recorded() -> No
 
     looking = Looking()
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
-    session = NameResolution(PRINCIPAL, Client(), SessionContext())
+    session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     asked = statement("ALTER VIEW v AS")
     verdict = await look_again(session, asked, judge=looking.judge, run=run)
     with pytest.raises(BackendUnavailable, match="who defines a view"):

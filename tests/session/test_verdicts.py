@@ -33,7 +33,7 @@ from gateway.session.verdicts import Verdicts
 from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge
 
 BOB = Principal(user="bob")
-HOME, CAFE = Client(address="10.1.0.7"), Client(address="192.0.2.9")
+HOME, CAFE = Client(address="10.1.0.7", protocol="thrift"), Client(address="192.0.2.9", protocol="thrift")
 NINE = datetime(2026, 3, 2, 9, 0, 0, tzinfo=UTC)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.catalog.kinds import KINDS
 from gateway.errors import Faults
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
@@ -166,8 +167,7 @@ catalogs:
     polices: x
 """)
     assert told == [
-        "g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are spark, hive, "
-        "generic-hive-metastore, iceberg, paimon, delta, jdbc, memory, gravitino, files",
+        f"g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are {', '.join(KINDS)}",
         "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
         "g.yaml:4: catalog `A` stands here a second time (line 2)",
         "g.yaml:7: unknown key `type-x` (did you mean `type`?)",

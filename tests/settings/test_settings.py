@@ -107,6 +107,11 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
             "`listeners.connect` needs a `backend.connect`",
         ),
         (
+            "listeners: {connect: {}}\nbackend: {connect: {host: s}}\ncatalogs: [{name: pg, catalog: {type: "
+            "jdbc, is-default: true, connection-params: {url: 'jdbc:x', driver: D}}}]",
+            "one of type `jdbc` cannot be the default beside `listeners.connect`",
+        ),
+        (
             "listeners: {connect: {}, thrift: {}}\nbackend: {connect: {host: s}}",
             "`listeners.thrift` needs a `backend.thrift`",
         ),

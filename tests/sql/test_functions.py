@@ -9,6 +9,7 @@ import pytest
 from gateway.model.spark_minors import minor_of
 from gateway.reader.pool import ReaderPool
 from gateway.sql.functions import (
+    _ALLOWED,
     ALLOWED_FUNCTIONS,
     ALLOWED_TABLE_FUNCTIONS,
     INTERNAL_FUNCTIONS,
@@ -30,6 +31,11 @@ async def test_every_function_of_this_spark_was_decided_on(reader: ReaderPool) -
     assert of_it(ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()) == reader.builtin_functions
     assert of_it(ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()) == reader.builtin_table_functions
     assert of_it(INTERNAL_FUNCTIONS) == reader.internal_functions
+
+
+def test_a_function_is_in_one_group() -> None:
+    """One that is an aggregate is none of one row."""
+    assert sum(len(names.split()) for names in _ALLOWED.values()) == len(ALLOWED_FUNCTIONS)
 
 
 def test_no_function_is_both_allowed_and_refused() -> None:

@@ -26,6 +26,7 @@ from gateway.errors import BackendUnavailable, PoliciesStale
 from gateway.lineage.rows import SeenStatement
 from gateway.lineage.store import bring
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName
+from gateway.model.credentials import Credentials, Password
 from gateway.model.lineage import ColumnVertex, Dataset, DatasetKind, EdgeType, LineageEdge, Operation
 from gateway.model.principal import Principal
 from gateway.policy.packs import load_packs
@@ -116,8 +117,10 @@ class Catalog(StaticCatalog):
         return await super().look_up(tables)
 
 
-async def authenticate(user: str, password: str, _address: str) -> Principal | None:
-    return Principal(user=user, groups=GROUPS.get(user, frozenset())) if password == "right" else None
+async def authenticate(shown: Credentials, _address: str) -> Principal | None:
+    if not isinstance(shown, Password) or shown.password != "right":
+        return None
+    return Principal(user=shown.user, groups=GROUPS.get(shown.user, frozenset()))
 
 
 @pytest.fixture
