@@ -51,8 +51,8 @@ def texts_of(policies: Iterable[Policy]) -> Iterator[tuple[FileLine, Text]]:
     for policy in policies:
         somewhere = policy.place or FileLine(file=f"{policy.service}, policy {policy.id}", line=1)
         for mask in policy.masks:
-            if mask.value_expression is not None:
-                yield mask.place or somewhere, (sample(mask.value_expression), "mask")
+            if mask.text or mask.value_expression is not None:
+                yield mask.place or somewhere, (sample(mask.text), "mask")
         for item in policy.filters:
             if item.filter_expression.strip():
                 yield item.place or somewhere, (sample(item.filter_expression), "filter")

@@ -231,7 +231,7 @@ def _is_table(role: RelationRole) -> bool:
 
 
 def _text_of(item: MaskItem | FilterItem) -> str:
-    return (item.value_expression or "") if isinstance(item, MaskItem) else item.filter_expression
+    return item.text if isinstance(item, MaskItem) else item.filter_expression
 
 
 def _is_name(value: str) -> bool:

@@ -159,10 +159,17 @@ class MaskItem(PolicyItem):
 
     mask_type: str
     value_expression: str | None = None
+    transformer: str = ""
+    """The SQL that the service's definition has for the mask type; empty where that is a call of Hive's."""
     condition_expression: str | None = None
     """Ranger's `conditionExpr`, told and not used, as in Ranger's Hive plugin."""
     predicate: str = "masked"
     """`masked`: predicates see the mask; `deny`: using the column outside the output is refused."""
+
+    @property
+    def text(self) -> str:
+        """The SQL that says what the column shows, with `{col}`; empty where the mask type says it."""
+        return self.transformer or self.value_expression or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

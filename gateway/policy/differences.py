@@ -158,7 +158,7 @@ def depends_on_circumstances(policies: PolicySet) -> bool:
             for value in values.values
         )
         or any("${{" in item.filter_expression for item in policy.filters)
-        or any("${{" in (item.value_expression or "") for item in policy.masks)
+        or any("${{" in item.text for item in policy.masks)
         for policy in policies.policies()
     )
 

@@ -215,7 +215,7 @@ def mask_side(engine: Engine, question: AccessQuestion, service: str | None) -> 
         return Side("MASK_NULL, because its condition cannot be told", obliged.policy)
     if item.mask_type == _NO_MASK:
         return Side("no mask", obliged.policy)
-    shows = f" showing {item.value_expression}" if item.value_expression else ""
+    shows = f" showing {item.text}" if item.text else ""
     predicate = ", not in predicates" if item.predicate == "deny" else ""
     return Side(f"{item.mask_type}{shows}{predicate}", obliged.policy)
 

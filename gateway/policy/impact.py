@@ -58,7 +58,7 @@ def _texts(policies: PolicySet, column: Resource) -> Iterator[Concern]:
     of_table = re.compile(rf"(?<![\w$]){re.escape(table)}(?![\w$])", re.IGNORECASE)
     for policy in policies.policies():
         texts = [item.filter_expression for item in policy.filters]
-        texts += [item.value_expression or "" for item in policy.masks]
+        texts += [item.text for item in policy.masks]
         named = policy.resources.get("table")
         own = named is not None and any(value.lower() in (table.lower(), "*") for value in named.values)
         for text in dict.fromkeys(texts):

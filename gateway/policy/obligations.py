@@ -180,20 +180,20 @@ def column_mask(
     mask_type, expression = item.mask_type, None
     if not found.certain:
         mask_type, expression = UNTOLD, null_of(column)
-    elif mask_type != CUSTOM:
+    elif mask_type != CUSTOM and not item.transformer:
         transformer = _transformer(found, question)
         bare = question.context.bare_builtins
         expression = _plain_mask(mask_type, column, data_type, masked_date, transformer, bare)
     else:
-        text, facts = item.value_expression, found.asked.facts()
-        if text:
-            _note_text(question, text)
-            text = text if facts.can_tell(facets_of(text)) else None
+        text, facts = item.text, found.asked.facts()
+        _note_text(question, text)
+        text = text if facts.can_tell(facets_of(text)) else ""
         expression = mask_expression(
             mask_type,
             column,
             data_type,
             custom=text,
+            transformer=text,
             facts=facts,
             masked_date=masked_date,
             bare=question.context.bare_builtins,
@@ -220,10 +220,7 @@ def _plain_mask(
 
 
 def _transformer(found: MatchedItem, question: ResourceQuestion) -> str:
-    """Return what the definition of the policy's service says of the mask type, if it is understood.
-
-    Anything but a call of Hive's functions is not pasted: nobody parsed it when it was loaded.
-    """
+    """Return the call of Hive's functions that the service's definition has for the mask type."""
     tags = question.service.model.tags
     on_tag = isinstance(found.asked, TagQuestion) and tags is not None
     definition = tags.definition if on_tag and tags is not None else question.service.definition

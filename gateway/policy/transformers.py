@@ -234,6 +234,13 @@ def is_understood(text: str) -> bool:
     return bool(text.strip()) and not transformer_faults(text)
 
 
+def sql_of(mask_type: str, transformer: str) -> str:
+    """Return a transformer that is Spark SQL, and that the mask type goes by; else nothing."""
+    if mask_type in STANDARD or mask_type in FIXED or hive_masking(transformer) is not None:
+        return ""
+    return transformer if is_understood(transformer) else ""
+
+
 def _calls_mask_as_hive(text: str) -> bool:
     """Whether a text calls `mask` with more arguments than Spark's own function of that name takes."""
     tokens = _tokens(text) or []

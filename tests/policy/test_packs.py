@@ -47,19 +47,39 @@ def test_the_shipped_rules_load_and_their_cases_hold() -> None:
     assert {p.type for p in found.policies()} == set(PolicyType)
 
 
-def test_a_mask_type_whose_transformer_is_sql_can_be_named_as_docs_say() -> None:
+def test_a_mask_type_shows_what_its_transformer_says_that_is_sql() -> None:
     text = (RULES / "service_defs" / "spark.yaml").read_text(encoding="utf-8")
     rows = "    - {name: MASK, label: Redact}\n"
     assert rows in text
     more = "".join(
         f'    - {{name: {name}, transformer: "{transformer}"}}\n'
-        for name, transformer in (("INITIAL", "left({col}, 1)"), ("LAST_2", "mask_show_last_n({col}, 2)"))
+        for name, transformer in (
+            ("INITIAL", "left({col}, 1)"),
+            ("LAST_2", "mask_show_last_n({col}, 2)"),
+            ("OWN", "concat({USER.team}, 'x')"),
+            ("HALF", "left({col} 1)"),
+        )
     )
     definitions = load_service_defs({"spark.yaml": text.replace(rows, rows + more)})
-    for name in ("INITIAL", "LAST_2"):
-        load_packs(
-            {"p.yaml": policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: {name}}}]")}, definitions, 1
-        )
+    column = Resource((("catalog", "c"), ("database", "d"), ("table", "t"), ("column", "x")))
+
+    def loaded(name: str) -> PolicySet:
+        pack = policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: {name}}}]")
+        return load_packs({"p.yaml": pack}, definitions, 1)
+
+    def shown(name: str) -> str:
+        ann = Principal(user="ann", attributes=(("team", "blue"),))
+        mask = engine_for(loaded(name)).mask(ann, column, "string")
+        assert mask is not None
+        return mask.expression
+
+    assert "TRY_CAST((left(`x`, 1)) AS STRING)" in shown("INITIAL")
+    assert "TRY_CAST((concat('blue', 'x')) AS STRING)" in shown("OWN")
+    assert "SUBSTRING(`x` FROM -2)" in shown("LAST_2")
+    # Spark's parser reads it first, as the text of a custom mask.
+    ((place, text),) = texts_of(loaded("HALF").policies())
+    assert (str(place), text) == ("p.yaml:4", ("left(`c` 1)", "mask"))
+    assert list(texts_of(loaded("LAST_2").policies())) == []
     assert faults(policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: INITIAL}}]"))
 
 

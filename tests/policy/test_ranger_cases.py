@@ -131,6 +131,7 @@ TRANSFORMERS = {
     "MY_HALF": "mask_hash({col}",
     "MY_TWO": "mask({col}); drop table t",
     "MY_NOTHING": "",
+    "MY_SQL": "upper({col})",
 }
 
 
@@ -166,6 +167,10 @@ def with_transformers() -> dict[str, Any]:
 def test_transformers_are_understood(own: str, known: str, data_type: str) -> None:
     definition = with_transformers()
     assert masked(own, data_type, definition) == masked(known, data_type, definition)
+
+
+def test_a_transformer_that_is_sql_shows_what_it_says() -> None:
+    assert "(upper(`ssn`)) AS" in str(masked("MY_SQL", "string", with_transformers()))
 
 
 @pytest.mark.parametrize("mask_type", ["MY_OWN", "MY_HALF", "MY_TWO", "MY_NOTHING"])

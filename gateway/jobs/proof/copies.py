@@ -118,10 +118,10 @@ def _masked(
         return None
     if not found.certain:
         return "MASK_NULL", ""  # what cannot be told is never shown
-    if found.item.mask_type != "CUSTOM":
+    if found.item.mask_type != "CUSTOM" and not found.item.transformer:
         return found.item.mask_type, ""
     names = {"col": quote(column.name), "colType": column.type, "type": column.type}
-    bound = bind(found.item.value_expression or "", found.facts, names)
+    bound = bind(found.item.text, found.facts, names)
     return "CUSTOM", "NULL" if bound is None else _by_name(bound, principal)
 
 

@@ -13,7 +13,7 @@ from gateway.policy.packs.conditions import read_conditions
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_validity
 from gateway.policy.sqltext import faults_of
-from gateway.policy.transformers import is_understood
+from gateway.policy.transformers import is_understood, sql_of
 
 ACCESS_KEYS = ("allow", "deny", "allow_exceptions", "deny_exceptions")
 WHO_KEYS = ("users", "groups", "roles")
@@ -254,16 +254,16 @@ class PackPolicyReader:
         self, data: Mapping[str, Any], path: Path, definition: ServiceDef
     ) -> tuple[MaskItem, ...]:
         items = []
-        known = sorted(
-            mask.name
+        known = {
+            mask.name: sql_of(mask.name, mask.transformer)
             for mask in definition.mask_types
             if mask.name in MASK_TYPES or is_understood(mask.transformer)
-        )
+        }
         extra = ("type", "show", "predicate")
         for found, who, where in self._items(data, "mask", path, definition, extra):
             type_ = self._shapes.text(found, "type", where, required=True)
             if type_ and type_ not in known:
-                self._faults.add((*where, "type"), f"unknown mask type `{type_}`{hint(type_, known)}")
+                self._faults.add((*where, "type"), f"unknown mask type `{type_}`{hint(type_, sorted(known))}")
             show = self._shapes.text(found, "show", where) or None
             if (type_ == "CUSTOM") != (show is not None):
                 needs = "needs `show`, its expression" if type_ == "CUSTOM" else "takes no `show`"
@@ -280,6 +280,7 @@ class PackPolicyReader:
                     accesses=self._accesses(found, where, accesses, accesses),
                     mask_type=type_,
                     value_expression=show,
+                    transformer=known.get(type_, ""),
                     predicate=str(predicate),
                 )
             )

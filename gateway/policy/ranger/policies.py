@@ -28,7 +28,7 @@ from gateway.policy.masks import MASK_TYPES
 from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
-from gateway.policy.transformers import is_understood
+from gateway.policy.transformers import is_understood, sql_of
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class RangerPolicyReader:
         }
         """Levels that take no wildcards."""
         self.hierarchies = {type_: level_sets(definition.levels(type_)) for type_ in PolicyType}
-        self.mask_types = {mask.name: is_understood(mask.transformer) for mask in definition.mask_types}
+        self.mask_types = {mask.name: mask.transformer for mask in definition.mask_types}
         self.conditions = {condition.name: condition for condition in definition.conditions}
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
@@ -426,6 +426,7 @@ class _PolicyReading:
                     **who,
                     mask_type=mask_type,
                     value_expression=expression or None,
+                    transformer=sql_of(mask_type, self._of.mask_types.get(mask_type, "")),
                     condition_expression=condition or None,
                 )
             )
@@ -435,7 +436,7 @@ class _PolicyReading:
         if mask_type and mask_type not in self._of.mask_types:
             near = hint(mask_type, self._of.mask_types or MASK_TYPES)
             self._reader.warn(path, f"unknown mask type `{mask_type}`{near}: the column will show NULL")
-        elif mask_type and mask_type not in MASK_TYPES and not self._of.mask_types[mask_type]:
+        elif mask_type and mask_type not in MASK_TYPES and not is_understood(self._of.mask_types[mask_type]):
             told = f"it is not understood what mask type `{mask_type}` shows: the column will show NULL"
             self._reader.warn(path, told)
         custom = mask_type.rpartition(":")[2] == "CUSTOM"
