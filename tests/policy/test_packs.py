@@ -77,8 +77,8 @@ def test_a_mask_type_shows_what_its_transformer_says_that_is_sql() -> None:
     assert "TRY_CAST((concat('blue', 'x')) AS STRING)" in shown("OWN")
     assert "SUBSTRING(`x` FROM -2)" in shown("LAST_2")
     # Spark's parser reads it first, as the text of a custom mask.
-    ((place, text),) = texts_of(loaded("HALF").policies())
-    assert (str(place), text) == ("p.yaml:4", ("left(`c` 1)", "mask"))
+    ((place, read),) = texts_of(loaded("HALF").policies())
+    assert (str(place), read) == ("p.yaml:4", ("left(`c` 1)", "mask"))
     assert list(texts_of(loaded("LAST_2").policies())) == []
     assert faults(policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: INITIAL}}]"))
 
