@@ -56,7 +56,10 @@ _EASTERN = re.compile(
     r"(?:\d{1,4}(?:[-－]\d{1,4}){1,3}|\d{1,4}(?:丁目|番地?|号|號|弄)).*"
 )
 """Korea, Japan and China begin with the province and the town, and have no capitals."""
-_CAPITAL_WORD = re.compile(r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}")
+_CAPITAL_WORD = re.compile(
+    r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}|[\u05d0-\u05ea\u0620-\u06d3\u0904-\u0e46]{3,}"
+)
+"""Or one of letters that have no capitals."""
 
 
 def address(value: str) -> bool:

@@ -9,20 +9,31 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_OTHER = "\u0370-\u03ff\u0400-\u04ff\u1100-\u11ff\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
-"""Letters of Greek, Cyrillic, Korean as it is folded, Japanese and Chinese. The last three have no spaces
-between words: `*生年月日*` is looked for within."""
+_OTHER = (
+    "\u0370-\u03ff\u0400-\u04ff\u05d0-\u05ea\u0620-\u064a\u0671-\u06d3\u0904-\u0dff\u0e01-\u0e46"
+    "\u1100-\u11ff\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
+)
+"""Letters of Greek, Cyrillic, Hebrew, Arabic, of India, Thai, Korean as it is folded, Japanese and Chinese. The
+last four have no spaces between words: `*生年月日*` is looked for within."""
 _BETWEEN = re.compile(rf"[^a-z{_OTHER}]+")
 _PART = re.compile(rf"\*?[a-z]{{2,}}\*?|[a-z]|\*?[{_OTHER}]+\*?")
 _UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})
+_MARKS = frozenset({"Mn", "Mc", "Me", "Cf"})
 _PREFIXES = frozenset("col column field fld f c s str txt val value the my t x v raw src".split())
 """What says nothing about what is in a column."""
 
 
 def fold(text: str) -> str:
     """Return a text in lower case, without accents."""
-    text = unicodedata.normalize("NFKD", text.lower().translate(_UMLAUTS))
-    return "".join(c for c in text if not unicodedata.combining(c))
+    text = text.lower()
+    if text.isascii():
+        return text
+    return without_marks(unicodedata.normalize("NFKD", text.translate(_UMLAUTS)))
+
+
+def without_marks(text: str) -> str:
+    """Return a text without what stands above, below and beside its letters: accents, vowels of India."""
+    return "".join(c for c in text if unicodedata.category(c) not in _MARKS)
 
 
 @lru_cache(maxsize=10_000)

@@ -10,6 +10,7 @@ from itertools import islice
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import Phrases, words
 from gateway.jobs.classification.nested import distinct, is_json, leaves
+from gateway.jobs.classification.numbers import SHAPES
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 from gateway.jobs.classification.value_format import ValueFormat
 
@@ -18,6 +19,8 @@ PROBE_HITS = 12
 `PROBE_SHARE` of them it is not looked at further. Of columns that are, one in a hundred thousand is missed
 where most of the values have to fit, and one in a hundred where a tenth has to."""
 PROBE_SHARE = 0.4
+SHAPE_SHARE = 0.5
+"""Of values that have check digits, for nobody to ask whether more are like a number."""
 MOST_KEYS = 200
 """Keys of JSON that are looked at, each like a column."""
 _JSON_SHARE = 0.5
@@ -149,7 +152,11 @@ class Scorer:
         if not scores:
             return None
         score = max(
-            scores, key=lambda one: (bool(one.hit), one.weight > 0, one.share, one.weight, -one.rule.order)
+            scores,
+            key=lambda one: (
+                *(bool(one.hit), one.format not in SHAPES, one.weight > 0),
+                *(one.share, one.weight, -one.rule.order),
+            ),
         )
         return Evidence(
             rule=score.rule.name,
@@ -178,6 +185,8 @@ class Scorer:
         top = _Score(rule, weight, sure, "", 0, 0, 0.0)
         # A name that is so only by itself, such as `nom`, and a format that says little are too little.
         for format_ in (*plain, *named) if sure else plain:
+            if format_.name in SHAPES and top.share >= SHAPE_SHARE:
+                continue
             if not _reaches(format_, probe, max(1, math.ceil(PROBE_SHARE * floor * len(probe)))):
                 continue
             hits = [value for value in counted if format_.whole(value)]
@@ -205,7 +214,9 @@ class Scorer:
             for value, count in counted.items():
                 for format_ in looked_for:
                     there = next(iter(format_.find(value)), None) if format_.find is not None else None
-                    if there is not None and len(there) < len(value):
+                    if there is not None and (
+                        len(there) < len(value) or (format_.alone is not None and format_.alone(value))
+                    ):
                         hit += count
                         different.add(there)
                         formats[format_.name] = formats.get(format_.name, 0) + count
