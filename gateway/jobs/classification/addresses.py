@@ -85,5 +85,11 @@ def address_like(value: str) -> bool:
     return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
 
 
+def street_like(value: str) -> bool:
+    """Words of which one says that it is a street, with no number of a house."""
+    text = " ".join(value.split())
+    return 2 <= len(text.split()) <= 8 and _STREET.search(text) is not None
+
+
 def _eastern(value: str) -> bool:
     return 6 <= len(value) <= 80 and _EASTERN.fullmatch(value) is not None

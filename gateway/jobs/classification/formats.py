@@ -17,7 +17,7 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.classification import people
-from gateway.jobs.classification.addresses import address, address_like
+from gateway.jobs.classification.addresses import address, address_like, street_like
 from gateway.jobs.classification.names import fold, without_marks
 from gateway.jobs.classification.numbers import NUMBERS
 from gateway.jobs.classification.secret_formats import SECRETS
@@ -189,7 +189,9 @@ def _phones_within(regions: Collection[str], text: str) -> Iterator[str]:
             yield found.group()
     for found in _NATIONAL.finditer(text):
         number = found.group()
-        if _DATE_LIKE.match(number) is None and any(_valid_phone(number, region) for region in regions):
+        if _DATE_LIKE.match(number) or re.fullmatch(r"[0-9]{3}-[0-9]{2}-[0-9]{4}", number):
+            continue
+        if any(_valid_phone(number, region) for region in regions):
             yield number
 
 
@@ -410,6 +412,7 @@ _DATES = (
     (re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?"), (1, 2, 3)),
     (re.compile(r"(\d{4})[/.] ?(\d{1,2})[/.] ?(\d{1,2})\.?"), (1, 2, 3)),
     (re.compile(r"(\d{4})(\d{2})(\d{2})"), (1, 2, 3)),
+    (re.compile(r"(\d{4})[年년] ?(\d{1,2})[月월] ?(\d{1,2})[日일号]"), (1, 2, 3)),
     (re.compile(r"(\d{1,2})[./-] ?(\d{1,2})[./-] ?(\d{4})\.?"), (3, 2, 1)),
     (re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})"), (3, 1, 2)),
 )
@@ -470,7 +473,8 @@ _PARTICLES = frozenset(
 )
 
 _TITLES = frozenset(
-    "dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott".split()
+    """dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott med rer nat jur
+    phil dent vet habil""".split()
 )
 _SMALL = _PARTICLES | _TITLES
 
@@ -566,6 +570,7 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "epoch": (_epoch, None),
     "address": (address, None),
     "address_like": (address_like, None),
+    "street_like": (street_like, None),
     "name_like": (_name_like, None),
     **NUMBERS,
     **SECRETS,

@@ -19,8 +19,24 @@ _BETWEEN = re.compile(rf"[^a-z{_OTHER}]+")
 _PART = re.compile(rf"\*?[a-z]{{2,}}\*?|[a-z]|\*?[{_OTHER}]+\*?")
 _UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})
 _MARKS = frozenset({"Mn", "Mc", "Me", "Cf"})
-_PREFIXES = frozenset("col column field fld f c s str txt val value the my t x v raw src".split())
-"""What says nothing about what is in a column."""
+_PREFIXES = frozenset(
+    """col column field fld f c s str txt val value the my t x v raw src properties attr props
+    cust customer kunde kunden client cliente emp employee user usr member mbr patient pat student person contact
+    donor owner guest host rider passenger lead subscriber""".split()
+)
+"""What says nothing about what is in a column, or no more than whose it is."""
+_ROLES = (
+    "emp|empl|cust|cst|clnt|client|patnt|pat|memb|mbr|usr|user|stud|stu|acct|contact|cntct|cont|vend|ownr|owner|own|bene|prsn"
+    "|pers|home|work|bus|biz|alt|prim|pri|day|eve|host|guest|donor|rider|drvr|driver|agent|agt|spouse|parent|ship|bill|mail"
+)
+_RUN = re.compile(
+    rf"(?:{_ROLES})?"
+    "(first|last|full|f|l)?(name|nam|nme|nm|ssn|ss|dob|bday|birth|tel|phone|phon|phn|mobile|mob|cell|fax|email|addr|adr|street"
+    "|city|iban)(no|nbr|nr|num|dt|dte|date|ln)?"
+)
+"""Names that are eight letters of abbreviations in a row, as EMPLNAME, CUSTPHON, EMPDOBDT."""
+_LONG = {"nm": "name", "nme": "name", "nam": "name", "phon": "phone", "phn": "phone", "f": "first", "l": "last"}
+_LONG |= {"nbr": "number", "dte": "date", "dt": "date"}
 
 
 def fold(text: str) -> str:
@@ -40,7 +56,17 @@ def without_marks(text: str) -> str:
 def words(name: str) -> tuple[str, ...]:
     """Return the words of a name: `customerEMail_1` is `customer e mail`."""
     apart = " ".join(_HUMP.split(unicodedata.normalize("NFC", name[:200])))
-    return tuple(word for word in _BETWEEN.split(fold(apart)) if word)
+    return tuple(part for word in _BETWEEN.split(fold(apart)) if word for part in _parts(word))
+
+
+def _parts(word: str) -> tuple[str, ...]:
+    """Take a run of abbreviations apart: `emplname` is `last name`."""
+    if word in ("nm", "nme"):
+        return ("name",)
+    if len(word) < 6 or (found := _RUN.fullmatch(word)) is None:
+        return (word,)
+    parts = tuple(_LONG.get(part, part) for part in found.groups() if part)
+    return parts if len("".join(filter(None, found.groups()))) < len(word) or len(parts) > 1 else (word,)
 
 
 @dataclass(frozen=True, slots=True)

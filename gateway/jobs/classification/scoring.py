@@ -93,6 +93,7 @@ class _RulePhrases:
         self.all = Phrases(rule.names)
         self.sure = Phrases(phrase for phrase in rule.names if not phrase.alone)
         self.longer = Phrases(phrase for phrase in rule.names if len(phrase.words) > 1)
+        self.beside = Phrases(rule.beside)
         self.unless = Phrases(rule.unless)
         self.never = Phrases(rule.never)
 
@@ -113,14 +114,18 @@ class Scorer:
             for rule in self._rules
         }
 
-    def findings(self, column: Sampled, above: Sequence[str] = ()) -> list[Evidence]:
-        """Return why the column is of which classes, one finding for each; `above` are names around it."""
+    def findings(
+        self, column: Sampled, above: Sequence[str] = (), beside: Sequence[str] = ()
+    ) -> list[Evidence]:
+        """Return why the column is of which classes, one finding for each.
+
+        `above` are names around it, `beside` those of its table's columns.
+        """
         if column.kind == "nested":
             return _once(self._nested(column))
-        name = words(column.name)
         counted = distinct(column.values)
         found = []
-        whole = self._whole(name, (*(word for one in above for word in words(one)), *name), column, counted)
+        whole = self._whole(column, counted, above, beside)
         if whole is not None:
             found.append(whole)
         if column.kind == "text":
@@ -128,15 +133,18 @@ class Scorer:
             if coded and len(coded) >= _JSON_SHARE * len(counted):
                 found += self._json(coded, counted)
             else:
-                found += self._within(name, counted, column)
+                found += self._within(counted, column)
         return _once(found)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
     def _whole(
-        self, name: Sequence[str], full: Sequence[str], column: Sampled, counted: Mapping[str, int]
+        self, column: Sampled, counted: Mapping[str, int], above: Sequence[str], beside: Sequence[str]
     ) -> Evidence | None:
         """Return the class that fits best: a column has one sort of value."""
+        name = words(column.name)
+        full = (*(word for one in above for word in words(one)), *name)
+        others = tuple(words(one) for one in beside if one != column.name)
         scores = []
         for rule in self._rules:
             names = self._names[rule.name]
@@ -146,6 +154,8 @@ class Scorer:
             if not names.unless.best(name):
                 sure = max(names.sure.best(name), names.longer.best(full))
                 weight = max(names.all.best(name), sure)
+                if weight and not sure and any(map(names.beside.best, others)):
+                    sure = weight
             score = self._score(rule, weight, counted, sure=sure > 0)
             if any(_holds(one, score, counted) for one in rule.when if not one.within):
                 scores.append(score)
@@ -199,11 +209,9 @@ class Scorer:
 
     # -- within ----------------------------------------------------------------------------------------------
 
-    def _within(
-        self, name: Sequence[str], counted: Mapping[str, int], column: Sampled, where: str = "text"
-    ) -> Iterable[Evidence]:
+    def _within(self, counted: Mapping[str, int], column: Sampled) -> Iterable[Evidence]:
         """Yield what longer texts hold."""
-        total = sum(counted.values())
+        name, total = words(column.name), sum(counted.values())
         for rule in self._rules:
             _, _, looked_for = self._formats[rule.name]
             wanted = [one for one in rule.when if one.within]
@@ -225,7 +233,7 @@ class Scorer:
                 yield Evidence(
                     rule=rule.name,
                     tag=rule.tag,
-                    where=where,
+                    where="text",
                     named=False,
                     format=max(formats, key=lambda one: formats[one]),
                     sampled=total,
@@ -244,7 +252,7 @@ class Scorer:
         for path, values in by_key.items():
             name = path[-1] if path else ""
             inner = Sampled(name=name, kind="text", values=values)
-            found += [_moved(one, "json") for one in self._inner(inner, path[:-1])]
+            found += [_moved(one, "json") for one in self._inner(inner, path[:-1], by_key)]
         return found
 
     def _nested(self, column: Sampled) -> list[Evidence]:
@@ -259,11 +267,13 @@ class Scorer:
         found = []
         for path, values in by_key.items():
             inner = Sampled(name=path[-1] if path else column.name, kind="text", values=values)
-            found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]))]
+            found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]), by_key)]
         return found
 
-    def _inner(self, column: Sampled, above: Sequence[str]) -> list[Evidence]:
-        return self.findings(column, above[-1:])
+    def _inner(
+        self, column: Sampled, above: Sequence[str], keys: Iterable[tuple[str, ...]]
+    ) -> list[Evidence]:
+        return self.findings(column, above[-1:], [key[-1] for key in keys if key])
 
 
 def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:
