@@ -19,6 +19,8 @@ _STREET = re.compile(
     r"|bagh|ganj|galli"
     r"|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close|crescent|terrace|parkway|pkwy|sq\.?"
     r"|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green|heights|ridge|circle|loop|path|pike"
+    r"|ул\.?|улица|вул\.?|вулиця|просп\.?|проспект|пр-т|пер\.|переулок|бульвар|шоссе|наб\.|площадь|οδός|λεωφόρος|πλατεία"
+    r"|شارع|طريق|רחוב|שדרות|मार्ग|नगर|गली|đường|phố|jl\.?|jalan|gang"
     r"|turnpike|expressway|causeway|crossing|junction|village|valley|view|manors?|parade|esplanade)(?=\W|$)",
     re.IGNORECASE,
 )

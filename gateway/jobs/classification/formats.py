@@ -1,8 +1,9 @@
 """What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
 
-`stdnum.CC.NAME` is any number that python-stdnum validates, and `written.CC.NAME` the same with something between its
-digits; `words.LIST`, `person.LIST` and `full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in
-`_OWN`, `NUMBERS` and `SECRETS`. The libraries come in when the job runs and not before.
+`stdnum.CC.NAME` is any number that python-stdnum validates, `stdnum.CC.NAME+CC.NAME` one of several, and
+`written.CC.NAME` the same with something between its digits; `words.LIST`, `person.LIST` and
+`full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in `_OWN`, `NUMBERS` and
+`SECRETS`. The libraries come in when the job runs and not before.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Formats:
         kind, _, rest = name.partition(".")
         match kind:
             case "stdnum":
-                yield ValueFormat(name, _stdnum(rest))
+                yield ValueFormat(name, _any_of([_stdnum(one) for one in rest.split("+")]))
             case "written":
                 yield ValueFormat(name, _written(_stdnum(rest)))
             case "words":
@@ -82,8 +83,12 @@ class Formats:
                 for region in self._regions:
                     yield ValueFormat(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
             case "phone":
-                find = partial(_phones_within, self._regions)
-                yield ValueFormat(name, _phone, find, lambda value: value[0] == "+" and _phone(value))
+                yield ValueFormat(
+                    name,
+                    _phone,
+                    partial(_phones_within, self._regions),
+                    lambda value: value[0] == "+" and _phone(value),
+                )
             case "email":
                 yield ValueFormat(name, _email, _emails_within, _email)
             case "eastern_name":
@@ -101,7 +106,7 @@ def is_format(name: str, lists: Collection[str]) -> bool:
     if kind in ("words", "person", "full_name"):
         return all(one in lists or one in people.LISTS for one in rest.split("+"))
     if kind in ("stdnum", "written"):
-        return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", rest) is not None
+        return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?(\+[a-z_]+\.[a-z_]+)*", rest) is not None
     return name in _OWN or name in _OF_SETTINGS
 
 
@@ -130,6 +135,11 @@ def _stdnum(name: str) -> Whole:
         return _NUMBERED.fullmatch(value) is not None and bool(is_valid(value))
 
     return whole
+
+
+def _any_of(several: list[Whole]) -> Whole:
+    """Numbers of one office that are not alike, as those of citizens and of foreigners."""
+    return several[0] if len(several) == 1 else lambda value: any(one(value) for one in several)
 
 
 def _written(whole: Whole) -> Whole:
@@ -368,7 +378,7 @@ def _iban(value: str) -> bool:
 
 def _pl_account(value: str) -> bool:
     """Poland's, which people write without the country."""
-    return re.fullmatch(r"[0-9]{2}(?: ?[0-9]{4}){6}", value) is not None and _iban(f"PL{value}")
+    return re.fullmatch(r"(?:[0-9] ?){26}", value) is not None and _iban(f"PL{value}")
 
 
 def _ibans_within(text: str) -> Iterator[str]:
@@ -414,7 +424,7 @@ _DATES = (
     (re.compile(r"(\d{4})(\d{2})(\d{2})"), (1, 2, 3)),
     (re.compile(r"(\d{4})[年년] ?(\d{1,2})[月월] ?(\d{1,2})[日일号]"), (1, 2, 3)),
     (re.compile(r"(\d{1,2})[./-] ?(\d{1,2})[./-] ?(\d{4})\.?"), (3, 2, 1)),
-    (re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})"), (3, 1, 2)),
+    (re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})"), (3, 1, 2)),
 )
 _SHORT_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{2}")
 _WORDED_DATE = re.compile(
@@ -462,10 +472,14 @@ _TICKET = re.compile(r"[A-Z' -]+/[A-Z' -]+ (?:MR|MRS|MS|MISS|MSTR|DR)")
 _PARTED = re.compile(r"(?:[0-9]\w*\^)?([^\W\d_][^^&~|0-9]*(?:\^[^^&~|0-9]*){1,7})")
 """Smith^John^Q, as HL7 and DICOM have it, with the number of a doctor before it or none."""
 _NOT_PEOPLE = frozenset(
-    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
-    bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp sti
-    school college colegio escola escuela ecole lycee schule gymnasium scuola liceo szkola liceum okulu lisesi
-    klinikum krankenhaus""".split()
+    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons
+    partners bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp sti school
+    college colegio escola escuela ecole lycee schule gymnasium scuola liceo szkola liceum okulu lisesi
+    klinikum krankenhaus garage hotel cafe restaurant bistro pizzeria bakery boulangerie pharmacy
+    pharmacie farmacia apotheke traders stores store mart sweets shop motors autohaus foods farms clinic
+    clinica clinique klinik praxis salon studio church kirche airport station park lake mount island
+    office region district club museum theatre foundation institute insurance versicherung services
+    solutions consulting logistics transport trading industries""".split()
 )
 """Folded."""
 _PARTICLES = frozenset(
@@ -473,8 +487,8 @@ _PARTICLES = frozenset(
 )
 
 _TITLES = frozenset(
-    """dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott med rer nat jur
-    phil dent vet habil""".split()
+    """dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott med
+    rer nat jur phil dent vet habil""".split()
 )
 _SMALL = _PARTICLES | _TITLES
 
@@ -511,7 +525,10 @@ def _person(known: frozenset[str]) -> Whole:
     """Up to six words, of which one is a known name, and none says that it is a company."""
 
     def whole(value: str) -> bool:
-        return any(one in known or any(p in known for p in one.split("-")) for one in _name_words(value))
+        found = _name_words(value)
+        # With others, two letters are an abbreviation as well.
+        found = [one for one in found if len(one) > 2] if len(found) > 1 else found
+        return any(one in known or any(p in known for p in one.split("-")) for one in found)
 
     return whole
 
@@ -519,8 +536,8 @@ def _person(known: frozenset[str]) -> Whole:
 def _eastern_name(families: frozenset[str], givens: frozenset[str]) -> Whole:
     """A Korean, Chinese or Japanese name, family first, with no space or one: 김민준, 王秀英, 佐藤 健一.
 
-    A given name of one or two letters, up to four of those for sounds, may be another one of what those that are
-    known are made of.
+    A given name of one or two letters, up to four of those for sounds, may be another one of what those that
+    are known are made of.
     """
     letters = frozenset("".join(givens))
 

@@ -186,9 +186,7 @@ class _Classify:
 
     def _score(self, sample: Sample) -> dict[str, list[Evidence]]:
         names = tuple(sample.columns)
-        return {
-            name: self._scorer.findings(column, beside=names) for name, column in sample.columns.items()
-        }
+        return {name: self._scorer.findings(column, beside=names) for name, column in sample.columns.items()}
 
     async def _write(self, found: Classified) -> Wrote:
         return await write(self._work.connection, found, run=self._work.run, now=self._work.now)

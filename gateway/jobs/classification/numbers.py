@@ -1,4 +1,4 @@
-"""Numbers that states give people, where python-stdnum has none or asks more than data that is made up holds."""
+"""Numbers that states give people, where python-stdnum has none, or asks more than made up data holds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _pis(value: str) -> bool:
 
 
 def _ric(value: str) -> bool:
-    """China's number of identity by its day and its check digit; which districts there were when is not asked."""
+    """China's number of identity by its day and its check digit; districts come and go, and are not asked."""
     found = _RIC.fullmatch(value)
     if found is None:
         return False
@@ -80,7 +80,7 @@ def _number_like(value: str) -> bool:
 
     Check digits of most countries' numbers are in no library, and data that is made up has them wrong.
     """
-    return 7 <= sum(map(str.isalnum, value)) <= 20 and _NUMBER.fullmatch(value) is not None
+    return 7 <= sum(map(str.isalnum, value)) <= 26 and _NUMBER.fullmatch(value) is not None
 
 
 NUMBERS: Mapping[str, tuple[Whole, Find | None]] = {
