@@ -1099,10 +1099,154 @@ def of_schemas() -> list[Spec]:
     ]
 
 
+def family_first(families: str, given: str) -> Make:
+    """A name of the east, with nothing between, of what people are called there."""
+    return lambda r: r.choice(families.split()) + r.choice(given.split())
+
+
+KOREAN = family_first("김 이 박 최 정 한 윤", "서윤 하은 지호 민재 수빈 영숙 성훈 은주 태영 나연 재현 소희")
+CHINESE = family_first("王 李 张 陈 赵 许 梁", "伟 雪梅 志强 晓东 海燕 明 秀兰 建军 丽华 子涵 国平 婷")
+
+
+def weighted(count: int, weights: str, check: Callable[[int], str]) -> Make:
+    """Digits and what their weighted sum comes to."""
+
+    def make(r: random.Random) -> str:
+        found = digits(r, count)
+        return found + check(sum(int(a) * int(b) for a, b in zip(found, weights.split(), strict=True)))
+
+    return make
+
+
+SNILS = weighted(9, "9 8 7 6 5 4 3 2 1", lambda total: f" {total % 101 % 100:02}")
+PIS = weighted(10, "3 2 9 8 7 6 5 4 3 2", lambda total: "0" if total % 11 < 2 else str(11 - total % 11))
+
+
+def chinese_id(r: random.Random) -> str:
+    found = f"{r.choice(('310115', '330106', '510107'))}{born(r):%Y%m%d}{digits(r, 3)}"
+    total = sum(int(a) * (2**at % 11) for a, at in zip(found, range(17, 0, -1), strict=True))
+    return found + "10X98765432"[total % 11]
+
+
+def of_many_lands() -> list[Spec]:
+    """Return what was wrong in four sets of tables written blind, made anew, and what is next to it."""
+    text = "text"
+    return [
+        ("person_name", text, "이름, 담당자, c1", KOREAN),
+        ("person_name", text, "收件人, 联系人, c2", CHINESE),
+        ("person_name", text, "customer_last, host_nm, c3", lambda r: r.choice(FAMILY)),
+        ("person_name", text, "EMPFNAME", lambda r: r.choice(GIVEN).upper()),
+        (
+            "person_name",
+            text,
+            "اسم_العميل",
+            lambda r: f"{r.choice(('منى', 'كريم', 'زياد'))} {r.choice(('حداد', 'بركات'))}",
+        ),
+        (
+            "person_name",
+            text,
+            "पूरा_नाम",
+            lambda r: f"{r.choice(('अमित', 'नेहा', 'विकास'))} {r.choice(('वर्मा', 'जोशी'))}",
+        ),
+        ("person_name", text, "hausarzt, c4", lambda r: f"Dr. med. {full_name(r)}"),
+        (
+            "",
+            text,
+            "品名, c5",
+            lambda r: r.choice(
+                "白酒 黄油 金属零件 高档茶叶 马克杯 温度计 方便面 江米 石英表 花瓶 毛巾 文具".split()
+            ),
+        ),
+        (
+            "",
+            text,
+            "상품명, c6",
+            lambda r: r.choice(
+                "냉장고 세탁기 김치 고추장 만두 이어폰 선풍기 조명 서랍장 노트북 두부 라면".split()
+            ),
+        ),
+        (
+            "",
+            text,
+            "garage, c7",
+            lambda r: f"{r.choice(('Garage', 'Hotel', 'Pharmacie'))} {r.choice(FAMILY)}",
+        ),
+        (
+            "",
+            text,
+            "film",
+            lambda r: r.choice(("Annie Hall", "Barry Lyndon", "Rocky", "Donnie Darko", "Jackie Brown")),
+        ),
+        ("birth_date", "integer", "birth_epoch", lambda r: str((born(r) - date(1970, 1, 1)).days * 86_400)),
+        (
+            "birth_date",
+            text,
+            "BRTHDTE, fecha_nacto, gebdt, data_nascim, EMPDOBDT",
+            lambda r: f"{born(r):%Y%m%d}",
+        ),
+        ("birth_date", text, "誕生日", lambda r: f"{born(r):%Y年%m月%d日}"),
+        ("birth_date", text, "patient_birthdate", lambda r: f"{born(r):%m-%d-%Y}"),
+        ("", text, "birth_rate, hiredt, geburtsort_code", lambda r: f"{r.randint(1, 40)}.{digits(r, 2)}"),
+        ("social_security", text, "снилс, c8", SNILS),
+        ("social_security", text, "pis_pasep, c9", PIS),
+        ("social_security", text, "SOCSECNO, EMPSSNBR, num_ss", number(9, "123456789")),
+        ("", text, "part_no, lot_number", shaped("199-99-9999")),
+        ("national_id", text, "身份证号, c10", chinese_id),
+        ("national_id", text, "cpr_nr, c11", lambda r: f"{born(r):%d%m%y}-{digits(r, 4)}"),
+        (
+            "national_id",
+            text,
+            "dni_nie, c12",
+            lambda r: dni(r) if r.random() < 0.5 else valid(shaped("X9999999A"), "es.nie")(r),
+        ),
+        ("national_id", text, "رقم_الهوية, bvn, emirates_id", number(11, "12")),
+        ("", text, "orgnr, c13", valid(number(9, "9"), "no.orgnr")),
+        ("identity_document", text, "паспорт, voter_id, DRVLICNO, num_permis", shaped("99 99 999999")),
+        ("tax_id", text, "stcd1, αφμ, TAXIDNBR", number(9, "123456789")),
+        ("", "integer", "tax_id, passport_count", lambda r: str(r.randint(1, 24))),
+        ("iban", text, "bank_acc_num, clabe", number(12, "123456789")),
+        ("iban", text, "cuenta_ccc, c14", valid(number(20), "es.ccc")),
+        ("phone", text, "HOMEPHON, mob_no, hp_no", number(10, "6789")),
+        ("phone", text, "contact", lambda r: phone("DE")(r) if r.random() < 0.3 else prose(r, 3)),
+        ("", text, "build, c15", lambda r: f"0.{r.randint(1, 20)}.{r.randint(10, 99)}.{digits(r, 4, '123')}"),
+        ("", text, "awb, ticket_no", lambda r: f"047-{digits(r, 10)}"),
+        (
+            "postal_address",
+            text,
+            "STREET",
+            lambda r: f"{r.choice(('Rue', 'Place'))} de la {r.choice(FAMILY)}",
+        ),
+        (
+            "postal_address",
+            text,
+            "ulitsa, c16",
+            lambda r: f"ул. {r.choice(('Ленина', 'Мира'))}, д. {r.randint(1, 120)}",
+        ),
+        ("email", text, "ctce, c17", lambda r: email(r).replace("@", "//").upper()),
+        ("password", text, "mqtt_pass", lambda r: alphabet(r, MIXED, 11)),
+        ("secret_key", text, "psk", lambda r: r.randbytes(32).hex()),
+        (
+            "secret_key",
+            text,
+            "hook, c18",
+            lambda r: (
+                f"https://hooks.slack.com/services/T{digits(r, 8)}/B{digits(r, 8)}/{alphabet(r, MIXED, 24)}"
+            ),
+        ),
+        (
+            "secret_key",
+            text,
+            "conn, c19",
+            lambda r: f"redis://:{alphabet(r, MIXED, 12)}@cache{digits(r, 1)}:6379/0",
+        ),
+        ("", text, "gclid, name_enc, polyline", lambda r: alphabet(r, MIXED, 48)),
+    ]
+
+
 def corpus(seed: int = 20_240_607, rows: int = ROWS) -> Iterator[Labelled]:
     """Yield every column of the corpus."""
     for number_, (label, kind, names, make) in enumerate(
-        (*positives(), *negatives(), *later(), *of_schemas())
+        (*positives(), *negatives(), *later(), *of_schemas(), *of_many_lands())
     ):
         for name in (part.strip() for part in names.split(",")):
             r = random.Random(f"{seed} {number_} {name}")

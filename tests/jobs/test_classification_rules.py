@@ -101,7 +101,24 @@ def test_versions_are_addresses_only_by_name() -> None:
     assert finding.rule == "ip_address"
 
 
+def test_a_name_that_may_be_of_anything_is_sure_beside_another_part_of_it() -> None:
+    column = Sampled(name="nume", kind="text", values=["Țurcanu", "Lungu", "Zbârcea", "Ghiță"] * 5)
+    assert scorer().findings(column, beside=("nume", "suma")) == []
+    (finding,) = scorer().findings(column, beside=("nume", "prenume"))
+    assert finding.rule == "person_name"
+
+
+def test_check_digits_go_before_what_is_only_like_a_number() -> None:
+    values = [f"ATU{number}" for number in ("21156521", "13585627", "36801500", "62134737", "33864707")]
+    (finding,) = scorer().findings(Sampled(name="ust_idnr", kind="text", values=values))
+    assert (finding.rule, finding.evidence["format"]) == ("vat_number", "stdnum.eu.vat")
+
+
 def test_names_are_words() -> None:
+    assert words("EMPLNAME") == words("last_nm")
+    assert words("CUSTPHON") == ("phone",)
+    assert words("username") == ("name",)
+    assert words("جوال-العميل") == ("جوال", "العميل")
     assert words("customerEMail_1") == ("customer", "e", "mail")
     assert words("Größe_ID") == ("grosse", "id")
     assert words("ФИО_1") == ("фио",)

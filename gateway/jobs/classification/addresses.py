@@ -19,6 +19,8 @@ _STREET = re.compile(
     r"|bagh|ganj|galli"
     r"|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close|crescent|terrace|parkway|pkwy|sq\.?"
     r"|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green|heights|ridge|circle|loop|path|pike"
+    r"|ул\.?|улица|вул\.?|вулиця|просп\.?|проспект|пр-т|пер\.|переулок|бульвар|шоссе|наб\.|площадь|οδός|λεωφόρος|πλατεία"
+    r"|شارع|طريق|רחוב|שדרות|मार्ग|नगर|गली|đường|phố|jl\.?|jalan|gang"
     r"|turnpike|expressway|causeway|crossing|junction|village|valley|view|manors?|parade|esplanade)(?=\W|$)",
     re.IGNORECASE,
 )
@@ -56,7 +58,10 @@ _EASTERN = re.compile(
     r"(?:\d{1,4}(?:[-－]\d{1,4}){1,3}|\d{1,4}(?:丁目|番地?|号|號|弄)).*"
 )
 """Korea, Japan and China begin with the province and the town, and have no capitals."""
-_CAPITAL_WORD = re.compile(r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}")
+_CAPITAL_WORD = re.compile(
+    r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}|[\u05d0-\u05ea\u0620-\u06d3\u0904-\u0e46]{3,}"
+)
+"""Or one of letters that have no capitals."""
 
 
 def address(value: str) -> bool:
@@ -80,6 +85,12 @@ def address_like(value: str) -> bool:
     if "$" in value or "^" in value:
         value = _LINES.sub(" ", value)
     return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
+
+
+def street_like(value: str) -> bool:
+    """Words of which one says that it is a street, with no number of a house."""
+    text = " ".join(value.split())
+    return 2 <= len(text.split()) <= 8 and _STREET.search(text) is not None
 
 
 def _eastern(value: str) -> bool:

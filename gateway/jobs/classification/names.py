@@ -9,27 +9,75 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_OTHER = "\u0370-\u03ff\u0400-\u04ff\u1100-\u11ff\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
-"""Letters of Greek, Cyrillic, Korean as it is folded, Japanese and Chinese. The last three have no spaces
-between words: `*生年月日*` is looked for within."""
+_OTHER = (
+    "\u0370-\u03ff\u0400-\u04ff\u05d0-\u05ea\u0620-\u064a\u0671-\u06d3\u0904-\u0dff\u0e01-\u0e46"
+    "\u1100-\u11ff\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
+)
+"""Letters of Greek, Cyrillic, Hebrew, Arabic, of India, Thai, Korean as it is folded, Japanese and Chinese.
+The last four have no spaces between words: `*生年月日*` is looked for within."""
 _BETWEEN = re.compile(rf"[^a-z{_OTHER}]+")
 _PART = re.compile(rf"\*?[a-z]{{2,}}\*?|[a-z]|\*?[{_OTHER}]+\*?")
 _UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})
-_PREFIXES = frozenset("col column field fld f c s str txt val value the my t x v raw src".split())
-"""What says nothing about what is in a column."""
+_MARKS = frozenset({"Mn", "Mc", "Me", "Cf"})
+_PREFIXES = frozenset(
+    """col column field fld f c s str txt val value the my t x v raw src properties attr props cust customer
+    kunde kunden client cliente emp employee user usr member mbr patient pat student person contact donor
+    owner guest host rider passenger lead subscriber""".split()
+)
+"""What says nothing about what is in a column, or no more than whose it is."""
+_ROLES = (
+    "emp|empl|cust|cst|clnt|client|patnt|pat|memb|mbr|usr|user|stud|stu|acct|contact|cntct|cont|vend|ownr|owner"
+    "|own|bene|prsn|pers|home|work|bus|biz|alt|prim|pri|day|eve|host|guest|donor|rider|drvr|driver|agent|agt"
+    "|spouse|parent|ship|bill|mail"
+)
+_RUN = re.compile(
+    rf"(?:{_ROLES})?(first|last|full|f|l)?"
+    "(name|nam|nme|nm|ssn|ss|dob|bday|birth|tel|phone|phon|phn|mobile|mob|cell|fax|email|addr|adr|street|city"
+    "|iban|taxid|natid|drvlic|passport)(no|nbr|nr|num|dt|dte|date|ln)?"
+)
+"""Names that are eight letters of abbreviations in a row, as EMPLNAME, CUSTPHON, EMPDOBDT."""
+_SAME = dict.fromkeys(("nr", "num", "nbr", "number", "numer", "numero", "nummer"), "no")
+_SAME |= {
+    "nm": "name",
+    "nme": "name",
+    "dt": "date",
+    "dte": "date",
+    "frst": "first",
+    "fst": "first",
+    "lst": "last",
+}
+"""Words that are written in many ways, in phrases and in names."""
+_LONG = _SAME | {"nam": "name", "phon": "phone", "phn": "phone", "f": "first", "l": "last"}
 
 
 def fold(text: str) -> str:
     """Return a text in lower case, without accents."""
-    text = unicodedata.normalize("NFKD", text.lower().translate(_UMLAUTS))
-    return "".join(c for c in text if not unicodedata.combining(c))
+    text = text.lower()
+    if text.isascii():
+        return text
+    return without_marks(unicodedata.normalize("NFKD", text.translate(_UMLAUTS)))
+
+
+def without_marks(text: str) -> str:
+    """Return a text without what stands above, below and beside its letters: accents, vowels of India."""
+    return "".join(c for c in text if unicodedata.category(c) not in _MARKS)
 
 
 @lru_cache(maxsize=10_000)
 def words(name: str) -> tuple[str, ...]:
     """Return the words of a name: `customerEMail_1` is `customer e mail`."""
     apart = " ".join(_HUMP.split(unicodedata.normalize("NFC", name[:200])))
-    return tuple(word for word in _BETWEEN.split(fold(apart)) if word)
+    return tuple(part for word in _BETWEEN.split(fold(apart)) if word for part in _parts(word))
+
+
+def _parts(word: str) -> tuple[str, ...]:
+    """Take a run of abbreviations apart: `emplname` is `last name`."""
+    if word in _SAME:
+        return (_SAME[word],)
+    if len(word) < 6 or (found := _RUN.fullmatch(word)) is None:
+        return (word,)
+    parts = tuple(_LONG.get(part, part) for part in found.groups() if part)
+    return parts if len("".join(filter(None, found.groups()))) < len(word) or len(parts) > 1 else (word,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +87,8 @@ class Phrase:
     words: tuple[str, ...]
     alone: bool = False
     """`=name`: the whole name, but for words that say nothing."""
+    together: str = ""
+    """As it is written without anything between."""
 
     @classmethod
     def of(cls, text: str) -> Phrase:
@@ -48,7 +98,7 @@ class Phrase:
         for part in parts:
             if not _PART.fullmatch(part):
                 raise ValueError(f"`{text}` is no phrase: words of letters, `*` before or behind one")
-        return cls(parts, alone)
+        return cls(tuple(_SAME.get(part, part) for part in parts), alone, "".join(parts))
 
     def within(self, name: Sequence[str]) -> bool:
         """Whether a name has it."""
@@ -64,8 +114,7 @@ class Phrase:
         """`dateofbirth` has `date of birth`, and `date_of_birth` the words of `dateofbirth`."""
         if any("*" in word for word in self.words):
             return False
-        together = "".join(self.words)
-        return len(together) >= 6 and together in name
+        return len(self.together) >= 6 and self.together in name
 
     @property
     def weight(self) -> int:
@@ -92,7 +141,7 @@ class Phrases:
             if "*" in first:
                 self._loose.append((one.weight, one))
                 continue
-            for word in {first, first + "s", "".join(one.words)}:
+            for word in {first, first + "s", one.together}:
                 self._by_word.setdefault(word, []).append((one.weight, one))
 
     def best(self, name: Sequence[str]) -> int:

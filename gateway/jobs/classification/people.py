@@ -16,6 +16,7 @@ from gateway.jobs.classification.names import fold
 
 _GIVEN = re.compile(r"(first|given|unisex)_\w*names?\w*|first_names")
 _FAMILY = re.compile(r"last_\w*names?\w*|last_names|surnames?\w*")
+_EASTERN = re.compile(r"[\u30a1-\u30fc\u4e00-\u9fff\uac00-\ud7a3]{1,5}")
 _TOWNS = re.compile(r"cities|city_names|municipalities|real_city_names")
 
 
@@ -50,6 +51,16 @@ def known(name: str) -> frozenset[str]:
     return frozenset(
         fold(word) for word in LISTS[name]() if len(word) > 1 and not any(map(str.isdigit, word))
     )
+
+
+@lru_cache(maxsize=1)
+def eastern() -> tuple[frozenset[str], frozenset[str]]:
+    """Return family names and given names in letters of Korea, China and Japan. Raises ImportError."""
+
+    def of(wanted: re.Pattern[str]) -> frozenset[str]:
+        return frozenset(name for name in _values("person", wanted) if _EASTERN.fullmatch(name))
+
+    return of(_FAMILY), of(_GIVEN)
 
 
 LISTS: Mapping[str, Callable[[], Iterator[str]]] = {

@@ -17,8 +17,8 @@ CLASSIFIER_KEYS = ("classes", "lists")
 KINDS = ("text", "integer", "fraction", "date", "time")
 """What types of columns come to; all others (binary, true or false) are of no class."""
 _CLASS_KEYS = (
-    *("about", "tag", "attributes", "types", "names", "unless", "never", "formats", "named_formats"),
-    *("text", "when"),
+    *("about", "tag", "attributes", "types", "names", "beside", "unless", "never", "formats"),
+    *("named_formats", "text", "when"),
 )
 _WHEN_KEYS = ("named", "sure", "empty", "share", "distinct", "within")
 
@@ -51,6 +51,8 @@ class ClassRule:
     attributes: Mapping[str, str]
     types: frozenset[str]
     names: tuple[Phrase, ...]
+    beside: tuple[Phrase, ...]
+    """Names of other columns of the table that make a `=name` sure."""
     unless: tuple[Phrase, ...]
     """Names that say it is something about such data, and not the data; values count all the same."""
     never: tuple[Phrase, ...]
@@ -154,6 +156,7 @@ def _classes(
             attributes=one.attributes(),
             types=one.types(),
             names=one.phrases("names"),
+            beside=one.phrases("beside"),
             unless=one.phrases("unless"),
             never=one.phrases("never"),
             formats=one.formats("formats"),

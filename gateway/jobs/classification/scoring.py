@@ -10,6 +10,7 @@ from itertools import islice
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import Phrases, words
 from gateway.jobs.classification.nested import distinct, is_json, leaves
+from gateway.jobs.classification.numbers import SHAPES
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 from gateway.jobs.classification.value_format import ValueFormat
 
@@ -18,6 +19,8 @@ PROBE_HITS = 12
 `PROBE_SHARE` of them it is not looked at further. Of columns that are, one in a hundred thousand is missed
 where most of the values have to fit, and one in a hundred where a tenth has to."""
 PROBE_SHARE = 0.4
+SHAPE_SHARE = 0.5
+"""Of values that have check digits, for nobody to ask whether more are like a number."""
 MOST_KEYS = 200
 """Keys of JSON that are looked at, each like a column."""
 _JSON_SHARE = 0.5
@@ -90,6 +93,7 @@ class _RulePhrases:
         self.all = Phrases(rule.names)
         self.sure = Phrases(phrase for phrase in rule.names if not phrase.alone)
         self.longer = Phrases(phrase for phrase in rule.names if len(phrase.words) > 1)
+        self.beside = Phrases(rule.beside)
         self.unless = Phrases(rule.unless)
         self.never = Phrases(rule.never)
 
@@ -110,14 +114,18 @@ class Scorer:
             for rule in self._rules
         }
 
-    def findings(self, column: Sampled, above: Sequence[str] = ()) -> list[Evidence]:
-        """Return why the column is of which classes, one finding for each; `above` are names around it."""
+    def findings(
+        self, column: Sampled, above: Sequence[str] = (), beside: Sequence[str] = ()
+    ) -> list[Evidence]:
+        """Return why the column is of which classes, one finding for each.
+
+        `above` are names around it, `beside` those of its table's columns.
+        """
         if column.kind == "nested":
             return _once(self._nested(column))
-        name = words(column.name)
         counted = distinct(column.values)
         found = []
-        whole = self._whole(name, (*(word for one in above for word in words(one)), *name), column, counted)
+        whole = self._whole(column, counted, above, beside)
         if whole is not None:
             found.append(whole)
         if column.kind == "text":
@@ -125,15 +133,18 @@ class Scorer:
             if coded and len(coded) >= _JSON_SHARE * len(counted):
                 found += self._json(coded, counted)
             else:
-                found += self._within(name, counted, column)
+                found += self._within(counted, column)
         return _once(found)
 
     # -- as a whole ------------------------------------------------------------------------------------------
 
     def _whole(
-        self, name: Sequence[str], full: Sequence[str], column: Sampled, counted: Mapping[str, int]
+        self, column: Sampled, counted: Mapping[str, int], above: Sequence[str], beside: Sequence[str]
     ) -> Evidence | None:
         """Return the class that fits best: a column has one sort of value."""
+        name = words(column.name)
+        full = (*(word for one in above for word in words(one)), *name)
+        others = tuple(words(one) for one in beside if one != column.name)
         scores = []
         for rule in self._rules:
             names = self._names[rule.name]
@@ -143,13 +154,19 @@ class Scorer:
             if not names.unless.best(name):
                 sure = max(names.sure.best(name), names.longer.best(full))
                 weight = max(names.all.best(name), sure)
+                if weight and not sure and any(map(names.beside.best, others)):
+                    sure = weight
             score = self._score(rule, weight, counted, sure=sure > 0)
             if any(_holds(one, score, counted) for one in rule.when if not one.within):
                 scores.append(score)
         if not scores:
             return None
         score = max(
-            scores, key=lambda one: (bool(one.hit), one.weight > 0, one.share, one.weight, -one.rule.order)
+            scores,
+            key=lambda one: (
+                *(bool(one.hit), one.format not in SHAPES, one.weight > 0),
+                *(one.share, one.weight, -one.rule.order),
+            ),
         )
         return Evidence(
             rule=score.rule.name,
@@ -178,6 +195,8 @@ class Scorer:
         top = _Score(rule, weight, sure, "", 0, 0, 0.0)
         # A name that is so only by itself, such as `nom`, and a format that says little are too little.
         for format_ in (*plain, *named) if sure else plain:
+            if format_.name in SHAPES and top.share >= SHAPE_SHARE:
+                continue
             if not _reaches(format_, probe, max(1, math.ceil(PROBE_SHARE * floor * len(probe)))):
                 continue
             hits = [value for value in counted if format_.whole(value)]
@@ -190,11 +209,9 @@ class Scorer:
 
     # -- within ----------------------------------------------------------------------------------------------
 
-    def _within(
-        self, name: Sequence[str], counted: Mapping[str, int], column: Sampled, where: str = "text"
-    ) -> Iterable[Evidence]:
+    def _within(self, counted: Mapping[str, int], column: Sampled) -> Iterable[Evidence]:
         """Yield what longer texts hold."""
-        total = sum(counted.values())
+        name, total = words(column.name), sum(counted.values())
         for rule in self._rules:
             _, _, looked_for = self._formats[rule.name]
             wanted = [one for one in rule.when if one.within]
@@ -205,7 +222,9 @@ class Scorer:
             for value, count in counted.items():
                 for format_ in looked_for:
                     there = next(iter(format_.find(value)), None) if format_.find is not None else None
-                    if there is not None and len(there) < len(value):
+                    if there is not None and (
+                        len(there) < len(value) or (format_.alone is not None and format_.alone(value))
+                    ):
                         hit += count
                         different.add(there)
                         formats[format_.name] = formats.get(format_.name, 0) + count
@@ -214,7 +233,7 @@ class Scorer:
                 yield Evidence(
                     rule=rule.name,
                     tag=rule.tag,
-                    where=where,
+                    where="text",
                     named=False,
                     format=max(formats, key=lambda one: formats[one]),
                     sampled=total,
@@ -233,7 +252,7 @@ class Scorer:
         for path, values in by_key.items():
             name = path[-1] if path else ""
             inner = Sampled(name=name, kind="text", values=values)
-            found += [_moved(one, "json") for one in self._inner(inner, path[:-1])]
+            found += [_moved(one, "json") for one in self._inner(inner, path[:-1], by_key)]
         return found
 
     def _nested(self, column: Sampled) -> list[Evidence]:
@@ -248,11 +267,13 @@ class Scorer:
         found = []
         for path, values in by_key.items():
             inner = Sampled(name=path[-1] if path else column.name, kind="text", values=values)
-            found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]))]
+            found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]), by_key)]
         return found
 
-    def _inner(self, column: Sampled, above: Sequence[str]) -> list[Evidence]:
-        return self.findings(column, above[-1:])
+    def _inner(
+        self, column: Sampled, above: Sequence[str], keys: Iterable[tuple[str, ...]]
+    ) -> list[Evidence]:
+        return self.findings(column, above[-1:], [key[-1] for key in keys if key])
 
 
 def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:

@@ -22,16 +22,20 @@ _KEYS = re.compile(
     r"|AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}"
     r"|SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{30,64}"
     r"|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,250}|hf_[A-Za-z0-9]{30,50}|dapi[0-9a-f]{32}"
-    r"|sluice_[A-Za-z0-9_-]{20,}"
+    r"|sluice_[A-Za-z0-9_-]{20,}|whsec_[A-Za-z0-9+/=]{24,100}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"
+    r"|dop_v1_[0-9a-f]{64}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,43}|[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
+    # Whoever has the address of a hook may post to it.
+    r"|https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}"
+    r"|https://(?:discord|discordapp)\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{40,}"
     r")(?![A-Za-z0-9_])"
 )
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{0,2048}")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_WITH_PASSWORD = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,100}:[^\s/@]{3,100}@[\w.-]+")
+_WITH_PASSWORD = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,100}:[^\s/@]{3,100}@[\w.-]+")
 
 
 _ASSIGNED = re.compile(
-    r"(?:secret|token|api_?key|access_?key|private_?key|passw(?:or)?d)\w{0,20}[\"']?\s?[=:]\s?[\"']?([A-Za-z0-9_.~+/=-]{16,512})",
+    r"(?:secret|token|api_?key|access_?key|private_?key|account_?key|passw(?:or)?d)\w{0,20}[\"']?\s?[=:]\s?[\"']?([A-Za-z0-9_.~+/=-]{16,512})",
     re.IGNORECASE,
 )
 _BASIC = re.compile(r"\bBasic ([A-Za-z0-9+/]{12,512}={0,2})")

@@ -19,6 +19,8 @@ class ValueFormat:
     """Whether a value as a whole has it; the value has no space around it."""
     find: Find | None = None
     """What within a longer text has it; None where that would be a guess."""
+    alone: Whole | None = None
+    """Which values that are nothing else count among longer texts; None where some would fit by chance."""
 
 
 def of_pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
