@@ -16,7 +16,7 @@ from gateway.jobs.classification.job import ClassifyOptions, TagsOf
 from gateway.jobs.classification.rules import Classifiers, load_classifiers
 from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
 from gateway.jobs.job import Work
-from gateway.jobs.spark import give_up_soon, require_answer
+from gateway.jobs.spark import give_up_soon, keep_messages_out, require_answer
 from gateway.model.context import AccessContext
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
@@ -79,6 +79,7 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
                 " the user whose policies hold for what is read"
             ]
         )
+    keep_messages_out()
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -74,6 +75,7 @@ def open_session(options: SparkOptions) -> Any:
     """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""
     if not options.remote and options.master:
         _prepare_environment(options)
+    keep_messages_out()
     try:
         from py4j.protocol import Py4JError
         from pyspark import __version__ as pyspark_version
@@ -116,6 +118,13 @@ def open_session(options: SparkOptions) -> Any:
         return session
     except (PySparkException, Py4JError, OSError) as error:
         raise BackendUnavailable(f"Spark cannot be started or reached: {cause_of(error)}") from error
+
+
+def keep_messages_out() -> None:
+    """Have pyspark not write each error of a statement to standard error as well: messages quote values, and
+    the statement with its literals."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def require_answer(url: str) -> None:

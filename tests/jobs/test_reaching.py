@@ -1,4 +1,4 @@
-"""A Spark Connect server that is not there, or that a token cannot be sent to, is told of at once. No Spark."""
+"""A Spark Connect server that is not there, or that a token cannot be sent to, is told at once. No Spark."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def token(tmp_path: Path, text: str) -> Secret:
 
 
 def test_a_gateway_that_is_not_there_is_told_without_the_token(nobody: str, tmp_path: Path) -> None:
-    with pytest.raises(BackendUnavailable, match=f"^nobody answers at {nobody}$"):
-        with gateway_session("jobs.classify", nobody, token(tmp_path, "ann:hidden")):
-            pass
+    with (
+        pytest.raises(BackendUnavailable, match=f"^nobody answers at {nobody}$"),
+        gateway_session("jobs.classify", nobody, token(tmp_path, "ann:hidden")),
+    ):
+        pass
 
 
 def test_a_server_that_is_not_there_is_told_without_the_token(nobody: str) -> None:
@@ -41,6 +43,8 @@ def test_a_server_that_is_not_there_is_told_without_the_token(nobody: str) -> No
 
 @pytest.mark.parametrize("text", ["änn:password", "ann:pass\nword"])
 def test_a_token_that_cannot_be_sent_is_told(nobody: str, tmp_path: Path, text: str) -> None:
-    with pytest.raises(Faults, match="`jobs.classify.token` has a character"):
-        with gateway_session("jobs.classify", nobody, token(tmp_path, text)):
-            pass
+    with (
+        pytest.raises(Faults, match=r"`jobs\.classify\.token` has a character"),
+        gateway_session("jobs.classify", nobody, token(tmp_path, text)),
+    ):
+        pass
