@@ -16,7 +16,8 @@ from gateway.jobs.classification.job import ClassifyOptions, TagsOf
 from gateway.jobs.classification.rules import Classifiers, load_classifiers
 from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
 from gateway.jobs.job import Work
-from gateway.jobs.spark import give_up_soon, keep_messages_out, require_answer
+from gateway.jobs.reaching import give_up_soon, require_answer
+from gateway.jobs.spark import keep_messages_out
 from gateway.model.context import AccessContext
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for

@@ -12,14 +12,11 @@ from typing import Any
 
 import gateway
 from gateway.errors import BackendUnavailable
+from gateway.jobs.reaching import give_up_soon, require_answer
 from gateway.model.spark_minors import minor_of
 from gateway.model.table_formats import ICEBERG, UnsupportedFormat
 
 LOCAL_HOST = "127.0.0.1"
-ANSWER_S = 10.0
-"""Seconds in which a Spark Connect server has to take a connection."""
-RETRIES = 7
-"""Of a call that it does not answer any more: for half a minute."""
 OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE")
 """Variables by which pyspark would have a Spark of its own be one behind Connect, whatever is asked for."""
 SESSION_CONF: Mapping[str, str] = {
@@ -125,30 +122,6 @@ def keep_messages_out() -> None:
     the statement with its literals."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def require_answer(url: str) -> None:
-    """Raise BackendUnavailable where no Spark Connect server takes a connection: pyspark would go on trying
-    for ten minutes. Raises errors of pyspark's where `url` is none."""
-    import grpc
-    from pyspark.sql.connect.client import DefaultChannelBuilder
-
-    channel = DefaultChannelBuilder(url).toChannel()
-    try:
-        grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
-    except grpc.FutureTimeoutError:
-        # What follows may be a token.
-        raise BackendUnavailable(f"nobody answers at {url.partition('/;')[0]}") from None
-    finally:
-        channel.close()
-
-
-def give_up_soon(session: Any) -> None:
-    """Have a session behind Spark Connect bridge a restart of its server, and not ten minutes without one:
-    nothing else can be done with the job meanwhile, it cannot even be stopped."""
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=10_000)])
 
 
 def _require_iceberg(version: str) -> None:

@@ -10,14 +10,15 @@ import pytest
 
 from gateway.app.classifying import gateway_session
 from gateway.errors import BackendUnavailable, Faults
-from gateway.jobs import spark
+from gateway.jobs import reaching
+from gateway.jobs.spark import SparkOptions, open_session
 from gateway.settings.section import Secret
 
 
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An address at which nobody listens."""
-    monkeypatch.setattr(spark, "ANSWER_S", 0.3)
+    monkeypatch.setattr(reaching, "ANSWER_S", 0.3)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"sc://127.0.0.1:{taken.getsockname()[1]}"
@@ -38,7 +39,7 @@ def test_a_gateway_that_is_not_there_is_told_without_the_token(nobody: str, tmp_
 
 def test_a_server_that_is_not_there_is_told_without_the_token(nobody: str) -> None:
     with pytest.raises(BackendUnavailable, match=f"^nobody answers at {nobody}$"):
-        spark.open_session(spark.SparkOptions(remote=f"{nobody}/;token=hidden"))
+        open_session(SparkOptions(remote=f"{nobody}/;token=hidden"))
 
 
 @pytest.mark.parametrize("text", ["änn:password", "ann:pass\nword"])

@@ -158,6 +158,8 @@ def readings_of(name: str | None) -> tuple[Resource, ...]:
     if len(parts) == 3:
         return (Resource.table(*parts),)
     first, *rest = (name or "").split(".")
+    if not (first and all(rest)):
+        return ()
     return tuple(
         Resource.table(first, ".".join(rest[:at]), ".".join(rest[at:])) for at in range(1, len(rest))
     )
