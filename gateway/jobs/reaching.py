@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from pyspark.sql.connect.session import SparkSession
+    from pyspark.sql import SparkSession
 
 ANSWER_S = 10.0
 """Seconds in which a server has to take a connection."""
