@@ -16,6 +16,8 @@ from gateway.jobs.classification.job import ClassifyOptions, TagsOf
 from gateway.jobs.classification.rules import Classifiers, load_classifiers
 from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
 from gateway.jobs.job import Work
+from gateway.jobs.reaching import give_up_soon, require_answer
+from gateway.jobs.spark import keep_messages_out
 from gateway.model.context import AccessContext
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
@@ -78,6 +80,7 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
                 " the user whose policies hold for what is read"
             ]
         )
+    keep_messages_out()
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -87,9 +90,19 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
         ) from None
     address = gateway.rstrip("/")
     address, _, more = address.partition("/;")
-    url = f"{address}/;token={quote(token.reveal(), safe='')}{';' + more if more else ''}"
+    login = token.reveal()
+    if not (login.isascii() and login.isprintable()):
+        raise Faults(
+            [
+                f"`{section}.token` has a character that Spark Connect cannot send; `sluice users token`"
+                " prints one that it can"
+            ]
+        )
+    url = f"{address}/;token={quote(login, safe='')}{';' + more if more else ''}"
     try:
+        require_answer(url)
         session = SparkSession.builder.remote(url).create()
+        give_up_soon(session)
     except (PySparkException, OSError) as error:
         # The address has the token in it, and the error may have the address.
         raise BackendUnavailable(f"no session at {gateway}: {type(error).__name__}") from None

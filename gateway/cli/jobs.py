@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
+import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -73,6 +75,8 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
             complain(error.message)
         return exit_codes.BUSY
     except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            error = OSError(error.errno, os.strerror(error.errno), settings.jobs.directory)  # from pyarrow
         place = Path(str(error.filename))
         if not place.is_relative_to(settings.jobs.directory):
             raise

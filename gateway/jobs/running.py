@@ -194,7 +194,8 @@ async def _end(work: Work, job: Job, outcome: Outcome, seconds: float) -> None:
 
 async def _failed(work: Work, state: str, error: BaseException, seconds: float) -> None:
     """Record the end of a run that came to nothing; where that fails too, the next run will say so."""
-    told = next((line for line in str(error).splitlines() if line.strip()), "")
+    line = next((line for line in str(error).splitlines() if line.strip()), "")
+    told = f"{type(error).__name__}: {line}" if state == "failed" else "it was stopped"
     try:
         async with asyncio.timeout(10):
             await work.connection.execute(
@@ -203,7 +204,7 @@ async def _failed(work: Work, state: str, error: BaseException, seconds: float) 
                 work.run,
                 state,
                 seconds,
-                storable(f"{type(error).__name__}: {told}"[:ERROR_CHARS]),
+                storable(told[:ERROR_CHARS]),
                 work.application,
             )
     except TROUBLE as second:

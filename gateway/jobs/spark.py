@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 import gateway
 from gateway.errors import BackendUnavailable
+from gateway.jobs.reaching import give_up_soon, require_answer
 from gateway.model.spark_minors import minor_of
 from gateway.model.table_formats import ICEBERG, UnsupportedFormat
 
@@ -70,6 +72,7 @@ def open_session(options: SparkOptions) -> Any:
     """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""
     if not options.remote and options.master:
         _prepare_environment(options)
+    keep_messages_out()
     try:
         from py4j.protocol import Py4JError
         from pyspark import __version__ as pyspark_version
@@ -100,7 +103,11 @@ def open_session(options: SparkOptions) -> Any:
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
+        if options.remote:
+            require_answer(options.remote)
         session = builder.getOrCreate()
+        if options.remote:
+            give_up_soon(session)
         if options.py_file is not None:
             session.sparkContext.addPyFile(str(options.py_file))
         if options.tables:
@@ -108,6 +115,13 @@ def open_session(options: SparkOptions) -> Any:
         return session
     except (PySparkException, Py4JError, OSError) as error:
         raise BackendUnavailable(f"Spark cannot be started or reached: {cause_of(error)}") from error
+
+
+def keep_messages_out() -> None:
+    """Have pyspark not write each error of a statement to standard error as well: messages quote values, and
+    the statement with its literals."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _require_iceberg(version: str) -> None:

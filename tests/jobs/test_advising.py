@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,35 @@ def test_use_that_no_policy_allows_now_keeps_what_grants_it_to_others() -> None:
         ("analysts read sales", 1),
         ("writers", 0),
     }
+
+
+def test_a_view_that_lends_keeps_what_shows_its_definer_all() -> None:
+    policies = policies_of()
+    rows = asked(
+        attributing(policies, {}),
+        [use("eve", "other", "c.sales.customer", "phone"), use("eve", "other", "c.sales.orders", "amount")],
+    )
+    kept = {(row["part"], row["policy"].partition(" ")[2], row["item"]) for row in rows}
+    assert kept >= {("mask", "phones", 0), ("mask", "phones", 1), ("filter", "regions", 0)}
+
+
+@pytest.mark.parametrize(
+    ("service", "on", "name"),
+    [
+        ("hive", "{database: db, table: t, column: '*'}", "c.db.t"),
+        ("spark", "{catalog: c, database: a.b, table: t, column: '*'}", "c.a.b.t"),
+        ("spark", "{catalog: c, database: db, table: x.y, column: '*'}", "c.db.x.y"),
+        ("spark", "{catalog: c, database: a.b, table: t, column: '*'}", "c.`a.b`.t"),
+    ],
+)
+def test_use_is_found_by_definitions_without_catalogs_and_of_names_with_dots(
+    service: str, on: str, name: str
+) -> None:
+    granted = "allow: [{groups: [analysts], access: [select]}]"
+    pack = f"service: {service}\npolicies: [{{name: one, on: {on}, {granted}}}]"
+    policies = replace(load_packs({"pack.yaml": pack}, shipped()), catalog_services={"c": service})
+    rows = asked(attributing(policies, {}), [use("bob", "analysts", name, "x")])
+    assert [(row["part"], row["policy"], row["item"]) for row in rows] == [(ALLOW, "1 one", 0)]
 
 
 def test_names_that_are_none_and_unknown_columns() -> None:

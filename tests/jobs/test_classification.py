@@ -123,6 +123,25 @@ async def test_drift_is_told(place: Place) -> None:
     assert "people.c3 IBAN" not in await place.proposed()
 
 
+async def test_what_is_gone_is_proposed_no_longer_and_what_was_decided_of_it_stays(place: Place) -> None:
+    await place.table("people", "c2 string, c3 string", [(p[2], p[3]) for p in PEOPLE])
+    await place.table("other", "c2 string", [(p[2],) for p in PEOPLE])
+    await place.table("left_out", "c2 string", [(p[2],) for p in PEOPLE])
+    await place.classify()
+    await decide(place.connection, [(await place.ids("CARD"))[0]], "accepted", "ann")
+    await place.table("people", "renamed string", [(p[2],) for p in PEOPLE])
+    await place.worker.sql(f"DROP TABLE {place.database}.other")
+    ran = await place.classify(exclude=["*.left_out"])
+    assert any("other: is gone: 1 tags withdrawn" in line for line in ran.lines)
+    assert await place.proposed() == {
+        "people.c3 CARD": "accepted",
+        "people.renamed EMAIL": "proposed",
+        "left_out.c2 EMAIL": "proposed",
+    }
+    tables = await place.connection.fetch("SELECT table_name FROM sluice.classified_table ORDER BY 1")
+    assert [row["table_name"] for row in tables] == ["left_out", "people"]
+
+
 async def test_nested_types_and_json_in_texts(place: Place) -> None:
     rows = [
         ({"home": {"mail": p[2]}}, [f"see {p[2]} please"], {"k": p[3]}, f'{{"a": [{{"mail": "{p[2]}"}}]}}')

@@ -17,6 +17,7 @@ BEHIND = (
 
 class Told(GatewaySource):
     def __init__(self, *rows: tuple[Any, ...]) -> None:
+        super().__init__(None)
         self._told = rows
 
     def _rows(self, text: str) -> Any:
@@ -30,3 +31,21 @@ def test_a_column_that_is_named_like_a_heading_hides_none_behind_it() -> None:
     ]
     assert (found.partitioned_by, found.is_view) == (("id",), False)
     assert Told(*BEFORE, *BEHIND[4:5], ("Type", "VIEW", "")).describe(TABLE).is_view
+
+
+class Shown(GatewaySource):
+    """A database of whose view nobody but its definer may see the text."""
+
+    def _rows(self, text: str) -> Any:
+        if text.startswith("SHOW DATABASES"):
+            return [("lab",)]
+        if text.startswith("SHOW"):
+            names = ("Seen",) if "VIEWS" in text else ("Seen", "t")
+            return [("lab", name, False) for name in names] + [("", "temporary", True)]
+        return [("id", "int", None)]
+
+
+def test_a_view_is_one_though_its_text_may_not_be_seen() -> None:
+    source = Shown(None)
+    found = source.tables("Spark_Catalog")
+    assert [(each.table, source.describe(each).is_view) for each in found] == [("seen", True), ("t", False)]

@@ -48,6 +48,7 @@ GARBAGE: tuple[dict[str, Any], ...] = (
     {"scans": [{"table": "😀"}], "namespace": [], "settings": {"a": 1}, "texts": 1},
     {"scans": [{}], "plan": {"a": []}, "lineage": {"plan": "AAAA", "tables": "", "facts": [1]}},
     {"scans": [{}], "plan": "execute", "lineage": {"plan": "!", "temp_views": [1], "relations": "x"}},
+    {"scans": [{}], "plan": "execute", "texts": [], "lineage": {"tables": None}},
     {"scans": [{}], "catalog": "", "namespace": ["a.b", "`"], "lineage": {"tables": None}},
 )
 """What stands in place of parts of a decision's record."""

@@ -115,6 +115,24 @@ def test_rows_are_compared_as_multisets() -> None:
     assert Rows(("a",), ("1", "2", "2")).less(Rows(("a",), ("1", "2"))) == 1
 
 
+async def test_alarms_are_of_days_of_utc_wherever_postgresql_is(database: str) -> None:
+    await fill(database, ())
+    connection = await asyncpg.connect(database, server_settings={"timezone": "Asia/Kolkata"})
+    try:
+        await connection.execute(
+            "WITH run AS (INSERT INTO sluice.job_run (job, version, state, runner)"
+            " VALUES ('proof', 1, 'failed', 'here') RETURNING id)"
+            " INSERT INTO sluice.proof_alarm (run, found_at, statement_id, user_name, fingerprint, tables,"
+            " what)"
+            " SELECT id, '2026-11-20T23:59:59Z', gen_random_uuid(), 'bob', '', '{}', '' FROM run"
+        )
+        days = [date(2026, 11, number) for number in (19, 20, 21)]
+        found = [len(await alarms(connection, since=day, until=day, user=None, limit=9)) for day in days]
+    finally:
+        await connection.close()
+    assert found == [0, 1, 0]
+
+
 @dataclass
 class Ground:
     dsn: str
@@ -143,7 +161,8 @@ async def ground(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader: ReaderPool) -> None:
     await fill(ground.dsn, await recorded(World(), reader, STATEMENTS))
-    await ground.prove()
+    ran = await ground.prove(reader="bob")
+    assert any("masked or filtered for bob, who samples them" in line for line in ran.lines)
     (run,) = await proofs(ground.connection, 5)
     assert await left_out(ground.connection) == []
     assert (run["statements"], run["proved"], run["different"], run["obliged"]) == (9, 9, 0, 6)

@@ -323,13 +323,16 @@ async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, r
         dataclasses.replace(events[1], body={**events[1].body, "plan_class": "Command"}),
         dataclasses.replace(events[3], body={**events[3].body, "reqData": "SELECT 2"}),
         dataclasses.replace(events[4], body={**events[4].body, "plan": "analyze"}),
+        # As of rows of the client's, or of a command that has neither text nor plan on record.
+        dataclasses.replace(events[5], body={**bare, "plan": "execute", "texts": []}),
+        dataclasses.replace(events[5], body={**events[5].body, "plan": "execute", "texts": []}),
     ]
     moment = DAY + timedelta(hours=1)
     more = [at(one, moment, "gate0-00000000", seed, statement_id=identity(moment, seed)) for one in more]
     await fill(place.dsn, [*events, *more])
     _, report = await place.replay()
     assert {one["reason"]: one["statements"] for one in report.unjudged} == {
-        "the record does not have the tables that it was judged by": 1,
+        "the record does not have the tables that it was judged by": 3,
         "this Spark's parser reads it otherwise than the one of then": 1,
         "its text was too long for the record, or has characters that cannot be stored": 1,
         "of a plan that Spark only analysed, the record has no plan": 1,

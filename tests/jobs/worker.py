@@ -302,8 +302,12 @@ def proof_of(chosen: dict[str, Any]) -> Job:
     """Make the job over `data`, rows of tables by name; `broken` is a thing that the gateway does wrong."""
     world, data = World(chosen.pop("world", None)), chosen.pop("data")
     broken, source_fails = chosen.pop("broken", ""), chosen.pop("unreadable", ())
+    reader_name = chosen.pop("reader", "")
 
     class Source:
+        def reader(self) -> str:
+            return str(reader_name)
+
         def read(self, table: Table, rows: int, max_bytes: int) -> Any:
             name = str(table.name)
             if name in source_fails:

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from gateway.jobs.classification.formats import Formats
-from gateway.jobs.classification.proposing import Classified, Wrote, write
+from gateway.jobs.classification.proposing import Classified, Wrote, forget, write
 from gateway.jobs.classification.rules import Classifiers
 from gateway.jobs.classification.scoring import Evidence, Scorer
 from gateway.jobs.classification.source import Described, Limits, Sample, TableParts, Unreadable, digest
@@ -99,11 +99,13 @@ class _Classify:
     async def run(self) -> Outcome:
         work, options = self._work, self._options
         with options.source(work) as source:
-            found: list[TableParts] = []
+            there: list[TableParts] = []
             for catalog in options.catalogs:
-                of_catalog = await asyncio.to_thread(source.tables, catalog)
-                found += [table for table in of_catalog if self._is_wanted(table)]
+                there += await asyncio.to_thread(source.tables, catalog)
             known = await self._known()
+            for table in sorted(known.keys() - set(there)):
+                await self._gone(source, table)
+            found = [table for table in there if self._is_wanted(table)]
             promoted = await self._promoted()
             order = sorted(found, key=lambda one: _order(one, known, promoted))
             new = sum(table not in known for table in order)
@@ -126,6 +128,17 @@ class _Classify:
         return any(fnmatchcase(table.name, one.lower()) for one in self._options.include) and not any(
             fnmatchcase(table.name, one.lower()) for one in self._options.exclude
         )
+
+    async def _gone(self, source: SampledTables, table: TableParts) -> None:
+        """Forget a table that is there no more, with what is proposed of it."""
+        if table.catalog not in map(str.lower, self._options.catalogs):
+            return
+        try:
+            await asyncio.to_thread(source.describe, table)
+        except Unreadable:
+            await asyncio.to_thread(source.check)
+            withdrawn = await forget(self._work.connection, table)
+            self._work.progress(f"{table.name}: is gone: {withdrawn} tags withdrawn")
 
     async def _table(
         self, source: SampledTables, table: TableParts, known: _Known | None, dataset: str
@@ -166,6 +179,7 @@ class _Classify:
             sampled={name.lower(): len(one.values) for name, one in sample.columns.items()},
             attributes=self._attributes,
             tagged={name.lower(): found for name, found in tagged.items()},
+            there={column.name.lower() for column in described.columns},
             unreadable=len(sample.unreadable),
             rows=sample.rows,
             bytes=sample.bytes,

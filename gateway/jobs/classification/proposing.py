@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from gateway.jobs.classification.scoring import Evidence
@@ -35,6 +35,8 @@ class Classified:
     """Rule → the attributes that its tag has."""
     tagged: Mapping[str, Collection[str]]
     """Column → tags that policies give it anyway."""
+    there: Collection[str] = ()
+    """All its columns that may have tags of a classification, also those that were not looked at."""
     unreadable: int = 0
     rows: int = 0
     bytes: int = 0
@@ -56,7 +58,7 @@ async def write(connection: Any, found: Classified, *, run: int, now: datetime) 
         # Whoever writes proposals holds this row.
         await connection.fetchrow("SELECT FROM sluice.tag_state FOR UPDATE")
         wrote = Wrote()
-        if found.state == "classified":
+        if found.state != "unreadable":
             wrote = await _Table(connection, found, now).write()
         await connection.execute(
             "INSERT INTO sluice.classified_table (catalog, database, table_name, state, signature, columns,"
@@ -78,6 +80,20 @@ async def write(connection: Any, found: Classified, *, run: int, now: datetime) 
             now,
         )
     return wrote
+
+
+async def forget(connection: Any, table: TableParts) -> int:
+    """Have a table that is gone be none that was classified; return how many proposals went with it."""
+    nothing = Classified(
+        table=table, state="gone", signature="", columns={}, sampled={}, attributes={}, tagged={}
+    )
+    names = "catalog = $1 AND database = $2 AND table_name = $3"
+    async with connection.transaction():
+        await connection.fetchrow("SELECT FROM sluice.tag_state FOR UPDATE")
+        wrote = await _Table(connection, nothing, datetime.now(UTC)).write()
+        await connection.execute(f"DELETE FROM sluice.classification_drift WHERE {names}", *table)
+        await connection.execute(f"DELETE FROM sluice.classified_table WHERE {names}", *table)
+    return wrote.withdrawn
 
 
 class _Table:
@@ -106,6 +122,7 @@ class _Table:
             for (named, tag), row in known.items():
                 if named == column and tag not in by_tag and row["state"] == PROPOSED:
                     withdrawn += await self._withdraw(row)
+        withdrawn += await self._withdraw_others(rows)
         await self._keep(drift)
         return Wrote(proposed=proposed, withdrawn=withdrawn, drift=len(drift))
 
@@ -138,6 +155,12 @@ class _Table:
             self._now,
         )
         return 1
+
+    async def _withdraw_others(self, rows: Sequence[Any]) -> int:
+        """Take back what is proposed of columns that are gone; return how many it was."""
+        there = {*self._found.there, *self._found.columns}
+        gone = [row for row in rows if row["state"] == PROPOSED and row["column_name"] not in there]
+        return sum([await self._withdraw(row) for row in gone])
 
     async def _withdraw(self, row: Any) -> int:
         """Take back what nobody has decided and nothing says any more; return 1 where it was there."""

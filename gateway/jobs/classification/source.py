@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -103,6 +104,7 @@ class GatewaySource:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self._views: set[TableParts] = set()
 
     def check(self) -> None:
         """Raise BackendUnavailable where nothing can be read any more, of whichever table."""
@@ -116,15 +118,20 @@ class GatewaySource:
         found = []
         for database, *_ in self._rows(f"SHOW DATABASES IN {quote(catalog)}"):
             try:
-                rows = self._rows(f"SHOW TABLES IN {quote(catalog)}.{quote(database)}")
+                found += self._shown("TABLES", catalog, database)
             except Unreadable:
                 continue  # it has gone since, or nothing in it is for us
-            found += [
-                TableParts(catalog.lower(), database.lower(), str(table).lower())
-                for _, table, temporary, *_ in rows
-                if not temporary
-            ]
+            with suppress(Unreadable):  # a catalog that has none does not know the statement
+                self._views.update(self._shown("VIEWS", catalog, database))
         return sorted(found)
+
+    def _shown(self, what: str, catalog: str, database: str) -> list[TableParts]:
+        rows = self._rows(f"SHOW {what} IN {quote(catalog)}.{quote(database)}")
+        return [
+            TableParts(catalog.lower(), database.lower(), str(name).lower())
+            for _, name, temporary, *_ in rows
+            if not temporary
+        ]
 
     def describe(self, table: TableParts) -> Described:
         """Return what a table is. Raises Unreadable."""
@@ -156,7 +163,8 @@ class GatewaySource:
             columns=tuple(columns),
             # Transforms of a column, such as `days(at)`, are no columns to be compared with.
             partitioned_by=tuple(one for one in dict.fromkeys(partitions) if one in known),
-            is_view=view,
+            # Whoever may not see a view's text is told of its columns alone.
+            is_view=view or table in self._views,
             details=digest([repr(one) for one in details], [repr(tuple(one)) for one in columns]),
         )
 

@@ -75,6 +75,10 @@ class Source(Protocol):
         be. Blocks; raises BackendUnavailable when nothing can be read any more."""
         ...
 
+    def reader(self) -> str:
+        """Return as whom the tables are read. Blocks; raises BackendUnavailable."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
@@ -326,7 +330,8 @@ class _Proof:
 
     async def _compare(self, gate: Gate, chosen: list[_Chosen]) -> None:
         """Sample tables, start Spark, and run each statement both ways."""
-        samples = await asyncio.to_thread(self._samples, chosen)
+        samples, reader = await asyncio.to_thread(self._samples, chosen)
+        self._tell_hidden(gate, reader, [table for table, _ in samples])
         spark = await self._work.spark()
         if minor_of(str(spark.version)) != minor_of(gate.reader.spark_version):
             raise Faults(
@@ -350,8 +355,8 @@ class _Proof:
             await asyncio.to_thread(sandbox.close)
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _samples(self, chosen: list[_Chosen]) -> list[tuple[Table, Any]]:
-        """Read some of each table; a table that cannot be read is not among them."""
+    def _samples(self, chosen: list[_Chosen]) -> tuple[list[tuple[Table, Any]], str]:
+        """Read some of each table; a table that cannot be read is not among them. Return as whom, too."""
         wanted: dict[TableName, Table] = {}
         for one in chosen:
             for table in one.tables:
@@ -359,12 +364,30 @@ class _Proof:
                     wanted[table.name.folded()] = table
         found = []
         with self._options.source(self._work) as source:
+            reader = source.reader()
             for table in wanted.values():
                 rows = source.read(table, self._options.rows, self._options.bytes)
                 if rows is not None:
                     found.append((table, rows))
         self._work.progress(f"{len(found):,} tables sampled")
-        return found
+        return found, reader
+
+    def _tell_hidden(self, gate: Gate, reader: str, tables: Sequence[Table]) -> None:
+        """Say of how many samples not all is there: over masked values no mask shows what it lets through."""
+        principal = gate.principals.get(reader)
+        if principal is None:
+            return
+        context, hidden = AccessContext(time=self._work.now, client_type="proof", action="QUERY"), 0
+        for table in tables:
+            try:
+                hidden += recipe(gate.policies, (principal,), (principal,), table, context).hides
+            except Unprovable:
+                hidden += 1
+        if hidden:
+            self._work.progress(
+                f"{hidden:,} of them are masked or filtered for {reader}, who samples them: what is hidden"
+                f" from {reader} is not proved"
+            )
 
     async def _one(self, gate: Gate, spark: Any, sandbox: Sandbox, one: _Chosen) -> None:
         if not all(sandbox.knows(name) for name in one.names):

@@ -24,10 +24,12 @@ async def left_out(connection: Any) -> list[dict[str, Any]]:
 async def alarms(
     connection: Any, *, since: date | None, until: date | None, user: str | None, limit: int
 ) -> list[dict[str, Any]]:
-    """Return statements that showed something else than policies say, the newest first."""
+    """Return statements that showed something else than policies say, the newest first; days are of UTC."""
     rows = await connection.fetch(
-        "SELECT * FROM sluice.proof_alarm WHERE ($1::date IS NULL OR found_at >= $1)"
-        " AND ($2::date IS NULL OR found_at < $2 + 1) AND ($3::text IS NULL OR user_name = $3)"
+        "SELECT * FROM sluice.proof_alarm"
+        " WHERE ($1::date IS NULL OR found_at >= $1::timestamp AT TIME ZONE 'UTC')"
+        " AND ($2::date IS NULL OR found_at < ($2::timestamp + interval '1 day') AT TIME ZONE 'UTC')"
+        " AND ($3::text IS NULL OR user_name = $3)"
         " ORDER BY id DESC LIMIT $4",
         *(since, until, user, limit),
     )

@@ -68,6 +68,8 @@ class Sandbox:
         """Make the directory. `rows`: most of one statement. Raises Faults for a catalog that is shared."""
         if str(spark.conf.get("spark.sql.catalogImplementation")) != "in-memory":
             raise Faults(["a proof needs a Spark of its own, with a catalog in memory; it has another one"])
+        # A statement that fails fails with a value in its message, which Spark would log.
+        spark.sparkContext.setLogLevel("FATAL")
         self._spark = spark
         self._directory = directory
         self._most = rows

@@ -36,6 +36,11 @@ class GatewaySamples:
             found = found.slice(0, max(1, found.num_rows // 2)).combine_chunks()
         return found
 
+    def reader(self) -> str:
+        """Return as whom the tables are read. Raises BackendUnavailable."""
+        found = self._arrow("SELECT current_user() AS reader")
+        return "" if found is None else str(found["reader"][0].as_py())
+
     def _arrow(self, text: str) -> Any:
         try:
             return self._session.sql(text).toArrow()

@@ -10,6 +10,7 @@ from datetime import UTC
 from itertools import islice
 from typing import Any
 
+from gateway.model.catalog import split_name
 from gateway.model.context import AccessContext
 from gateway.model.policy import MaskItem, Policy, PolicySet, PolicyType
 from gateway.model.principal import Principal
@@ -18,7 +19,6 @@ from gateway.policy.differences import depends_on_circumstances, pairs_of, princ
 from gateway.policy.diffing import compare, questions_of
 from gateway.policy.engine import DEFAULT_SERVICE, Engine, engine_for
 from gateway.policy.probing import resources_of
-from gateway.policy.resource_names import NotAResource, resource_of
 
 SELECT = "select"
 WHOLE = "*"
@@ -86,11 +86,12 @@ def speaking(policies: PolicySet) -> Callable[[Batches], Batches]:
         for batch in batches:
             rows = []
             for row in batch.to_pylist():
-                table = table_of(policies, row["table_name"])
-                if table is None:
+                tables = readings_of(row["table_name"])
+                if len(tables) != 1:
                     # No name of a table: nothing is said of it.
                     rows.append({"policy": "", **row})
                     continue
+                table = tables[0]
                 # A column that is not known is one that no policy names.
                 found = engine.policies_on(table.child("column", row["column_name"] or WHOLE))
                 found += engine.policies_on(table)
@@ -150,17 +151,29 @@ def circumstantial(policy: Policy) -> bool:
     return bool(policy.conditions or policy.schedules or any(item.conditions for item in policy.items))
 
 
+def readings_of(name: str | None) -> tuple[Resource, ...]:
+    """Return the tables that a dotted name may mean. The record quotes nothing, so of one with more dots than
+    three parts have, each may be in the database or in the table's own name."""
+    parts = split_name(name or "")
+    if len(parts) == 3:
+        return (Resource.table(*parts),)
+    first, *rest = (name or "").split(".")
+    if not (first and all(rest)):
+        return ()
+    return tuple(
+        Resource.table(first, ".".join(rest[:at]), ".".join(rest[at:])) for at in range(1, len(rest))
+    )
+
+
 def table_of(policies: PolicySet, name: str | None) -> Resource | None:
-    """Return a table by its dotted name; None where that is none."""
-    first = (name or "").partition(".")[0].strip("`")
-    service = policies.services.get(policies.catalog_services.get(first, DEFAULT_SERVICE))
-    if service is None or not name:
+    """Return a table by its dotted name, as policies write it; None where that is none, or cannot be told."""
+    found = readings_of(name)
+    if len(found) != 1:
         return None
-    try:
-        found = resource_of(name, service.definition)
-    except NotAResource:
-        return None
-    return found if found.kind == "table" else None
+    catalog = found[0].elements[0][1]
+    service = policies.services.get(policies.catalog_services.get(catalog, DEFAULT_SERVICE))
+    # A definition without catalogs (hive's) writes tables in another way than edits here do.
+    return found[0] if service is not None and service.definition.resource("catalog") is not None else None
 
 
 def _changes_nothing(policies: PolicySet, key: str, most_asked: int) -> bool:
@@ -193,9 +206,14 @@ class _Asking:
 
     def of(self, row: Mapping[str, Any]) -> set[tuple[str, str, int]]:
         """Return part, policy and item of all that a use rests on."""
-        table = table_of(self._policies, row["table_name"])
-        if table is None or not row["column_name"]:
+        tables = readings_of(row["table_name"])
+        if not tables or not row["column_name"]:
             return {(UNREADABLE, "", -1)}
+        found = [self._of_table(row, table) for table in tables]
+        allowed = [one for one in found if (DENIED, "", -1) not in one]
+        return set().union(*(allowed or found))
+
+    def _of_table(self, row: Mapping[str, Any], table: Resource) -> set[tuple[str, str, int]]:
         last = row["last_at"]
         context = AccessContext(time=last.replace(tzinfo=UTC) if last.tzinfo is None else last)
         groups = frozenset(row["groups"] or ())
@@ -231,12 +249,16 @@ class _Asking:
             if kind == ALLOW and number.isdecimal():
                 yield (ALLOW, policy, int(number))
             return
-        # A view lends what its definer has, or policies were others then: who grants it to anybody counts.
+        # A view lends what its definer has, or policies were others then: what grants it to anybody counts,
+        # and what shows it to the definer without a mask or filter.
         yield (DENIED, "", -1)
-        for found, _ in self._engine.policies_on(resource, context):
+        spoken = self._engine.policies_on(resource, context) + self._engine.policies_on(table, context)
+        for found, _ in spoken:
             for place, item in enumerate(found.allow):
                 if SELECT in {access.lower() for access in item.accesses}:
                     yield (ALLOW, key_of(found), place)
+            yield from ((MASK, key_of(found), place) for place in range(len(found.masks)))
+            yield from ((FILTER, key_of(found), place) for place in range(len(found.filters)))
 
     def _masks(
         self, principal: Principal, table: Resource, column: str, context: AccessContext

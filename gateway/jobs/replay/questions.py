@@ -71,6 +71,8 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
     )
     asks = f.coalesce(f.size("told.decisions"), f.lit(0)) > 0
     is_plan, refused = f.col("told.plan").isNotNull(), f.col("verdict") == "refused"
+    # None, where it is rows of the client's, or a command that is no SQL.
+    text = f.get("told.texts", f.lit(0))
     cut = f.sha2("statement", 256) != f.lower(f.hex("statement_sha256"))
     skip = (
         f.when(~refused & ~asks, NOTHING_ASKED)
@@ -80,7 +82,7 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
         .when(f.col("told.plan") == "analyze", ANALYSED)
         .when(is_plan & refused, REFUSED_PLAN)
         .when(has_plan & kept["plan"].isNull(), LARGE_PLAN)
-        .when(is_plan & kept.isNull(), NO_TABLES)
+        .when(is_plan & (kept.isNull() | ~has_plan & text.isNull()), NO_TABLES)
     )
     if was:
         skip = skip.when(~refused & kept["tables"].isNull(), NO_TABLES)
@@ -102,9 +104,7 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
         sorted_texts(f.col("roles")).alias("roles"),
         f.coalesce("client_protocol", f.lit("thrift")).alias("endpoint"),
         # A plan that is nothing but an SQL text is judged as that text, as it was.
-        f.when(is_plan & ~has_plan, f.element_at("told.texts", 1))
-        .otherwise(f.col("statement"))
-        .alias("text"),
+        f.when(is_plan & ~has_plan, text).otherwise(f.col("statement")).alias("text"),
         f.col("told.catalog").alias("catalog"),
         f.coalesce("told.namespace", f.array(f.lit("default"))).alias("namespace"),
         sorted_texts(f.col("told.settings")).alias("settings"),

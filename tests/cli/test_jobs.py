@@ -1,0 +1,27 @@
+"""What `sluice jobs run` says where its directory takes no more. No Spark, no PostgreSQL."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.cli import exit_codes, main
+
+
+def test_a_disk_that_is_full_is_told_with_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run_job(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file")  # as pyarrow does, without the file
+
+    monkeypatch.setattr("gateway.cli.jobs.run_job", run_job)
+    config = tmp_path / "gateway.yaml"
+    (tmp_path / "dsn").write_text("postgresql://nobody@127.0.0.1:1/nothing")
+    settings = {"ledger": {"directory": "ledger", "dsn": {"file": "dsn"}}, "jobs": {"directory": "lake"}}
+    config.write_text(json.dumps(settings))
+    assert main(["jobs", "run", "archive", "-c", str(config)]) == exit_codes.FAULTS
+    assert f"`jobs.directory`: {tmp_path / 'lake'}: No space left on device" in capsys.readouterr().err
