@@ -56,6 +56,10 @@ class InvalidRequest(SluiceError):
     sqlstate = "HY000"
 
 
+class SessionElsewhere(InvalidRequest):
+    """The session of Spark Connect was opened through another gateway."""
+
+
 class BackendUnavailable(SluiceError):
     """Spark cannot be reached, or went away while it was working."""
 

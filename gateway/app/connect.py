@@ -44,6 +44,7 @@ def connect_backend(
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
+    gateway: str = "",
 ) -> ConnectUpstream:
     """Return the backend for the settings' Spark Connect. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
@@ -57,6 +58,7 @@ def connect_backend(
         reader=reader,
         catalogs=catalogs,
         told_catalogs=told_catalogs,
+        gateway=gateway,
         tls=settings.tls,
         ca_file=settings.ca_file,
         channels=settings.channels,
@@ -79,6 +81,7 @@ def own_connect_backend(
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
+    gateway: str = "",
 ) -> ConnectUpstream:
     """Return the backend for the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
@@ -89,6 +92,7 @@ def own_connect_backend(
         reader=reader,
         catalogs=catalogs,
         told_catalogs=told_catalogs,
+        gateway=gateway,
         connect_timeout_s=timeout_s,
     )
     return ConnectUpstream(

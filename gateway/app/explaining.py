@@ -221,9 +221,11 @@ def make_upstream(
     embedded: EmbeddedSpark | None,
     reader: ParserConfiguration,
     catalogs: SparkCatalogs | None = None,
+    gateway: str = "",
 ) -> Upstream:
     """Return the Spark of the settings, at every endpoint that the gateway's clients can reach; `catalogs` is
-    what its sessions are told of catalogs, where that is more than the settings say."""
+    what its sessions are told of catalogs, where that is more than the settings say; `gateway`: whose they
+    are."""
     backend, connects = settings.backend, settings.listeners.connect is not None
     catalogs = catalogs or SparkCatalogs(settings.catalogs)
     thrift = connect = None
@@ -245,6 +247,7 @@ def make_upstream(
                 reader=reader,
                 catalogs=catalogs.of_sessions,
                 told_catalogs=catalogs.told,
+                gateway=gateway,
             )
         elif backend.connect is not None:
             connect = connect_backend(
@@ -253,6 +256,7 @@ def make_upstream(
                 reader=reader,
                 catalogs=catalogs.of_sessions,
                 told_catalogs=catalogs.told,
+                gateway=gateway,
             )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
     return Upstream(thrift=thrift, connect=connect, host=host, port=port, told_catalogs=catalogs.told)

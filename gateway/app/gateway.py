@@ -143,7 +143,7 @@ class Gateway:
         await rules.start()
         self.metrics.registry.register(SourcesCollector(rules.sources))
         catalogs = SparkCatalogs(settings.catalogs, metalakes)
-        upstream = make_upstream(settings, embedded, reader.configuration, catalogs)
+        upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()

@@ -348,8 +348,6 @@ class Metalakes:
             made = spark_catalog(one, self._providers, self._minor, wishes)
             if isinstance(made, NamedCatalog) and name in self._reserved:
                 made = NotForSpark("its name is taken by the settings or by Spark")
-            if isinstance(made, NamedCatalog) and name in offers:
-                made = NotForSpark(f"its name is taken by `{offers[name].name}`")
             if isinstance(made, NamedCatalog):
                 offers[name] = made
             else:

@@ -23,8 +23,8 @@ import grpc.aio
 import structlog
 
 from gateway.backends.one_reading import OneReading
-from gateway.errors import BackendUnavailable, Faults, RpcError
-from gateway.model.reading_settings import READING_SETTINGS
+from gateway.errors import BackendUnavailable, Faults, RpcError, SessionElsewhere
+from gateway.model.reading_settings import GATEWAY_PREFIX, READING_SETTINGS
 from gateway.model.spark_configuration import (
     PROBE_TEXT,
     Frame,
@@ -76,6 +76,8 @@ class SparkConnectOptions:
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
     told_catalogs: Callable[[], Mapping[str, int]] = dict
     """Those of them that come and go: lower-case name → revision."""
+    gateway: str = ""
+    """Which gateway this is: sessions that another one has opened are not taken. Empty: any are."""
     channels: int = 4
     connect_timeout_s: float = 10.0
     """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
@@ -127,7 +129,7 @@ class SparkConnectBackend:
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
-        session, configuration, known = await self._opened(session_id, user, observed)
+        session, configuration, known = await self._opened(session_id, user, observed, self._options.gateway)
         own = await self._own_settings(configuration)
         return OpenedSession(
             id=session, settings=configuration.settings, own_settings=own, known_catalogs=known
@@ -150,20 +152,29 @@ class SparkConnectBackend:
         return untouched.settings
 
     async def _opened(
-        self, session_id: str, user: str, observed: str
+        self, session_id: str, user: str, observed: str, gateway: str = ""
     ) -> tuple[str, SparkConfiguration, frozenset[str]]:
-        """Return Spark's id of the session, how it is configured, and the catalogs that it knew before."""
+        """Return Spark's id of the session, how it is configured, and the catalogs that it knew before. With
+        `gateway` it is that one's from now on; raises SessionElsewhere where it is another's."""
         asked = _AskedSession(self, session_id, user, observed)
         known: frozenset[str] = frozenset()
+        mark = f"{GATEWAY_PREFIX}{gateway}" if gateway else ""
+        own = {mark: "true"} if mark else {}
         if self._options.told_catalogs():
+            # A catalog may be told otherwise only in a session that is nobody else's.
+            if own:
+                await asked.set(own)
+            settings = await asked.settings()
+            await _require_own(asked, settings, mark)
             known = frozenset(
                 key.removeprefix(_CATALOG).lower()
-                for key in await asked.settings()
+                for key in settings
                 if key.startswith(_CATALOG) and "." not in key.removeprefix(_CATALOG)
             )
         # INVARIANT (one reading): nothing is sent to a session before Spark has said that it reads as we do.
-        await asked.set({**self._options.catalogs(), **READING_SETTINGS})
+        await asked.set({**self._options.catalogs(), **READING_SETTINGS, **own})
         configuration = await self._reading.require(asked)
+        await _require_own(asked, configuration.settings, mark)
         return asked.server_session, configuration, known
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:
@@ -334,6 +345,11 @@ class _AskedSession:
         )
         await self._config(request)
 
+    async def unset(self, key: str) -> None:
+        request = pb.ConfigRequest()
+        request.operation.unset.keys.append(key)
+        await self._config(request)
+
     async def settings(self) -> dict[str, str]:
         """Return the settings that are set in the session."""
         request = pb.ConfigRequest()
@@ -387,6 +403,20 @@ class _AskedSession:
         if self.server_session:
             request.client_observed_server_side_session_id = self.server_session
         return serialize(request)
+
+
+async def _require_own(asked: _AskedSession, settings: Mapping[str, str], mark: str) -> None:
+    """Raise SessionElsewhere where another gateway has left its mark in a session, which gets its own back.
+
+    INVARIANT (a name is judged as it will be resolved): each writes its mark before it looks for others', so
+    of two that come at once not both take it.
+    """
+    if mark and any(key.startswith(GATEWAY_PREFIX) and key != mark for key in settings):
+        await asked.unset(mark)
+        raise SessionElsewhere(
+            "this session was opened through another gateway, which alone knows what names and settings mean "
+            "in it: begin a new session (a balancer has to keep a user's connections at one gateway)"
+        )
 
 
 def _read(kind: type[_M], data: bytes) -> _M:

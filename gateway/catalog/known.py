@@ -1,8 +1,9 @@
 """Facts about tables with their age, and the version under which they may be relied on.
 
 INVARIANT (a version never contradicts itself): two snapshots of one version may differ in how much they know,
-never in what they know. So a verdict that was kept under a version holds as long as the version does, and
-learning about one more table, or forgetting one that is merely old, leaves it warm.
+never in what they know. So a verdict that was kept under a version holds while a snapshot of it knows what
+the verdict rests on: learning about one more table leaves it warm, and so does looking again at one that has
+become old, unless it has changed.
 """
 
 from __future__ import annotations

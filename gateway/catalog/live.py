@@ -354,7 +354,8 @@ class LiveCatalog:
         views = {} if isinstance(shown, str) else dict.fromkeys(str(row[1]) for row in shown if not row[2])
         # Spark lists views of its own among the tables; other catalogs do not.
         names = dict.fromkeys([*(str(row[1]) for row in rows if not row[2]), *views])
-        return tuple((name, name in views) for name in names)
+        # INVARIANT (one name): what has a dot in it cannot be governed, nor asked about by one name.
+        return tuple((name, name in views) for name in names if "." not in name)
 
     async def _rows(self, sql: str, *expected: str, refusable: bool = False) -> Sequence[Row] | str:
         """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`; where the

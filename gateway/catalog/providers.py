@@ -15,8 +15,8 @@ from gateway.model.reading_settings import may_hold_secret
 from gateway.model.spark_minors import Minor
 
 CATALOG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-RESERVED_NAMES = frozenset({"system", "session", "global_temp", "builtin"})
-"""Names that Spark keeps for itself."""
+RESERVED_NAMES = frozenset({"system", "session", "global_temp", "builtin", "default"})
+"""Names that Spark keeps for itself, and that of the database in which clients begin (``USE `default` ``)."""
 _SECRET_IN_URL = re.compile(r"[?&;:](?:password|pwd|passwd|token|secret)=([^?&;]*)", re.IGNORECASE)
 
 
@@ -99,7 +99,9 @@ def spark_catalog(
         return NotForSpark("not in use", expected=True)
     if not CATALOG_NAME.fullmatch(catalog.name):
         return NotForSpark("its name is not made of letters, digits and `_`")
-    if catalog.name.lower() in RESERVED_NAMES:
+    if catalog.name != catalog.name.lower():
+        return NotForSpark("its name has capitals, which Spark tells apart and policies do not")
+    if catalog.name in RESERVED_NAMES:
         return NotForSpark("its name is one that Spark keeps for itself")
     if not catalog.provider:
         return NotForSpark("without a provider")

@@ -73,6 +73,8 @@ HARMLESS_PREFIXES = (
     "spark.sql.repl.eagerEval.",
     "spark.sql.ui.",
     "pandas_on_spark.",
+    # Which gateway has opened the session.
+    "spark.sluice.gateway.",
     # What a stream does between two batches.
     "spark.sql.streaming.metricsEnabled",
     "spark.sql.streaming.minBatchesToRetain",

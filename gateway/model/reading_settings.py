@@ -55,7 +55,12 @@ SESSION_SETTINGS: Mapping[str, str] = {
 READING_SETTINGS: Mapping[str, str] = {**PARSER_SETTINGS, **SESSION_SETTINGS}
 """INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it."""
 
+GATEWAY_PREFIX = "spark.sluice.gateway."
+"""Lower case. Before the id of a gateway that has opened the session: no other may, who would not hear of
+what names and settings become in it. It means nothing to Spark."""
+
 NEVER_SETTABLE_PREFIXES = (
+    GATEWAY_PREFIX,
     "spark.app.",  # names the process of Spark's, by which it is known how that one reads
     "spark.sql.catalog.",
     "spark.sql.defaultcatalog",
@@ -147,8 +152,10 @@ def is_read_by_clients(key: str) -> bool:
 
 
 def is_servers_own(key: str) -> bool:
-    """Whether the key is of the secret that gateway and Spark share: nobody is told that it is set."""
-    return "spark.connect.authenticate" in key.lower()
+    """Whether the key is of gateway and Spark alone, as the secret that they share: nobody is told that it is
+    set."""
+    folded = key.strip().lower()
+    return "spark.connect.authenticate" in folded or folded.startswith(GATEWAY_PREFIX)
 
 
 def may_hold_secret(key: str) -> bool:

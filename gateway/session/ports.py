@@ -180,7 +180,8 @@ class PlanBackend(Protocol):
         """Have a session of Spark read texts as the reader does; Spark makes it when it is not there. With
         `observed` Spark refuses when it is another one by now.
 
-        Also raises BackendMismatch: this Spark may read texts otherwise all the same."""
+        Also raises BackendMismatch: this Spark may read texts otherwise all the same; and SessionElsewhere:
+        another gateway has opened it."""
         ...
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncGenerator[bytes, None]:

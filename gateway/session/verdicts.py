@@ -57,7 +57,8 @@ class Verdicts:
 
     Only clearances are kept, never refusals: a refusal may come from a parser that was down for a moment. A
     clearance is used again only under the same policy and catalog versions, in circumstances that are the
-    same as far as policies ask for them, and not for longer than `verdict_age_s`.
+    same as far as policies ask for them, while what it rests on is neither old nor another, and not for
+    longer than `verdict_age_s`.
     """
 
     def __init__(
@@ -210,7 +211,7 @@ class Verdicts:
         if cached is None and cacheable and statement.plan is not None:
             numbered = _numbered(statement.plan)
             cached = self._find_renewed(statement, numbered, versions, context)
-        if cached is not None and all(principals.get(one.user) == one for one in cached.definers):
+        if cached is not None and _still_rests(cached, catalog, principals):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return cached
         snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
@@ -360,6 +361,14 @@ def _numbered(request: PlanRequest) -> NumberedQuery | None:
     from gateway.pipeline.renewing import numbered
 
     return numbered(request)
+
+
+def _still_rests(cleared: Cleared, catalog: CatalogSnapshot, principals: Mapping[str, Principal]) -> bool:
+    """Whether the tables that a clearance was judged by are still known, and its definers who they were: what
+    was known of a table for long enough has to be looked up again, for this clearance too."""
+    return all(map(catalog.knows, cleared.names)) and all(
+        principals.get(one.user) == one for one in cleared.definers
+    )
 
 
 def _circumstances(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:

@@ -110,9 +110,20 @@ class Names:
             "it as it is now"
         )
 
+    def _in_capitals(self, catalog: str) -> Ungovernable | None:
+        """Spark knows its own catalog by any case; of another, a name in capitals is to it that of a database
+        of the current catalog."""
+        folded = catalog.lower()
+        if catalog == folded or folded == SESSION_CATALOG:
+            return None
+        return Ungovernable(
+            f"is in the catalog {quote(folded)}, whose name Spark does not know in capitals: write it so"
+        )
+
     def is_catalog(self, name: str) -> bool:
         """Whether there is a catalog of that name that this session can use."""
-        return name.lower() in self.catalogs and self.refused(name) is None
+        refused = self.refused(name) or self._in_capitals(name)
+        return name.lower() in self.catalogs and refused is None
 
     def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
         """Say what a relation name means. A temporary view shadows tables for one-part names only."""
@@ -190,7 +201,8 @@ class Names:
         catalog by itself."""
         if parts and parts[0].lower() in ("global_temp", "system", "session"):
             return Ungovernable("is a reserved namespace")
-        return self.namespace_in(*self._split_catalog(parts))
+        catalog, rest = self._split_catalog(parts)
+        return self._in_capitals(catalog) or self.namespace_in(catalog, rest)
 
     def namespace_in(self, catalog: str, rest: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
         """Say the same of the levels of a namespace of a catalog."""
@@ -278,7 +290,10 @@ def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
     if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
         # Even where no table has the namespace's name: a temporary view keeps the name until one has.
         return Ungovernable("is how Iceberg names versions, branches and metadata of a table below it")
-    return TableName(catalog, joined(namespace), table)
+    name = TableName(catalog, joined(namespace), table)
+    # Spark's own catalog knows a name in any case. Another may have a table for each, and which one is looked
+    # up, judged and forwarded has to be the same.
+    return name if catalog.lower() == SESSION_CATALOG else name.folded()
 
 
 def _of_files(name: TableName) -> TableName | Ungovernable:

@@ -122,15 +122,17 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
     double.add("blank", "")
     double.add("spark_catalog", "hive", metastore__uris="thrift://m:9083")
     double.add("own", "hive", metastore__uris="thrift://m:9083")
-    double.add("PG", "hive", metastore__uris="thrift://m:9083")
+    for name in ("PG", "Default", "default"):
+        double.add(name, "hive", metastore__uris="thrift://m:9083")
     more = "policies: {catalogs: {spark_catalog: spark, own: spark}}"
     async with started(double), running(settings(tmp_path, double, more=more)) as one:
         assert one.names == ["meta", "pg"]
         left = {found.name: found.why for found in one.state().left_out}
         told = str(await one.metalakes.told())
     assert left == {
-        # Of two names that differ in case the first one counts.
-        "pg": "its name is taken by `PG`",
+        "PG": "its name has capitals, which Spark tells apart and policies do not",
+        "Default": "its name has capitals, which Spark tells apart and policies do not",
+        "default": "its name is one that Spark keeps for itself",
         "blank": "without a provider",
         "files": "of type FILESET, which holds no tables",
         "ice": "provider `lakehouse-iceberg` is not known for Spark 4.3",

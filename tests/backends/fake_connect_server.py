@@ -123,6 +123,8 @@ class Configured:
         own = self.sessions[message.session_id]
         self.asked.append(f"Config.{message.operation.WhichOneof('op_type')}")
         own.update({pair.key: pair.value for pair in message.operation.set.pairs})
+        for key in message.operation.unset.keys:
+            own.pop(key, None)
         if message.operation.HasField("get_all"):
             for key, value in {**self.settings, **own}.items():
                 answer.pairs.add(key=key, value=value)

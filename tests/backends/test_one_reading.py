@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.spark_thrift_questions import MAX_SETTINGS
-from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.errors import BackendMismatch, BackendUnavailable, SessionElsewhere
+from gateway.model.meaning_settings import changed
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS, may_be_set
 from gateway.model.spark_configuration import (
@@ -380,6 +382,45 @@ async def test_a_session_of_before_says_which_catalogs_it_was_told_of() -> None:
         spark.sessions.clear()
         assert (await backend.open_session(SESSION, "bob")).known_catalogs == frozenset()
         await backend.close()
+
+
+@pytest.mark.parametrize("told", [{}, {"grav": 1}])
+async def test_a_session_is_one_gateways(told: dict[str, int]) -> None:
+    async with spark_connect() as server:
+        spark = Configured(server)
+
+        def of(gateway: str) -> SparkConnectBackend:
+            options = SparkConnectOptions(
+                host="127.0.0.1",
+                port=server.port,
+                gateway=gateway,
+                catalogs=lambda: {"spark.sql.catalog.grav": gateway},
+                told_catalogs=lambda: told,
+            )
+            return SparkConnectBackend(options)
+
+        one, again, two = of("g-1"), of("g-1"), of("g-2")
+        opened = await one.open_session(SESSION, "bob")
+        # The mark means nothing to masks and filters, and a gateway that was started anew knows its own.
+        assert changed(opened.settings, opened.own_settings) == frozenset()
+        assert (await again.open_session(SESSION, "bob")).id == opened.id
+        before = dict(spark.sessions[SESSION])
+        with pytest.raises(SessionElsewhere, match="through another gateway"):
+            await two.open_session(SESSION, "bob")
+        if told:
+            assert spark.sessions[SESSION] == before, "nothing is told otherwise in it"
+        assert [key for key in spark.sessions[SESSION] if "sluice" in key] == ["spark.sluice.gateway.g-1"]
+        # Of two that come at once neither has looked before the other has left its mark.
+        spark.sessions.clear()
+        both = await asyncio.gather(
+            *(backend.open_session(SESSION, "bob") for backend in (one, two)), return_exceptions=True
+        )
+        assert any(isinstance(found, SessionElsewhere) for found in both)
+        # Probes of all gateways have one session.
+        for backend in (one, two):
+            assert (await backend.probe()).version == "4.3.0"
+            await backend.close()
+        await again.close()
 
 
 async def test_the_catalogs_own_session_is_another_when_catalogs_are() -> None:

@@ -96,7 +96,9 @@ def script(server: FakeHiveServer) -> None:
     rows: list[tuple[Any, ...]] = [("hr", "employee", "false"), ("hr", "names", "false")]
     server.on("SHOW TABLES IN `spark_catalog`.`hr`", _listing([*rows, ("", "temp", "true")]))
     server.on("SHOW VIEWS IN `spark_catalog`.`hr`", _listing([rows[1], ("", "temp", "true")]))
-    server.on("SHOW TABLES IN `lake`.`sales`", _listing([("sales", "orders", "false")]))
+    server.on(
+        "SHOW TABLES IN `lake`.`sales`", _listing([("sales", "orders", "false"), ("sales", "of.2", "false")])
+    )
     server.on("SHOW VIEWS IN `lake`.`sales`", Answer.error("0A000", "[MISSING_CATALOG_ABILITY.VIEWS]"))
 
 

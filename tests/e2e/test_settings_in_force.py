@@ -53,6 +53,14 @@ def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     assert running.stop() == 0
 
 
+@pytest.fixture(scope="module")
+def other(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    """Another gateway with the same users and policies, before the same Spark."""
+    running = RunningGateway(write_settings(open_directory / "zoned_too", spark, PACK, {"ann": ()})).start()
+    yield running
+    assert running.stop() == 0
+
+
 @pytest.fixture(params=ENDPOINTS)
 def ask(request: pytest.FixtureRequest, gateway: RunningGateway) -> Iterator[Ask]:
     with session(gateway, request.param, "ann") as asked:
@@ -184,3 +192,20 @@ def test_a_clone_and_a_gateway_started_anew_know_the_zone(gateway: RunningGatewa
         assert days(again) == [1]
     with connect_session(gateway.connect_port, token, session_id=clone.session_id) as again:
         assert days(again) == [1]
+
+
+def test_a_session_of_one_gateway_is_none_of_another(gateway: RunningGateway, other: RunningGateway) -> None:
+    """Which would not hear of the time zone that is set in it."""
+    with gateway.session("ann", PASSWORD) as mine:
+        assert mine.sql("SELECT id FROM zoned.days").collect() == [(1,)]
+        token = f"ann:{PASSWORD}"
+        with connect_session(other.connect_port, token, session_id=mine.session_id) as there:
+            with pytest.raises(PySparkException, match="through another gateway"):
+                there.sql("SELECT id FROM zoned.days").collect()
+            mine.sql("SET TIME ZONE 'Etc/GMT-14'").collect()
+            with pytest.raises(PySparkException, match="through another gateway"):
+                there.sql("SELECT id FROM zoned.days").collect()
+            mine.sql("SET TIME ZONE 'UTC'").collect()
+            assert mine.sql("SELECT id FROM zoned.days").collect() == [(1,)]
+    with other.session("ann", PASSWORD) as fresh:
+        assert fresh.sql("SELECT id FROM zoned.days").collect() == [(1,)]

@@ -5,6 +5,20 @@ from __future__ import annotations
 from tests.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "a catalog in capitals is none to Spark",
+        "sql.names",
+        "return self._in_capitals(catalog) or self.namespace_in(catalog, rest)",
+        "return self.namespace_in(catalog, rest)",
+        "sql.test_names",
+    ),
+    Removal(
+        "a table of another catalog is named as it is looked up",
+        "sql.names",
+        "return name if catalog.lower() == SESSION_CATALOG else name.folded()",
+        "return name",
+        "sql.test_names",
+    ),
     # Places of the gateway's own
     Removal(
         "no policy opens a place of the gateway's own",

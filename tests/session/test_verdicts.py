@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -226,6 +227,44 @@ async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
     )
     statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
     assert isinstance(await verdicts.judge(statement, HOME), Cleared)
+
+
+async def test_a_clearance_lasts_no_longer_than_what_it_rests_on() -> None:
+    """Of two gateways before one Spark the other one may have made another table of it meanwhile."""
+    name = TableName("spark_catalog", "d", "t")
+    now = 0.0
+    asked: list[float] = []
+    judged_at: list[float] = []
+
+    async def query(sql: str) -> list[tuple[str]]:
+        asked.append(now)
+        named = {"table_name": "t", "catalog_name": "spark_catalog", "namespace": ["d"], "schema_name": "d"}
+        described = {**named, "type": "MANAGED", "columns": [{"name": "a", "type": {"name": "int"}}]}
+        return [(json.dumps(described),)]
+
+    async def judged(statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        if not snapshot.catalog.knows(name):
+            return NeedsCatalog(tables=(name,))
+        judged_at.append(now)
+        cleared = await FakeJudge()(statement, snapshot)
+        assert isinstance(cleared, Cleared)
+        return replace(cleared, names=frozenset({name}))
+
+    verdicts = Verdicts(
+        judge=judged,
+        policies=lambda: PolicySet(version=1),
+        authority=lambda _: FakeAuthority(set()),
+        catalog=LiveCatalog(query, refusal=BackendError, clock=lambda: now),
+        limits=SessionLimits(),
+        metrics=Metrics(),
+        clock=lambda: now,
+    )
+    statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
+    for at in (0.0, 5.0, 29.0, 29.5, 30.5, 31.0):
+        now = at
+        assert isinstance(await verdicts.judge(statement, HOME), Cleared)
+    assert asked == [0.0, 30.5]
+    assert judged_at == [0.0, 29.0, 30.5]
 
 
 async def test_what_asks_for_more_of_the_catalog_without_end_is_too_deep() -> None:

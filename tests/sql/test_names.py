@@ -26,7 +26,8 @@ def names(catalog: str = "spark_catalog", *namespace: str) -> Names:
         (("lake", "sales"), ("other", "t"), ("lake", "other", "t")),
         (("lake", "sales"), ("t",), ("lake", "sales", "t")),
         # What is the name of a catalog and of a database begins with the catalog, in any case.
-        (("spark_catalog", "default"), ("LAKE", "shop", "t"), ("LAKE", "shop", "t")),
+        (("spark_catalog", "default"), ("LAKE", "shop", "t"), ("lake", "shop", "t")),
+        (("lake", "sales"), ("SPARK_CATALOG", "shop", "t"), ("SPARK_CATALOG", "shop", "t")),
         (("lake", "lake"), ("t",), ("lake", "lake", "t")),
         (("lake", "sales"), ("lake", "lake", "t"), ("lake", "lake", "t")),
         (("lake", "sales"), ("spark_catalog", "lake", "lake"), ("spark_catalog", "lake", "lake")),
@@ -44,6 +45,24 @@ def test_two_parts_of_which_the_first_is_a_catalog_are_no_table_of_its_namesake(
         found = names(catalog).table(("shop", "t"))
         assert isinstance(found, Ungovernable)
         assert "no database in it" in found.why
+
+
+def test_a_catalog_in_capitals_is_none_to_spark_but_its_own() -> None:
+    """Which would look for a database of the current catalog, and make it the current one."""
+    for meant in (names().namespace(("LAKE",)), names("lake").namespace(("LAKE", "shop"))):
+        assert isinstance(meant, Ungovernable)
+        assert "is in the catalog `lake`, whose name Spark does not know in capitals" in meant.why
+    assert not names().is_catalog("LAKE")
+    assert names("lake").namespace(("Spark_Catalog", "shop")) == ("Spark_Catalog", "shop")
+
+
+def test_a_table_of_another_catalog_is_named_as_it_is_looked_up() -> None:
+    """It may have a table of the name in every case: what is judged of one is forwarded for that one."""
+    for parts in (("LAKE", "Other", "A", "T"), ("Other", "A", "T")):
+        for meant in (names("lake").table(parts), names("lake").new_table(parts)):
+            assert meant == TableName("lake", "other.a", "t")
+    assert names("lake", "Other", "A").new_table(("T",)) == TableName("lake", "other.a", "t")
+    assert names().new_table(("Other", "T")) == TableName("spark_catalog", "Other", "T")
 
 
 def test_use_of_a_name_that_is_both_is_the_catalog() -> None:

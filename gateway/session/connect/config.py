@@ -144,7 +144,7 @@ class _Rights:
 
 
 def _may_be_read(key: str, may_read: KeyRight) -> bool:
-    if may_hold_secret(key):
+    if may_hold_secret(key) or is_servers_own(key):
         return False
     return is_read_by_clients(key) or may_read(key.strip())
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 import pyarrow as pa
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
 from gateway.model.meaning_settings import changed
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import given
@@ -453,10 +453,14 @@ async def attach(
     `told_catalogs` are the catalogs that come and go, as Spark is told of them at this moment. What a first
     contact that fails has made in Spark, it takes away again.
     """
+    made = not observed
     try:
         await _attach(session, observed, client, backend, execution, told_catalogs)
+    except SessionElsewhere:
+        made = False
+        raise
     finally:
-        if not session.attached and not observed:
+        if not session.attached and made:
             await _abandon(session, backend)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable, RpcError
+from gateway.errors import BackendMismatch, BackendUnavailable, RpcError, SessionElsewhere
 from gateway.model.catalog import TableName
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -277,6 +277,8 @@ class Spark:
         self.uploaded: list[Any] = []
         self.down = False
         self.mismatch = ""
+        self.elsewhere = False
+        """Whether another gateway has opened every session."""
         """Why texts mean something else to this Spark than to the reader, as a backend finds out."""
         self.faults: dict[str, Exception] = {}
         self.hold: dict[str, asyncio.Event] = {}
@@ -443,6 +445,8 @@ class Spark:
         pairs = request.operation.set.pairs
         pairs.extend(pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items())
         answer = pb.ConfigResponse.FromString(await self.call("Config", serialize(request)))
+        if self.elsewhere:
+            raise SessionElsewhere("another gateway's: begin a new session")
         if self.mismatch:
             raise BackendMismatch([self.mismatch])
         own = {**self.own_settings, **READING_SETTINGS}

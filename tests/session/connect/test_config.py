@@ -286,6 +286,7 @@ def test_the_list_of_all_settings_is_filtered() -> None:
         my__key="1",
         a__b="hidden",
         spark__a__password="hidden",
+        spark__sluice__gateway__my="hidden",
         spark__sql__timestampType="TIMESTAMP_LTZ",
         spark__sql__shuffle__partitions=f"-Dx={SECRET_VALUE}",
     )
@@ -300,6 +301,8 @@ def test_a_prefix_that_spark_cuts_off_is_put_back_for_the_question() -> None:
     question = passes(get_all=KINDS.GetAll(prefix="spark.connect.auth"))
     assert sent(question).get_all.prefix == "spark.connect.auth"
     assert answered(question, always, enticate__token="hidden") == {}
+    question = passes(get_all=KINDS.GetAll(prefix="spark.sluice."))
+    assert answered(question, always, gateway__one="hidden") == {}
     question = passes(get_all=KINDS.GetAll(prefix="my."))
     assert answered(question, key="1", other="2") == {"key": "1"}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded, RpcError
+from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded, RpcError, SessionElsewhere
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
@@ -435,6 +435,18 @@ async def test_a_spark_that_reads_otherwise_gets_no_text_and_keeps_no_session() 
     assert world.spark.received == []
     assert len(world.service) == 0
     assert world.spark.sessions == {}
+
+
+async def test_a_session_of_another_gateway_is_refused_and_left_as_it_is() -> None:
+    world = World()
+    await world.run(table("t"))
+    other = World(spark=world.spark)
+    world.spark.elsewhere = True
+    with pytest.raises(SessionElsewhere, match="begin a new session"):
+        await other.run(table("t"))
+    assert len(other.service) == 0
+    await world.run(table("u"))
+    assert world.statements()[-1] == "TABLE u"
 
 
 async def test_a_spark_that_was_started_anew_is_asked_before_the_next_text() -> None:
