@@ -30,10 +30,12 @@ from gateway.model.spark_configuration import (
     Frame,
     ParserConfiguration,
     SparkConfiguration,
+    extensions_of,
     parsers_on,
     process_of,
 )
 from gateway.model.statement import Cleared
+from gateway.model.table_formats import formats_of, set_by_formats
 from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 from gateway.wire.connect_errors import error_id
@@ -130,7 +132,10 @@ class SparkConnectBackend:
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
         session, configuration, known = await self._opened(session_id, user, observed, self._options.gateway)
-        own = await self._own_settings(configuration)
+        # One that lived on has analysed plans, and the new one that is asked for comparison has not.
+        formats = formats_of(extensions_of(configuration.settings))
+        late = set_by_formats(formats, configuration.settings)
+        own = {**await self._own_settings(configuration), **late}
         return OpenedSession(
             id=session, settings=configuration.settings, own_settings=own, known_catalogs=known
         )

@@ -5,8 +5,8 @@ Minors that are not here have no build of the format, or none that was tried.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
@@ -58,6 +58,8 @@ class TableFormat:
     """Whether a reader's `load` takes the name of a table; with a slash in it, it is a path."""
     kept_by_sessions: bool = False
     """Whether its catalogs keep what a table is, for each session of Spark by itself."""
+    sets: Mapping[str, str] = field(default_factory=dict)
+    """Settings that its extension makes in a session, when that analyses its first plan."""
 
     def jar_prefix(self, minor: Minor) -> str:
         """Return what the name of the jar begins with that is for a minor."""
@@ -114,6 +116,9 @@ DELTA = TableFormat(
         Minor(3, 5): _delta("2.12", "3.3.2"),
         Minor(4, 1): _delta("4.1_2.13", "4.4.0"),
     },
+    sets=dict.fromkeys(
+        ("spark.sql.parquet.fieldId.read.enabled", "spark.sql.parquet.fieldId.write.enabled"), "true"
+    ),
 )
 PAIMON = TableFormat(
     name="paimon",
@@ -149,6 +154,11 @@ here is refused."""
 
 APART = frozenset({ICEBERG.name, PAIMON.name})
 """Never together on one class path: both bring a class of one name, for their parsers."""
+
+
+def set_by_formats(formats: Iterable[TableFormat], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a session's settings that extensions of formats have made, and nobody since."""
+    return {key: value for one in formats for key, value in one.sets.items() if settings.get(key) == value}
 
 
 def format_named(name: str) -> TableFormat:

@@ -15,9 +15,12 @@ from gateway.backends.spark_connect import CALLS, SparkConnectBackend, SparkConn
 from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
 from gateway.errors import BackendUnavailable, Faults, RpcError
+from gateway.model.meaning_settings import changed
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.statement import Cleared, SessionContext, Statement
+from gateway.model.table_formats import DELTA
 from gateway.session.ports import BackendError, Envelope
 from gateway.wire.connect import METHODS, pb
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, rows, spark_connect
@@ -402,3 +405,28 @@ async def test_a_session_of_the_catalog_that_spark_ended_is_replaced() -> None:
         server.answers["ExecutePlan"] = two
         assert await service.query("SHOW x") == []
         assert len(spark.sessions) == 2
+
+
+async def test_what_an_extension_has_set_in_a_session_that_lived_on_is_spark_own() -> None:
+    """Delta's does when a session analyses its first plan, which a new one has not done."""
+    key = "spark.sql.parquet.fieldId.read.enabled"
+    async with spark_connect() as server:
+        spark = Configured(server)
+        extensions: list[str] = []
+
+        async def changes() -> frozenset[str]:
+            reader = ParserConfiguration(version=spark.version, extensions=extensions, parsers=spark.parsers)
+            options = SparkConnectOptions(host="127.0.0.1", port=server.port, reader=reader)
+            backend = SparkConnectBackend(options)
+            opened = await backend.open_session(SESSION, "bob")
+            await backend.close()
+            return changed(opened.settings, opened.own_settings)
+
+        assert await changes() == frozenset()
+        spark.sessions[SESSION][key] = "true"
+        assert await changes() == {key}
+        extensions.append(DELTA.extension)
+        spark.settings["spark.sql.extensions"] = DELTA.extension
+        assert await changes() == frozenset()
+        spark.sessions[SESSION][key] = "false"
+        assert await changes() == {key}
