@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import gateway
 from gateway.cli import job_arguments, policy_arguments
@@ -41,7 +42,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sluice {gateway.__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands: Any = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_CommandParser)
     _serve(commands)
     _demo(commands)
     _lake_demo(commands)
@@ -58,6 +59,25 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _spark_jars(commands)
     _version(commands)
     return parser.parse_args(argv)
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """Takes options between an action and its name, `users add --group analysts dana`, which argparse does by
+    itself from Python 3.12 on."""
+
+    _mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse, which calls this for a command."""
+        with_name = any(action.nargs == "?" and not action.option_strings for action in self._actions)
+        alone = any(group.required for group in self._mutually_exclusive_groups)
+        if self._mixing or alone or not with_name:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
 
 
 Commands = argparse._SubParsersAction  # argparse names the type only so

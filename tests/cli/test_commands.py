@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import exit_codes, main
+from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal
 
 COMMANDS = (
@@ -93,3 +94,20 @@ def test_tables_align_and_stay_plain_in_a_pipe() -> None:
 def test_colour_is_for_terminals() -> None:
     assert Terminal(io.StringIO(), colour=True).style("x", "1") == "\x1b[1mx\x1b[0m"
     assert Terminal(io.StringIO()).style("x", "1") == "x"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("users add --group analysts dana", {"action": "add", "name": "dana", "token": None}),
+        ("users revoke --json dana id7", {"action": "revoke", "name": "dana", "token": "id7"}),
+        ("users -c f list", {"action": "list", "name": None}),
+        ("jobs run -c f archive", {"action": "run", "name": "archive"}),
+        ("report user --since 30d bob", {"what": "user", "name": "bob"}),
+        ("datasets promote --user bob raw/x", {"action": "promote", "what": "raw/x"}),
+        ("spark-jars --formats delta 4.1", {"minor": "4.1"}),
+    ],
+)
+def test_options_may_stand_between_an_action_and_its_name(line: str, expected: dict[str, str | None]) -> None:
+    found = vars(parse_arguments(line.split()))
+    assert {key: found[key] for key in expected} == expected
