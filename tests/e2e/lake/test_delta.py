@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
-from tests.e2e.running import RunningGateway
+from tests.e2e.running import RunningGateway, connect_session
 
 PACK = """
 service: spark
@@ -507,3 +509,21 @@ def test_old_versions_have_the_columns_of_now(gateway: RunningGateway) -> None:
             with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN|SLUICE_ACCESS_DENIED") as raised:
                 ask(text)
             assert CANARY not in str(raised.value)
+
+
+def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake: LakeSpark) -> None:
+    """Delta's extension sets some in each session: they are Spark's own, and filters stand under them."""
+    if not lake.spark.connect_port:
+        return
+    text, session = "SELECT id, email FROM shop.customer ORDER BY id", str(uuid.uuid4())
+    with lake.gateway("delta-anew", PACK, {"bob": ["analysts"]}) as gateway:
+
+        def bob() -> AbstractContextManager[Any]:
+            return connect_session(gateway.connect_port, f"bob:{one_pack.PASSWORD}", session_id=session)
+
+        with bob() as before:
+            rows = before.sql(text).collect()
+            assert gateway.stop() == 0
+            gateway.start()
+            with bob() as after:
+                assert after.sql(text).collect() == rows
