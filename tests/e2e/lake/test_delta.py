@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -515,15 +513,12 @@ def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake:
     """Delta's extension sets some in each session: they are Spark's own, and filters stand under them."""
     if not lake.spark.connect_port:
         return
-    text, session = "SELECT id, email FROM shop.customer ORDER BY id", str(uuid.uuid4())
+    text, token = "SELECT id, email FROM shop.customer ORDER BY id", f"bob:{one_pack.PASSWORD}"
     with lake.gateway("delta-anew", PACK, {"bob": ["analysts"]}) as gateway:
-
-        def bob() -> AbstractContextManager[Any]:
-            return connect_session(gateway.connect_port, f"bob:{one_pack.PASSWORD}", session_id=session)
-
-        with bob() as before:
+        with connect_session(gateway.connect_port, token) as before:
             rows = before.sql(text).collect()
-            assert gateway.stop() == 0
-            gateway.start()
-            with bob() as after:
-                assert after.sql(text).collect() == rows
+            before.release_session_on_close = False
+        assert gateway.stop() == 0
+        gateway.start()
+        with connect_session(gateway.connect_port, token, session_id=before.session_id) as after:
+            assert after.sql(text).collect() == rows
