@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -201,6 +203,19 @@ async def test_what_may_be_told_in_full_is_what_describe_would_tell() -> None:
     }
 
 
+def over_live_catalog(judge: Any, query: Any, clock: Callable[[], float]) -> Verdicts:
+    """Return verdicts under one set of policies, by what `query` tells of tables."""
+    return Verdicts(
+        judge=judge,
+        policies=lambda: PolicySet(version=1),
+        authority=lambda _: FakeAuthority(set()),
+        catalog=LiveCatalog(query, refusal=BackendError, clock=clock),
+        limits=SessionLimits(),
+        metrics=Metrics(),
+        clock=clock,
+    )
+
+
 async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
     """A metastore that takes longer for each table than what it said is relied on."""
     names = [TableName("spark_catalog", "d", f"t{number}") for number in range(3)]
@@ -217,14 +232,7 @@ async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
                 return NeedsCatalog(tables=(name,))
         return await FakeJudge()(statement, snapshot)
 
-    verdicts = Verdicts(
-        judge=judged,
-        policies=lambda: PolicySet(version=1),
-        authority=lambda _: FakeAuthority(set()),
-        catalog=LiveCatalog(query, refusal=BackendError, clock=lambda: now),
-        limits=SessionLimits(),
-        metrics=Metrics(),
-    )
+    verdicts = over_live_catalog(judged, query, lambda: now)
     statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
     assert isinstance(await verdicts.judge(statement, HOME), Cleared)
 
@@ -250,15 +258,7 @@ async def test_a_clearance_lasts_no_longer_than_what_it_rests_on() -> None:
         assert isinstance(cleared, Cleared)
         return replace(cleared, names=frozenset({name}))
 
-    verdicts = Verdicts(
-        judge=judged,
-        policies=lambda: PolicySet(version=1),
-        authority=lambda _: FakeAuthority(set()),
-        catalog=LiveCatalog(query, refusal=BackendError, clock=lambda: now),
-        limits=SessionLimits(),
-        metrics=Metrics(),
-        clock=lambda: now,
-    )
+    verdicts = over_live_catalog(judged, query, lambda: now)
     statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
     for at in (0.0, 5.0, 29.0, 29.5, 30.5, 31.0):
         now = at

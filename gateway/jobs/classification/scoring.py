@@ -144,7 +144,6 @@ class Scorer:
         """Return the class that fits best: a column has one sort of value."""
         name = words(column.name)
         full = (*(word for one in above for word in words(one)), *name)
-        others = tuple(words(one) for one in beside if one != column.name)
         scores = []
         for rule in self._rules:
             names = self._names[rule.name]
@@ -154,8 +153,9 @@ class Scorer:
             if not names.unless.best(name):
                 sure = max(names.sure.best(name), names.longer.best(full))
                 weight = max(names.all.best(name), sure)
-                if weight and not sure and any(map(names.beside.best, others)):
-                    sure = weight
+                if weight and not sure:
+                    others = (words(one) for one in beside if one != column.name)
+                    sure = weight if any(map(names.beside.best, others)) else 0
             score = self._score(rule, weight, counted, sure=sure > 0)
             if any(_holds(one, score, counted) for one in rule.when if not one.within):
                 scores.append(score)
