@@ -18,6 +18,7 @@ from pathlib import Path
 from gateway.backends import parent_watchdog
 from gateway.backends.unprivileged import file_within_reach, run_as, state_directory, within_reach
 from gateway.errors import BackendUnavailable
+from gateway.model.java_options import QUICK_START
 
 HOST = "127.0.0.1"
 SOURCES = Path(__file__).parent / "java"
@@ -125,7 +126,7 @@ class EmbeddedCatalog:
         home = within_reach(options.java.resolve().parent.parent, self._user, self.directory.parent)
         return [
             *(str(home / "bin" / "java"), f"-Xmx{options.heap}", "-XX:+UseSerialGC"),
-            *("-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={self.directory / 'tmp'}"),
+            *(*QUICK_START, f"-Djava.io.tmpdir={self.directory / 'tmp'}"),
             *("-cp", f"{programs}/*", "org.codehaus.janino.JavaSourceClassLoader"),
             *("-sourcepath", str(programs), MAIN, str(self.directory / "warehouse")),
         ]

@@ -37,6 +37,7 @@ from gateway.backends.unprivileged import (
     within_reach,
 )
 from gateway.errors import BackendUnavailable
+from gateway.model.java_options import QUICK_START
 
 Probe = Callable[[str, int], Awaitable[object]]
 """Opens a session on Thrift at (host, port) and runs `SELECT 1`; raises OSError or BackendUnavailable."""
@@ -112,13 +113,6 @@ JVM_OPTIONS = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "--enable-native-access=ALL-UNNAMED",
-)
-
-QUICK_START = (
-    "-XX:TieredStopAtLevel=1",
-    # With one compiler Java keeps 48 MB for code. Spark fills them within minutes; then code is dropped and
-    # compiled again: a quarter of the CPU time of 20 minutes.
-    "-XX:ReservedCodeCacheSize=240m",
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.backends.embedded_spark import free_port
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.readable import CatalogUnavailable
+from gateway.model.java_options import QUICK_START
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 
 
@@ -31,7 +32,7 @@ def hive_metastore(place: Path, **process: Any) -> Iterator[int]:
     jars = find_spark_home() / "jars"
     options = [word for key, value in settings.items() for word in ("--hiveconf", f"{key}={value}")]
     command = [
-        str(find_java()), "-cp", f"{jars}/*", "-Xmx512m", "-XX:TieredStopAtLevel=1", *jdk_openings(),
+        str(find_java()), "-cp", f"{jars}/*", "-Xmx512m", *QUICK_START, *jdk_openings(),
         f"-Dderby.system.home={place}", "org.apache.hadoop.hive.metastore.HiveMetaStore",
         "-p", str(port), *options,
     ]  # fmt: skip

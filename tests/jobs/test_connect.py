@@ -6,8 +6,11 @@ A server of its own, since a process has one kind of session only: some 60 s of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.seals import make_seal
 from gateway.errors import Faults
 from gateway.jobs.replay.report import read_report
+from gateway.model.java_options import QUICK_START
 from gateway.reader.java_runtime import find_java
 from gateway.reader.pool import ReaderPool
 from tests.jobs import worker as made
@@ -33,6 +37,7 @@ from tests.judge_world import World
 ROOT = Path(__file__).resolve().parents[2]
 KEY = Ed25519PrivateKey.generate()
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
+TERMINATED = 128 + signal.SIGTERM
 STARTED = "Spark Connect server started at: "
 CONF = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -40,7 +45,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": made.HEAP,
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": " ".join(QUICK_START),
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
 }
@@ -73,13 +78,22 @@ async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str
             break
     _, _, port = told.partition(STARTED)[2].rpartition(":")
     assert port, told
-    drained = asyncio.ensure_future(process.stderr.read())
+    lines: deque[bytes] = deque(maxlen=500)
+    drained = asyncio.ensure_future(_keep(process.stderr, lines))
     try:
         yield f"sc://127.0.0.1:{port}"
     finally:
-        process.terminate()
-        await process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        ended = await process.wait()
         await drained
+    told = b"".join(lines).decode("utf-8", "replace")
+    assert ended == TERMINATED, f"the server ended with {ended}:\n{told}"
+
+
+async def _keep(source: asyncio.StreamReader, lines: deque[bytes]) -> None:
+    async for line in source:
+        lines.append(line)
 
 
 @pytest.fixture(scope="module")

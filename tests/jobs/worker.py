@@ -41,6 +41,7 @@ from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.model.catalog import Table
+from gateway.model.java_options import QUICK_START
 from gateway.pipeline import Rules, seeing
 from gateway.pipeline.rights import Rights, SeenTable
 from gateway.policy import masks, obligations
@@ -73,7 +74,7 @@ def options() -> SparkOptions:
         conf={
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.driver.extraJavaOptions": " ".join(QUICK_START),
         },
         stop=False,
     )
