@@ -60,7 +60,7 @@ _EASTERN = re.compile(
 )
 """Korea, Japan and China begin with the province and the town, or China with the street, and have no capitals."""
 _CAPITAL_WORD = re.compile(
-    r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}|[\u05d0-\u05ea\u0620-\u06d3\u0904-\u0e46\u1000-\u10ff\u1200-\u135a]{3,}"
+    r"\b[A-ZÀ-ÞĀ-Ž\u018f\u0386-\u03ab\u0400-\u042f\u0531-\u0556][^\W\d_]{2,}|[\u05d0-\u05ea\u0620-\u06d3\u0904-\u0e46\u1000-\u10ff\u1200-\u135a]{3,}"
 )
 """Or one of letters that have no capitals."""
 

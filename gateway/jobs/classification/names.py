@@ -114,21 +114,24 @@ class Phrase:
     """As it is written without anything between."""
     lists: tuple[frozenset[str], ...] = ()
     """`{date}+nasc*`: for each word, what may stand in its place; the words stand in any order."""
+    whose: frozenset[str] = _PREFIXES
+    """What a whole name may have besides."""
 
     @classmethod
     def of(cls, text: str, lists: Mapping[str, Iterable[str]] = MappingProxyType({})) -> Phrase:
         """Return the phrase that rules write so. Raises ValueError for one that no name has."""
+        whose = _PREFIXES.union(map(fold, lists.get("whose", ())))
         if "+" in text or "{" in text:
-            return cls._in_any_order(text, lists)
+            return cls._in_any_order(text, lists, whose)
         alone = text.startswith("=")
         parts = tuple(fold(part) for part in re.split(r"[\s_-]+", text.removeprefix("=").strip()))
         for part in parts:
             if not _PART.fullmatch(part):
                 raise ValueError(f"`{text}` is no phrase: words of letters, `*` before or behind one")
-        return cls(tuple(_SAME.get(part, part) for part in parts), alone, "".join(parts))
+        return cls(tuple(_SAME.get(part, part) for part in parts), alone, "".join(parts), whose=whose)
 
     @classmethod
-    def _in_any_order(cls, text: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
+    def _in_any_order(cls, text: str, lists: Mapping[str, Iterable[str]], whose: frozenset[str]) -> Phrase:
         found: list[Phrase] = []
         allowed: list[frozenset[str]] = []
         for part in (one.strip() for one in text.removeprefix("=").split("+")):
@@ -140,11 +143,11 @@ class Phrase:
             allowed.append(frozenset(_SAME.get(word, word) for word in folded))
         if any(one.alone or len(one.words) != 1 for one in found):
             raise ValueError(f"`{text}` is no phrase: a word on each side of a plus")
-        return cls(tuple(one.words[0] for one in found), text.startswith("="), lists=tuple(allowed))
+        return cls(tuple(one.words[0] for one in found), text.startswith("="), lists=tuple(allowed), whose=whose)
 
     def _has_all(self, name: Sequence[str]) -> bool:
         """Whether each of its words is another one of the name, and what is left is of its lists or nothing."""
-        rest = [word for word in name if word not in _PREFIXES] if self.alone else list(name)
+        rest = [word for word in name if word not in self.whose] if self.alone else list(name)
         for wanted, allowed in zip(self.words, self.lists, strict=True):
             fits = (at for at, word in enumerate(rest) if (word in allowed if allowed else _is(wanted, word)))
             at = next(fits, -1)
@@ -159,7 +162,7 @@ class Phrase:
             return self._has_all(name)
         wanted = self.words
         if self.alone:
-            rest = [word for word in name if word not in _PREFIXES] or list(name)
+            rest = [word for word in name if word not in self.whose] or list(name)
             return len(rest) == len(wanted) and all(map(_is, wanted, rest))
         return any(
             all(map(_is, wanted, name[at : at + len(wanted)])) for at in range(len(name) - len(wanted) + 1)
