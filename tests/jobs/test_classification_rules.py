@@ -18,6 +18,7 @@ from gateway.jobs.classification.rules import load_classifiers
 from gateway.jobs.classification.scoring import Sampled, Scorer
 from gateway.settings.jobs import ClassifySettings
 from tests.jobs.classification_corpus import corpus
+from tests.jobs.classification_tables import SETS, tables
 
 LEAST = 0.95
 
@@ -47,6 +48,25 @@ def test_each_class_is_found_and_nothing_else(seed: int) -> None:
         recall = count / (count + len(missed.get(rule, ())))
         assert precision >= LEAST, (rule, wrong[rule])
         assert recall >= LEAST, (rule, missed[rule])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_tables_that_were_written_blind_are_read(name: str) -> None:
+    scoring, right = scorer(), 0
+    wrong: list[str] = []
+    missed: list[str] = []
+    for table in tables(name):
+        for column, labels, findings in zip(
+            table.columns, table.labels, scoring.table(table.columns), strict=True
+        ):
+            told = f"{table.name}.{column.name}"
+            found = {finding.rule for finding in findings}
+            right += bool(found & labels)
+            if "?" not in labels or found & labels:
+                wrong += [f"{told}: {rule}" for rule in found - labels]
+                missed += [told] if not found & labels and "-" not in labels else []
+    assert right / (right + len(wrong)) >= 0.98, wrong
+    assert right / (right + len(missed)) >= 0.97, missed
 
 
 def test_five_values_with_check_digits_are_enough_and_five_others_are_not() -> None:

@@ -42,7 +42,7 @@ def _days(value: str) -> Iterator[date]:
 
 
 def past_date(today: date) -> Whole:
-    """Return what tells a day or a year that people who live may be born on, or a day of two digits for it."""
+    """Return what tells a day, or a year by itself, on which people who live may be born."""
 
     def whole(value: str) -> bool:
         if any(_OLDEST <= then <= today for then in _days(value)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -15,14 +15,16 @@ _OTHER = (
     "\u1000-\u10ff\u1100-\u11ff\u1200-\u135a\u1780-\u17b3\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff"
 )
 """Letters of Greek, Cyrillic, Armenian, Hebrew, Arabic, of India, Thai, Lao, Burmese, Georgian, Korean as it
-is folded, Ethiopic, Khmer, Japanese and Chinese. Some have no spaces between words: `*生年月日*` is looked for
-within."""
+is folded, Ethiopic, Khmer, Japanese and Chinese. Some have no spaces between words: `*生年月日*` is looked
+for within."""
 _BETWEEN = re.compile(rf"[^a-z{_OTHER}]+")
 _PART = re.compile(rf"\*?[a-z]{{2,}}\*?|[a-z]|\*?[{_OTHER}]+\*?")
 _UMLAUTS = str.maketrans(
     {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i", "ð": "d", "þ": "th", "ə": "e"}
     | {"ħ": "h", "ŋ": "n", "ŧ": "t"}
 )
+_START = 3
+"""Letters that `pass*` is kept by."""
 _MARKS = frozenset({"Mn", "Mc", "Me", "Cf"})
 _PREFIXES = frozenset(
     """col column field fld f c s str txt val value the my t x v raw src properties attr props cust customer
@@ -143,10 +145,11 @@ class Phrase:
             allowed.append(frozenset(_SAME.get(word, word) for word in folded))
         if any(one.alone or len(one.words) != 1 for one in found):
             raise ValueError(f"`{text}` is no phrase: a word on each side of a plus")
-        return cls(tuple(one.words[0] for one in found), text.startswith("="), lists=tuple(allowed), whose=whose)
+        words_ = tuple(one.words[0] for one in found)
+        return cls(words_, text.startswith("="), lists=tuple(allowed), whose=whose)
 
     def _has_all(self, name: Sequence[str]) -> bool:
-        """Whether each of its words is another one of the name, and what is left is of its lists or nothing."""
+        """Whether each of its words is another one of the name; with `=` no word is left but those of lists."""
         rest = [word for word in name if word not in self.whose] if self.alone else list(name)
         for wanted, allowed in zip(self.words, self.lists, strict=True):
             fits = (at for at, word in enumerate(rest) if (word in allowed if allowed else _is(wanted, word)))
@@ -193,14 +196,28 @@ class Phrases:
 
     def __init__(self, phrases: Iterable[Phrase]) -> None:
         self._by_word: dict[str, list[tuple[int, Phrase]]] = {}
+        self._by_start: dict[str, list[tuple[int, Phrase]]] = {}
         self._loose: list[tuple[int, Phrase]] = []
+        """Latin ones; most names have no letter of the others."""
+        self._loose_others: list[tuple[int, Phrase]] = []
         for one in phrases:
-            first = next((word for word in one.words if word[0] != "{"), "*") if one.lists else one.words[0]
-            if "*" in first:
-                self._loose.append((max(one.weight, 1), one))
-                continue
-            for word in {first, first + "s", one.together}:
-                self._by_word.setdefault(word, []).append((one.weight, one))
+            self._keep(one)
+
+    def _keep(self, one: Phrase) -> None:
+        entry = (max(one.weight, 1), one)
+        wanted = [word for word in one.words if word[0] != "{"] if one.lists else [one.words[0]]
+        for word in sorted(wanted, key=lambda word: "*" in word):
+            if "*" not in word:
+                for way in {word, word + "s", one.together or word}:
+                    self._by_word.setdefault(way, []).append(entry)
+                return
+            if word[0] != "*":
+                self._by_start.setdefault(word[:-1][:_START], []).append(entry)
+                return
+        if all(map(str.isascii, one.words)):
+            self._loose.append(entry)
+        else:
+            self._loose_others.append(entry)
 
     def best(self, name: Sequence[str]) -> int:
         """Return the weight of the longest phrase that a name has; 0 for none."""
@@ -210,8 +227,17 @@ class Phrases:
 
     def _best(self, name: Sequence[str]) -> int:
         top = 0
-        for phrases in (self._loose, *(self._by_word.get(word, ()) for word in name)):
+        for phrases in self._candidates(name):
             for weight, one in phrases:
                 if weight > top and one.within(name):
                     top = weight
         return top
+
+    def _candidates(self, name: Sequence[str]) -> Iterator[Sequence[tuple[int, Phrase]]]:
+        yield self._loose
+        if not all(map(str.isascii, name)):
+            yield self._loose_others
+        for word in name:
+            yield self._by_word.get(word, ())
+            for length in range(1, _START + 1):
+                yield self._by_start.get(word[:length], ())
