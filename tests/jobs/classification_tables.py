@@ -147,7 +147,15 @@ def _card(row: _Row) -> str:
 
 
 def _iban(row: _Row, country: str) -> str:
-    shapes = {"FR": 23, "ES": 20, "NL": "INGB9999999999", "PL": 24, "IT": "X" + "9" * 22, "AT": 16, "CZ": 20}
+    shapes: dict[str, int | str] = {
+        "FR": 23,
+        "ES": 20,
+        "NL": "INGB9999999999",
+        "PL": 24,
+        "IT": "X" + "9" * 22,
+        "AT": 16,
+        "CZ": 20,
+    }
     shapes |= {
         "GB": "BARC" + "9" * 14,
         "SA": 20,

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHER = (
@@ -105,6 +104,24 @@ def apart(name: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(parts)
 
 
+class NameLists:
+    """Lists of words that phrases name, and what says nothing in a name: `whose` of them."""
+
+    def __init__(self, lists: Mapping[str, Iterable[str]]) -> None:
+        self.whose = _PREFIXES.union(map(fold, lists.get("whose", ())))
+        self.lists, self._made = lists, dict[str, frozenset[str]]()
+
+    def named(self, name: str) -> frozenset[str]:
+        """Return a list as the words of names are. Raises KeyError."""
+        if name not in self._made:
+            folded = map(fold, self.lists[name])
+            self._made[name] = frozenset(_SAME.get(word, word) for word in folded)
+        return self._made[name]
+
+
+_NO_LISTS = NameLists({})
+
+
 @dataclass(frozen=True, slots=True)
 class Phrase:
     """Words that follow each other in a name; `geburts*` and `*email` are a beginning and an end of one."""
@@ -120,36 +137,35 @@ class Phrase:
     """What a whole name may have besides."""
 
     @classmethod
-    def of(cls, text: str, lists: Mapping[str, Iterable[str]] = MappingProxyType({})) -> Phrase:
+    def of(cls, text: str, lists: NameLists = _NO_LISTS) -> Phrase:
         """Return the phrase that rules write so. Raises ValueError for one that no name has."""
-        whose = _PREFIXES.union(map(fold, lists.get("whose", ())))
         if "+" in text or "{" in text:
-            return cls._in_any_order(text, lists, whose)
+            return cls._in_any_order(text, lists)
         alone = text.startswith("=")
         parts = tuple(fold(part) for part in re.split(r"[\s_-]+", text.removeprefix("=").strip()))
         for part in parts:
             if not _PART.fullmatch(part):
                 raise ValueError(f"`{text}` is no phrase: words of letters, `*` before or behind one")
-        return cls(tuple(_SAME.get(part, part) for part in parts), alone, "".join(parts), whose=whose)
+        return cls(tuple(_SAME.get(part, part) for part in parts), alone, "".join(parts), whose=lists.whose)
 
     @classmethod
-    def _in_any_order(cls, text: str, lists: Mapping[str, Iterable[str]], whose: frozenset[str]) -> Phrase:
+    def _in_any_order(cls, text: str, lists: NameLists) -> Phrase:
         found: list[Phrase] = []
         allowed: list[frozenset[str]] = []
         for part in (one.strip() for one in text.removeprefix("=").split("+")):
             named = part[1:-1] if part.startswith("{") and part.endswith("}") else ""
-            if named and named not in lists:
-                raise ValueError(f"`{text}` is no phrase: there is no list `{named}`")
             found.append(cls((part,)) if named else cls.of(part))
-            folded = map(fold, lists[named]) if named else ()
-            allowed.append(frozenset(_SAME.get(word, word) for word in folded))
+            try:
+                allowed.append(lists.named(named) if named else frozenset())
+            except KeyError:
+                raise ValueError(f"`{text}` is no phrase: there is no list `{named}`") from None
         if any(one.alone or len(one.words) != 1 for one in found):
             raise ValueError(f"`{text}` is no phrase: a word on each side of a plus")
         words_ = tuple(one.words[0] for one in found)
-        return cls(words_, text.startswith("="), lists=tuple(allowed), whose=whose)
+        return cls(words_, text.startswith("="), lists=tuple(allowed), whose=lists.whose)
 
     def _has_all(self, name: Sequence[str]) -> bool:
-        """Whether each of its words is another one of the name; with `=` no word is left but those of lists."""
+        """Whether each of its words is another one of the name; with `=` none is left but those of lists."""
         rest = [word for word in name if word not in self.whose] if self.alone else list(name)
         for wanted, allowed in zip(self.words, self.lists, strict=True):
             fits = (at for at, word in enumerate(rest) if (word in allowed if allowed else _is(wanted, word)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import WITHIN, is_format, own_formats
-from gateway.jobs.classification.names import Phrase
+from gateway.jobs.classification.names import NameLists, Phrase
 from gateway.policy.diagnostics import Diagnostics, Path, hint, section, unknown_keys
 from gateway.policy.documents import Document, parse_document
 
@@ -103,8 +103,9 @@ def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
         _lists(document, found, lists)
     classes: dict[str, ClassRule] = {}
     named = frozenset(name for document in documents for name in _names_of_classes(document))
+    of_names = NameLists(lists)
     for document, found in reading:
-        _classes(document, found, lists, named, classes)
+        _classes(document, found, of_names, named, classes)
         faults += found.texts()
     if not faults and not classes:
         faults.append("the rules of classification have no class")
@@ -149,7 +150,7 @@ def _names_of_classes(document: Document) -> Collection[str]:
 def _classes(
     document: Document,
     faults: Diagnostics,
-    lists: Mapping[str, tuple[str, ...]],
+    lists: NameLists,
     named: Collection[str],
     classes: dict[str, ClassRule],
 ) -> None:
@@ -187,10 +188,9 @@ def _classes(
 class _Reading:
     """One class of a file."""
 
-    def __init__(
-        self, data: Mapping[str, Any], path: Path, faults: Diagnostics, lists: Mapping[str, tuple[str, ...]]
-    ) -> None:
-        self._data, self._path, self._faults, self._lists = data, path, faults, lists
+    def __init__(self, data: Mapping[str, Any], path: Path, faults: Diagnostics, lists: NameLists) -> None:
+        self._data, self._path, self._faults = data, path, faults
+        self._words, self._lists = lists, lists.lists
 
     def text(self, key: str, *, required: bool = False) -> str:
         found = self._data.get(key, "")
@@ -235,7 +235,7 @@ class _Reading:
                 continue
             for phrase in filter(None, map(str.strip, text.split(","))):
                 try:
-                    found.append(Phrase.of(phrase, self._lists))
+                    found.append(Phrase.of(phrase, self._words))
                 except ValueError as error:
                     self._faults.add(path, str(error))
         return tuple(dict.fromkeys(found))
