@@ -149,6 +149,8 @@ def test_days_beside_people_are_births_by_how_they_are_spread() -> None:
         found[name] = [one.rule for one in scorer().table([people, column])[1]]
     assert [name for name, rules in found.items() if rules] == ["c2", "c3"]
     assert found["c2"] == ["birth_date"]
+    born = Sampled(name="date_of_birth", kind="date", values=births())
+    assert scorer().table([people, born, replace(born, name="c2")])[2] == []
 
 
 def test_a_short_name_is_sure_beside_columns_of_people() -> None:

@@ -20,7 +20,7 @@ _CLASS_KEYS = (
     *("about", "tag", "attributes", "types", "names", "beside", "among", "otherwise", "unless", "never"),
     *("formats", "named_formats", "text", "when"),
 )
-_WHEN_KEYS = ("named", "sure", "among", "empty", "share", "distinct", "years", "within")
+_WHEN_KEYS = ("named", "sure", "among", "once", "empty", "share", "distinct", "years", "within")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,8 @@ class When:
     """And not only by a `=name`, which may be that of anything."""
     among: bool = False
     """Another column of the table is of one of the classes that the rule has as `among`."""
+    once: bool = False
+    """No other column of the table is of the class itself."""
     empty: bool = False
     """Nothing was there to be looked at."""
     share: float = 0.0
@@ -266,7 +268,7 @@ class _Reading:
                 continue
             unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
             values = {}
-            for key in ("named", "sure", "among", "empty"):
+            for key in ("named", "sure", "among", "once", "empty"):
                 values[key] = one.get(key, False)
                 if not isinstance(values[key], bool):
                     self._faults.add((*path, key), f"`{key}` is `true` or `false`")

@@ -185,7 +185,8 @@ class Scorer:
             if not weight and names.otherwise.best(name):
                 continue
             score = self._score(rule, weight, counted, sure=sure > 0, among=among)
-            if any(_holds(one, score, counted, among=among) for one in rule.when if not one.within):
+            wanted = [one for one in rule.when if not (one.within or (one.once and rule.name in classes))]
+            if any(_holds(one, score, counted, among=among) for one in wanted):
                 scores.append(score)
         if not scores:
             return None
