@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gateway.jobs.classification.scoring import Sampled
 
-SETS = ("terse", "plain", "languages", "later", "last", "lookalikes")
+SETS = ("terse", "plain", "languages", "later", "last", "after", "lookalikes")
 ROWS = 60
 _HERE = Path(__file__).parent / "classification_tables"
 _COLUMN = re.compile(r"([^:]+):(\w+)(?:\(([^)]*)\))?(?:!(\S+))?")
