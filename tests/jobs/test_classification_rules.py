@@ -13,11 +13,12 @@ from gateway.app.checking import check
 from gateway.app.classifying import classifiers, classifiers_of
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import Formats
-from gateway.jobs.classification.names import Phrase, words
+from gateway.jobs.classification.names import NameLists, Phrase, apart, words
 from gateway.jobs.classification.rules import load_classifiers
 from gateway.jobs.classification.scoring import Sampled, Scorer
 from gateway.settings.jobs import ClassifySettings
 from tests.jobs.classification_corpus import corpus
+from tests.jobs.classification_tables import SETS, tables
 
 LEAST = 0.95
 
@@ -47,6 +48,25 @@ def test_each_class_is_found_and_nothing_else(seed: int) -> None:
         recall = count / (count + len(missed.get(rule, ())))
         assert precision >= LEAST, (rule, wrong[rule])
         assert recall >= LEAST, (rule, missed[rule])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_tables_that_were_written_blind_are_read(name: str) -> None:
+    scoring, right = scorer(), 0
+    wrong: list[str] = []
+    missed: list[str] = []
+    for table in tables(name):
+        for column, labels, findings in zip(
+            table.columns, table.labels, scoring.table(table.columns), strict=True
+        ):
+            told = f"{table.name}.{column.name}"
+            found = {finding.rule for finding in findings}
+            right += bool(found & labels)
+            if "?" not in labels or found & labels:
+                wrong += [f"{told}: {rule}" for rule in found - labels]
+                missed += [told] if not found & labels and "-" not in labels else []
+    assert right / (right + len(wrong)) >= 0.98, wrong
+    assert right / (right + len(missed)) >= 0.97, missed
 
 
 def test_five_values_with_check_digits_are_enough_and_five_others_are_not() -> None:
@@ -108,6 +128,53 @@ def test_a_name_that_may_be_of_anything_is_sure_beside_another_part_of_it() -> N
     assert finding.rule == "person_name"
 
 
+def births(count: int = 60) -> list[str]:
+    return [date(1940 + n * 11 % 62, 1 + n % 12, 1 + n % 28).isoformat() for n in range(count)]
+
+
+def test_days_beside_people_are_births_by_how_they_are_spread() -> None:
+    people = Sampled(name="c1", kind="text", values=[f"p{n}@mail.example" for n in range(30)])
+    found = {}
+    for name, kind, values in (
+        ("c2", "date", births()),
+        ("c3", "text", [f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in births()]),
+        ("hired_on", "date", births()),
+        ("gegründet", "date", births()),
+        ("c4", "time", [f"{day} 08:15:00" for day in births()]),
+        ("c5", "date", [f"20{n % 25:02}-03-{1 + n % 28:02}" for n in range(60)]),
+        ("c6", "date", [f"200{n % 9}-03-{1 + n % 28:02}" for n in range(60)]),
+    ):
+        column = Sampled(name=name, kind=kind, values=values)
+        assert scorer().table([column]) == [[]]
+        found[name] = [one.rule for one in scorer().table([people, column])[1]]
+    assert [name for name, rules in found.items() if rules] == ["c2", "c3"]
+    assert found["c2"] == ["birth_date"]
+    born = Sampled(name="date_of_birth", kind="date", values=births())
+    assert scorer().table([people, born, replace(born, name="c2")])[2] == []
+
+
+def test_a_short_name_is_sure_beside_columns_of_people() -> None:
+    people = Sampled(name="c1", kind="text", values=[f"p{n}@mail.example" for n in range(30)])
+    number = Sampled(name="fnr", kind="text", values=[f"{n * 7919 + 10**10}" for n in range(1, 60)])
+    assert scorer().table([number]) == [[]]
+    assert [one.rule for one in scorer().table([people, number])[1]] == ["national_id"]
+
+
+def test_words_in_any_order_and_lists_of_them() -> None:
+    lists = NameLists({"number": ("nr", "číslo"), "whose": ("klient",)})
+    assert Phrase.of("driv*+lic*").within(words("lic_no_driver"))
+    assert not Phrase.of("driv*+lic*").within(words("driver_no"))
+    assert Phrase.of("{number}+pas", lists).within(words("pas_cislo_2"))
+    assert Phrase.of("={number}+pas", lists).within(words("klient_pas_nr"))
+    assert not Phrase.of("={number}+pas", lists).within(words("pas_nr_stav"))
+    assert Phrase.of("=jmeno", lists).within(words("klient_jmeno"))
+    assert apart(words("pasnr")) == ("pas", "no")
+    assert apart(words("casino")) == ("casi", "no")
+    for text in ("{date}+nac", "a b+c", "=a+=b"):
+        with pytest.raises(ValueError, match="phrase"):
+            Phrase.of(text, lists)
+
+
 def test_check_digits_go_before_what_is_only_like_a_number() -> None:
     values = [f"ATU{number}" for number in ("21156521", "13585627", "36801500", "62134737", "33864707")]
     (finding,) = scorer().findings(Sampled(name="ust_idnr", kind="text", values=values))
@@ -144,6 +211,9 @@ classes:
       - {share: 2}
       - {empty: true}
       - {}
+      - {among: true, years: -1}
+    among: [oter]
+    unless: "{none}"
   other:
     tag: Y
 lists:
@@ -162,8 +232,11 @@ lists:
         (9, "share"),
         (10, "`named` as well"),
         (11, "mapping"),
-        (12, "`when`"),
-        (15, "list"),
+        (12, "years"),
+        (13, "`oter`"),
+        (14, "`none`"),
+        (15, "`when`"),
+        (18, "list"),
     ):
         assert any(one.startswith(f"a.yaml:{line}:") and what in one for one in caught.value.faults), (
             line,

@@ -56,10 +56,12 @@ _EASTERN = re.compile(
     r"[가-힣]{1,5}[시도군구] (?:[가-힣]+ ){0,3}[가-힣0-9]+[로길동리가] ?\d[^가-힣]{0,12}.*"
     r"|(?:\D{1,4}[都道府県省]|\D{1,6}[市区區县縣郡])(?:[^\x00-\x7f]| )+"
     r"(?:\d{1,4}(?:[-－]\d{1,4}){1,3}|\d{1,4}(?:丁目|番地?|号|號|弄)).*"
+    r"|[\u4e00-\u9fff]{2,12}[路街道巷弄]\d{1,5}[号號弄](?:[^\x00-\x7f]|[0-9 -])*"
 )
-"""Korea, Japan and China begin with the province and the town, and have no capitals."""
+"""Korea, Japan and China begin with the province and the town, or with the street, and have no capitals."""
 _CAPITAL_WORD = re.compile(
-    r"\b[A-ZÀ-ÞĀ-Ž\u0386-\u03ab\u0400-\u042f][^\W\d_]{2,}|[\u05d0-\u05ea\u0620-\u06d3\u0904-\u0e46]{3,}"
+    r"\b[A-ZÀ-ÞĀ-Ž\u018f\u0386-\u03ab\u0400-\u042f\u0531-\u0556][^\W\d_]{2,}"
+    r"|[\u05d0-\u05ea\u0620-\u06d3\u0904-\u0e46\u1000-\u10ff\u1200-\u135a]{3,}"
 )
 """Or one of letters that have no capitals."""
 

@@ -19,6 +19,7 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.jobs.classification import people
 from gateway.jobs.classification.addresses import address, address_like, street_like
+from gateway.jobs.classification.days import epoch, past_birth, past_date
 from gateway.jobs.classification.names import fold, without_marks
 from gateway.jobs.classification.numbers import NUMBERS
 from gateway.jobs.classification.secret_formats import SECRETS
@@ -94,7 +95,9 @@ class Formats:
             case "eastern_name":
                 yield ValueFormat(name, self._eastern_name())
             case "past_date":
-                yield ValueFormat(name, _past_date(self._today))
+                yield ValueFormat(name, past_date(self._today))
+            case "past_birth":
+                yield ValueFormat(name, past_birth(self._today))
             case _:
                 whole, find = _OWN[name]
                 yield ValueFormat(name, whole, find)
@@ -115,7 +118,7 @@ def own_formats() -> tuple[str, ...]:
     return (*_OWN, *_OF_SETTINGS)
 
 
-_OF_SETTINGS = ("phone", "region_phone", "written_phone", "past_date", "eastern_name")
+_OF_SETTINGS = ("phone", "region_phone", "written_phone", "past_date", "past_birth", "eastern_name")
 """Formats that the regions, the day or names of packages are part of."""
 
 
@@ -391,7 +394,7 @@ def _ibans_within(text: str) -> Iterator[str]:
                 break
 
 
-# -- places and times ----------------------------------------------------------------------------------------
+# -- places -------------------------------------------------------------------------------------------------
 
 _PAIR = re.compile(r"[\[(]?\s*([+-]?\d{1,3}\.\d{3,})\s*[,; ]\s*([+-]?\d{1,3}\.\d{3,})\s*[\])]?")
 _POINT = re.compile(r"(?:SRID=\d+;)?POINT ?\(\s*([+-]?\d{1,3}\.\d+) ([+-]?\d{1,3}\.\d+)\s*\)", re.IGNORECASE)
@@ -416,52 +419,6 @@ def _degrees(value: str) -> bool:
     if re.fullmatch(r"[+-]?\d{1,3}\.\d{2,}", value) is None:
         return _DEGREES.fullmatch(value) is not None
     return abs(float(value)) <= 180
-
-
-_DATES = (
-    (re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?"), (1, 2, 3)),
-    (re.compile(r"(\d{4})[/.] ?(\d{1,2})[/.] ?(\d{1,2})\.?"), (1, 2, 3)),
-    (re.compile(r"(\d{4})(\d{2})(\d{2})"), (1, 2, 3)),
-    (re.compile(r"(\d{4})[年년] ?(\d{1,2})[月월] ?(\d{1,2})[日일号]"), (1, 2, 3)),
-    (re.compile(r"(\d{1,2})[./-] ?(\d{1,2})[./-] ?(\d{4})\.?"), (3, 2, 1)),
-    (re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})"), (3, 1, 2)),
-)
-_SHORT_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{2}")
-_WORDED_DATE = re.compile(
-    r"(?:[^\W\d_]{3,9}[.,]? )?(?:\d{1,2}(?:st|nd|rd|th|er|º)?[.,]?[ -](?:de )?[^\W\d_]{3,10}[.,]?"  # 12. März
-    r"|[^\W\d_]{3,10}[.,]? \d{1,2}(?:st|nd|rd|th)?,?)[ -](?:de )?((?:19|20)\d{2}|\d{2})"  # May 4th, 1980
-)
-"""With the month as a word of any language."""
-
-
-def _past_date(today: date) -> Whole:
-    def whole(value: str) -> bool:
-        for pattern, (year, month, day) in _DATES:
-            found = pattern.fullmatch(value)
-            if found is None:
-                continue
-            try:
-                then = date(int(found[year]), int(found[month]), int(found[day]))
-            except ValueError:
-                continue
-            if date(1890, 1, 1) <= then <= today:
-                return True
-        if short := _SHORT_DATE.fullmatch(value):
-            parts = sorted((int(short[1]), int(short[3])))
-            return 1 <= parts[0] <= 12 and parts[1] <= 31
-        if worded := _WORDED_DATE.fullmatch(value):
-            return len(worded[1]) == 2 or int(worded[1]) <= today.year
-        return re.fullmatch(r"(19|20)\d{2}", value) is not None and int(value) <= today.year
-
-    return whole
-
-
-def _epoch(value: str) -> bool:
-    """Seconds or milliseconds since 1970, of somebody who lives: not near to 0, as numbers of things are."""
-    if re.fullmatch(r"-?\d{8,13}(?:\.0)?", value) is None:
-        return False
-    seconds = abs(float(value))
-    return seconds < 2.5e9 or 1e10 < seconds < 2.5e12
 
 
 # -- people --------------------------------------------------------------------------------------------------
@@ -515,7 +472,8 @@ def _name_words(value: str) -> list[str]:
     if not 1 <= len(parts) <= 6 or not all(_WORD.fullmatch(part) for part in parts):
         return []
     folded = [fold(part).strip(".") for part in parts]
-    lower = [one for part, one in zip(parts, folded, strict=True) if part[0].islower()]
+    # Georgia's letters are small ones that no word begins with a capital of.
+    lower = [one for part, one in zip(parts, folded, strict=True) if part[0] != part[0].title()]
     if not _SMALL.issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
         return []
     return [one for one in folded if one not in _SMALL]
@@ -584,7 +542,7 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "mac_digits": of_pattern(re.compile(r"[0-9A-Fa-f]{12}")),
     "coordinates": (_coordinates, None),
     "degrees": (_degrees, None),
-    "epoch": (_epoch, None),
+    "epoch": (epoch, None),
     "address": (address, None),
     "address_like": (address_like, None),
     "street_like": (street_like, None),

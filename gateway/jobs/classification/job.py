@@ -199,8 +199,7 @@ class _Classify:
         work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
 
     def _score(self, sample: Sample) -> dict[str, list[Evidence]]:
-        names = tuple(sample.columns)
-        return {name: self._scorer.findings(column, beside=names) for name, column in sample.columns.items()}
+        return dict(zip(sample.columns, self._scorer.table(list(sample.columns.values())), strict=True))
 
     async def _write(self, found: Classified) -> Wrote:
         return await write(self._work.connection, found, run=self._work.run, now=self._work.now)

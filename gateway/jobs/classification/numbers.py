@@ -94,5 +94,5 @@ NUMBERS: Mapping[str, tuple[Whole, Find | None]] = {
     "number_like": (_number_like, None),
 }
 
-SHAPES = frozenset({"number_like", "document_number", "card_like"})
+SHAPES = frozenset({"number_like", "document_number", "card_like", "epoch"})
 """Formats that tell no more than what a value could be: what has check digits goes before."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import WITHIN, is_format, own_formats
-from gateway.jobs.classification.names import Phrase
+from gateway.jobs.classification.names import NameLists, Phrase
 from gateway.policy.diagnostics import Diagnostics, Path, hint, section, unknown_keys
 from gateway.policy.documents import Document, parse_document
 
@@ -17,10 +17,10 @@ CLASSIFIER_KEYS = ("classes", "lists")
 KINDS = ("text", "integer", "fraction", "date", "time")
 """What types of columns come to; all others (binary, true or false) are of no class."""
 _CLASS_KEYS = (
-    *("about", "tag", "attributes", "types", "names", "beside", "unless", "never", "formats"),
-    *("named_formats", "text", "when"),
+    *("about", "tag", "attributes", "types", "names", "beside", "among", "otherwise", "unless", "never"),
+    *("formats", "named_formats", "text", "when"),
 )
-_WHEN_KEYS = ("named", "sure", "empty", "share", "distinct", "within")
+_WHEN_KEYS = ("named", "sure", "among", "once", "empty", "share", "distinct", "years", "within")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +31,18 @@ class When:
     """Its name is one of the class."""
     sure: bool = False
     """And not only by a `=name`, which may be that of anything."""
+    among: bool = False
+    """Another column of the table is of one of the classes that the rule has as `among`."""
+    once: bool = False
+    """No other column of the table is of the class itself."""
     empty: bool = False
     """Nothing was there to be looked at."""
     share: float = 0.0
     """Of its different values, at least so many have the format."""
     distinct: int = 0
     """At least so many different values have it."""
+    years: int = 0
+    """The days that have it are spread over at least so many years, but for the first and last few."""
     within: float = 0.0
     """Of its values, at least so many hold one within a longer text."""
 
@@ -53,6 +59,10 @@ class ClassRule:
     names: tuple[Phrase, ...]
     beside: tuple[Phrase, ...]
     """Names of other columns of the table that make a `=name` sure."""
+    among: frozenset[str]
+    """Classes of other columns of the table that make a `=name` sure."""
+    otherwise: tuple[Phrase, ...]
+    """Names of what else values may be that have the formats; with a name of the class as well they are."""
     unless: tuple[Phrase, ...]
     """Names that say it is something about such data, and not the data; values count all the same."""
     never: tuple[Phrase, ...]
@@ -94,8 +104,10 @@ def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
         reading.append((document, found))
         _lists(document, found, lists)
     classes: dict[str, ClassRule] = {}
+    named = frozenset(name for document in documents for name in _names_of_classes(document))
+    of_names = NameLists(lists)
     for document, found in reading:
-        _classes(document, found, lists, classes)
+        _classes(document, found, of_names, named, classes)
         faults += found.texts()
     if not faults and not classes:
         faults.append("the rules of classification have no class")
@@ -132,10 +144,16 @@ def _words_of(found: Any) -> tuple[str, ...] | None:
     return None
 
 
+def _names_of_classes(document: Document) -> Collection[str]:
+    found = document.data.get("classes") if isinstance(document.data, dict) else None
+    return found.keys() if isinstance(found, dict) else ()
+
+
 def _classes(
     document: Document,
     faults: Diagnostics,
-    lists: Mapping[str, tuple[str, ...]],
+    lists: NameLists,
+    named: Collection[str],
     classes: dict[str, ClassRule],
 ) -> None:
     if not isinstance(document.data, dict):
@@ -157,6 +175,8 @@ def _classes(
             types=one.types(),
             names=one.phrases("names"),
             beside=one.phrases("beside"),
+            among=one.among(named),
+            otherwise=one.phrases("otherwise"),
             unless=one.phrases("unless"),
             never=one.phrases("never"),
             formats=one.formats("formats"),
@@ -170,10 +190,9 @@ def _classes(
 class _Reading:
     """One class of a file."""
 
-    def __init__(
-        self, data: Mapping[str, Any], path: Path, faults: Diagnostics, lists: Mapping[str, tuple[str, ...]]
-    ) -> None:
-        self._data, self._path, self._faults, self._lists = data, path, faults, lists
+    def __init__(self, data: Mapping[str, Any], path: Path, faults: Diagnostics, lists: NameLists) -> None:
+        self._data, self._path, self._faults = data, path, faults
+        self._words, self._lists = lists, lists.lists
 
     def text(self, key: str, *, required: bool = False) -> str:
         found = self._data.get(key, "")
@@ -197,6 +216,13 @@ class _Reading:
                 self._faults.add((*self._path, "types", at), f"there is no type `{one}`{hint(one, KINDS)}")
         return frozenset(found) or frozenset({"text"})
 
+    def among(self, named: Collection[str]) -> frozenset[str]:
+        found = self._list("among")
+        for at, one in enumerate(found):
+            if one not in named:
+                self._faults.add((*self._path, "among", at), f"there is no class `{one}`{hint(one, named)}")
+        return frozenset(found)
+
     def phrases(self, key: str) -> tuple[Phrase, ...]:
         """Phrases stand in a text, with commas between, by language or all in one."""
         given = self._data.get(key, "")
@@ -211,7 +237,7 @@ class _Reading:
                 continue
             for phrase in filter(None, map(str.strip, text.split(","))):
                 try:
-                    found.append(Phrase.of(phrase))
+                    found.append(Phrase.of(phrase, self._words))
                 except ValueError as error:
                     self._faults.add(path, str(error))
         return tuple(dict.fromkeys(found))
@@ -242,15 +268,16 @@ class _Reading:
                 continue
             unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
             values = {}
-            for key in ("named", "sure", "empty"):
+            for key in ("named", "sure", "among", "once", "empty"):
                 values[key] = one.get(key, False)
                 if not isinstance(values[key], bool):
                     self._faults.add((*path, key), f"`{key}` is `true` or `false`")
             for key in ("share", "within"):
                 values[key] = self._share(one.get(key, 0.0), (*path, key))
-            values["distinct"] = one.get("distinct", 0)
-            if not _is_number(values["distinct"], int) or values["distinct"] < 0:
-                self._faults.add((*path, "distinct"), "`distinct` is a number of values")
+            for key, what in (("distinct", "values"), ("years", "years")):
+                values[key] = one.get(key, 0)
+                if not _is_number(values[key], int) or values[key] < 0:
+                    self._faults.add((*path, key), f"`{key}` is a number of {what}")
             if values["sure"] and not values["named"]:
                 self._faults.add(path, "a name that is not there is not sure: `named` as well")
             elif values["empty"] and not values["named"]:

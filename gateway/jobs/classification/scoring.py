@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from gateway.jobs.classification.days import years_between
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import Phrases, words
 from gateway.jobs.classification.nested import distinct, is_json, leaves
@@ -94,6 +95,7 @@ class _RulePhrases:
         self.sure = Phrases(phrase for phrase in rule.names if not phrase.alone)
         self.longer = Phrases(phrase for phrase in rule.names if len(phrase.words) > 1)
         self.beside = Phrases(rule.beside)
+        self.otherwise = Phrases(rule.otherwise)
         self.unless = Phrases(rule.unless)
         self.never = Phrases(rule.never)
 
@@ -113,6 +115,21 @@ class Scorer:
             )
             for rule in self._rules
         }
+
+    def table(self, columns: Sequence[Sampled]) -> list[list[Evidence]]:
+        """Return why each column of a table is of which classes, as `findings` does.
+
+        What nothing was found of is looked at again, now that the classes of the others are known.
+        """
+        names = [column.name for column in columns]
+        found = [self.findings(column, beside=names) for column in columns]
+        first = [frozenset(one.rule for one in findings) for findings in found]
+        for at, column in enumerate(columns):
+            others = frozenset[str]().union(*first[:at], *first[at + 1 :])
+            if not found[at] and column.kind != "nested" and any(rule.among & others for rule in self._rules):
+                again = self._whole(column, distinct(column.values), (), names, others)
+                found[at] = [again] if again is not None else []
+        return found
 
     def findings(
         self, column: Sampled, above: Sequence[str] = (), beside: Sequence[str] = ()
@@ -139,15 +156,24 @@ class Scorer:
     # -- as a whole ------------------------------------------------------------------------------------------
 
     def _whole(
-        self, column: Sampled, counted: Mapping[str, int], above: Sequence[str], beside: Sequence[str]
+        self,
+        column: Sampled,
+        counted: Mapping[str, int],
+        above: Sequence[str],
+        beside: Sequence[str],
+        classes: Collection[str] = (),
     ) -> Evidence | None:
-        """Return the class that fits best: a column has one sort of value."""
+        """Return the class that fits best: a column has one sort of value.
+
+        With the `classes` of other columns, only those are asked to which they matter.
+        """
         name = words(column.name)
         full = (*(word for one in above for word in words(one)), *name)
         scores = []
         for rule in self._rules:
             names = self._names[rule.name]
-            if column.kind not in rule.types or names.never.best(name):
+            among = not rule.among.isdisjoint(classes)
+            if (classes and not among) or column.kind not in rule.types or names.never.best(name):
                 continue
             weight = sure = 0
             if not names.unless.best(name):
@@ -155,9 +181,12 @@ class Scorer:
                 weight = max(names.all.best(name), sure)
                 if weight and not sure:
                     others = (words(one) for one in beside if one != column.name)
-                    sure = weight if any(map(names.beside.best, others)) else 0
-            score = self._score(rule, weight, counted, sure=sure > 0)
-            if any(_holds(one, score, counted) for one in rule.when if not one.within):
+                    sure = weight if among or any(map(names.beside.best, others)) else 0
+            if not weight and names.otherwise.best(name):
+                continue
+            score = self._score(rule, weight, counted, sure=sure > 0, among=among)
+            wanted = [one for one in rule.when if not (one.within or (one.once and rule.name in classes))]
+            if any(_holds(one, score, counted, among=among) for one in wanted):
                 scores.append(score)
         if not scores:
             return None
@@ -179,14 +208,16 @@ class Scorer:
             distinct=score.distinct,
         )
 
-    def _score(self, rule: ClassRule, weight: int, counted: Mapping[str, int], *, sure: bool) -> _Score:
+    def _score(
+        self, rule: ClassRule, weight: int, counted: Mapping[str, int], *, sure: bool, among: bool
+    ) -> _Score:
         """Hold the values against each format by itself: check digits of many would fit anything."""
         plain, named, _ = self._formats[rule.name]
         floor = min(
             (
                 one.share
                 for one in rule.when
-                if not (one.empty or one.within) and _named(one, weight, sure=sure)
+                if not (one.empty or one.within) and _named(one, weight, sure=sure, among=among)
             ),
             default=1.0,
         )
@@ -293,17 +324,22 @@ def _reaches(format_: ValueFormat, values: Sequence[str], hits: int) -> bool:
     return hits <= 0
 
 
-def _named(when: When, weight: int, *, sure: bool) -> bool:
-    """Whether the name is as it has to be."""
-    return (weight > 0 or not when.named) and (sure or not when.sure)
+def _named(when: When, weight: int, *, sure: bool, among: bool) -> bool:
+    """Whether the name and what is beside it are as they have to be."""
+    return (weight > 0 or not when.named) and (sure or not when.sure) and (among or not when.among)
 
 
-def _holds(when: When, score: _Score, counted: Mapping[str, int]) -> bool:
-    if not _named(when, score.weight, sure=score.sure):
+def _holds(when: When, score: _Score, counted: Mapping[str, int], *, among: bool) -> bool:
+    if not _named(when, score.weight, sure=score.sure, among=among):
         return False
     if when.empty:
         return not counted
-    return bool(counted) and score.share >= when.share and score.distinct >= when.distinct
+    return (
+        bool(counted)
+        and score.share >= when.share
+        and score.distinct >= when.distinct
+        and (not when.years or years_between(counted) >= when.years)
+    )
 
 
 def _moved(finding: Evidence, where: str) -> Evidence:

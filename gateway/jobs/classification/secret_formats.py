@@ -134,6 +134,7 @@ SECRETS: Mapping[str, tuple[Whole, Find | None]] = {
     "password_hash": of_pattern(_PASSWORD_HASH),
     "random": (_random, None),
     "random_key": (_random_key, None),
+    "base32": of_pattern(re.compile(r"[A-Z2-7]{16,128}={0,6}")),
     "uuid": of_pattern(_UUID),
     "any_text": (_any_text, None),
 }
