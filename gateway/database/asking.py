@@ -11,7 +11,8 @@ import asyncpg
 from gateway.errors import LedgerUnavailable
 
 CONNECT_S = 10
-REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError)
+REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""The last is what asyncpg says where a connection is cut in the middle of an answer."""
 TROUBLE = (*REFUSALS, OSError, TimeoutError)
 """What asyncpg raises when PostgreSQL does not answer, or not as it should."""
 

@@ -28,7 +28,7 @@ from gateway.errors import LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE, partitions
 from gateway.jobs.events import SPARK_SCHEMA, STORED, land, midnight, with_lost
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.running import LOCKS
+from gateway.jobs.locks import LOCKS
 from gateway.jobs.spark import cause_of
 from gateway.jobs.tables import LakeTable
 from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walked, from_json, parts

@@ -27,7 +27,7 @@ from gateway.audit.seals import make_seal, read_seal, seals
 from gateway.audit.verify import verify
 from gateway.errors import JobBusy, RecordChanged
 from gateway.jobs.archive import TABLE
-from gateway.jobs.running import LOCKS
+from gateway.jobs.locks import LOCKS
 from tests.jobs.records import DAY, NOW, day_of_events, fill
 from tests.jobs.worker import Ran, Worker, archive_of, verify_of
 
