@@ -129,7 +129,7 @@ UNION SELECT gateway FROM sluice.archive_chain WHERE gateway IS NOT NULL
 
 _KINDS = {
     "uuid": "event_id statement_id",
-    "timestamp with time zone": "time stored_at began made_at until as_of",
+    "timestamp with time zone": "time stored_at began made_at until",
     "date": "day",
     "bigint": "rows bytes chain_position number events erasure dropped_events dropped_unchained first last",
     "double precision": "duration_ms",

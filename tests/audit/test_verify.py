@@ -290,9 +290,9 @@ async def test_seals_of_versions_that_did_not_count_what_is_older_hold(record: A
 async def say_dropped(record: Any, unchained: int) -> None:
     """Have the database say that the one event of a day is in the archive alone, and how many in no chain."""
     await record.execute(
-        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
         " bytes, verified_at, dropped_events, dropped_unchained)"
-        " SELECT '2020-01-01', 1, 1, greatest(0, $1::bigint), '0', '0', now(), 0, 0, now(), 1, $1",
+        " SELECT '2020-01-01', 1, 1, greatest(0, $1::bigint), '0', '0', 0, 0, now(), 1, $1",
         unchained,
     )
 
@@ -540,9 +540,9 @@ async def test_tables_that_no_gateway_has_made_are_no_record(
 
 async def test_days_that_no_calendar_has_stop_nobody(record: Any) -> None:
     await record.execute(
-        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
         " bytes, verified_at, dropped_events) SELECT unnest('{20000-01-01, infinity}'::date[]), 1, 1, 0, '0',"
-        " '0', now(), 0, 0, now(), 1"
+        " '0', 0, 0, now(), 1"
     )
     await record.execute(
         "ALTER TABLE sluice.archive_chain DROP CONSTRAINT archive_chain_pkey;"
@@ -738,9 +738,9 @@ async def test_a_stretch_of_time_ends_where_it_is_said_to_end(record: Any) -> No
     gateway, last = (await event(record, 1))["gateway"], (await event(record, 6))["time"]
     await remove(record, [7, 8])
     await record.execute(
-        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
         " bytes, verified_at, dropped_events)"
-        " SELECT '2100-01-01', 1, 1, 0, '0', '0', now(), 0, 0, now(), 1"
+        " SELECT '2100-01-01', 1, 1, 0, '0', '0', 0, 0, now(), 1"
     )
     await record.execute("INSERT INTO sluice.archive_chain VALUES ('2100-01-01', $1, 9, 10)", gateway)
     found = await looked_at(record, until=last + timedelta(minutes=1))

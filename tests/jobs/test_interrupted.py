@@ -78,7 +78,7 @@ async def test_a_run_whose_connection_is_cut_has_failed_on_record(
 
 def test_what_asyncpg_says_of_a_connection_that_was_cut_within_a_copy_is_trouble() -> None:
     """It must end neither the task that looks at schedules nor a command with a traceback."""
-    with pytest.raises(LedgerUnavailable, match="^PostgreSQL has failed: cannot switch"), asking.asking():
+    with pytest.raises(LedgerUnavailable, match=r"^PostgreSQL has failed: cannot switch"), asking.asking():
         raise asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress")
     assert issubclass(asyncpg.InternalClientError, asking.TROUBLE)
 

@@ -22,7 +22,7 @@ from gateway.jobs import reports
 from gateway.jobs.reports import RollupFilter
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import refused
-from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement
+from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement, written
 from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
 
 SUMMARIES = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
@@ -160,7 +160,6 @@ async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_stat
     )
     await place.fill(events)
     await place.roll_up()
-    await place.connection.execute("SELECT pg_sleep(0.01)")
     await place.fill(late[:1])
     ran = await place.roll_up()
     assert ran.lines[0].startswith(f"{DAY:%Y-%m-%d}: 1 hours") or ran.lines[1].startswith(
@@ -221,6 +220,45 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
     assert await place.everything() == found
 
 
+async def test_a_clock_that_was_set_back_hides_no_event(place: Place) -> None:
+    """PostgreSQL repeats an hour: what it stores then, it has stored before the last run."""
+    await place.fill(day_of_events(count=8))
+    await place.roll_up()
+    late = statement(DAY + timedelta(hours=9, minutes=59), "SELECT late", seed=random.Random(3))
+    await fill(place.dsn, late, stored_at=DAY)
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
+    found = await place.everything()
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert await place.everything() == found
+    assert any("select late" in repr(row) for row in found["rollup_statement"])
+
+
+@pytest.mark.parametrize("minute", [30, 59])
+async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(
+    place: Place, minute: int
+) -> None:
+    """Its gateway had no way to PostgreSQL for as long, say. It was sent at the hour's end, and judged in the
+    next one; in PostgreSQL there is nothing of either."""
+    decided, end = statement(DAY + timedelta(hours=9, minutes=59, seconds=59), seed=random.Random(3))
+    if minute == 59:
+        decided = dataclasses.replace(decided, time=written(DAY + timedelta(hours=10, seconds=3)))
+    end = dataclasses.replace(end, time=written(DAY + timedelta(days=2)))
+    await place.fill([decided])
+    await place.roll_up()
+    await make_seal(place.connection, KEY, DAY.date())
+    await place.archive(days=3)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    (row,) = await place.connection.fetch("SELECT statements, finished, rows FROM sluice.rollup_statement")
+    assert tuple(row) == (1, 0, 0)
+    await place.fill([end])
+    await place.roll_up()
+    (row,) = await place.connection.fetch("SELECT statements, finished, rows FROM sluice.rollup_statement")
+    assert tuple(row) == (1, 1, 3)
+    assert (await place.roll_up()).rows_in == 0
+
+
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
     await place.fill(day_of_events(count=8))
     await place.roll_up()
@@ -257,6 +295,7 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
         " FROM generate_series(1, 3) n, unnest('{decided,completed}'::text[]) kind",
         DAY,
     )
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
     found = await reports.slow(place.connection, RollupFilter())
     assert before in found
