@@ -14,7 +14,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
-from gateway.database.asking import connect
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.archive_dropping import Keeping, drop_days, dropped_sums
 from gateway.jobs.events import (
@@ -218,7 +217,7 @@ class _Archive:
         relation = (
             f"sluice.{day.partition}" if day.partition else "(SELECT * FROM sluice.audit_event LIMIT 0) e"
         )
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 await land(

@@ -16,7 +16,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from gateway.database.asking import connect
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight
@@ -187,7 +186,7 @@ class _Rollups:
         gone = await self._work.connection.fetchval(
             "SELECT EXISTS (SELECT FROM sluice.archive_day WHERE day = $1 AND dropped_events > 0)", day
         )
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 rows = await land(

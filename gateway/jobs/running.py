@@ -16,12 +16,10 @@ from gateway.database.asking import TROUBLE, connect, connected
 from gateway.database.migrate import migrate
 from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
-from gateway.jobs.job import Job, Outcome, Progress, Work
+from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
 from gateway.jobs.locks import HELD, LOCKS, locked
 from gateway.jobs.spark import SparkOptions
 
-CONNECTION = "sluice-job-"
-"""What PostgreSQL knows a job's connections by, with the job's name behind it."""
 ERROR_CHARS = 500
 RELEASE_S = 5.0
 PAUSE_S = 0.5
@@ -62,7 +60,7 @@ async def run_job(
     Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, or has given
     the run's lock away, and whatever the job raises; the run is then recorded as failed.
     """
-    connection = await connect(dsn, CONNECTION + job.name)
+    connection = await connect(dsn, CONNECTION + job.name, whole=True)
     try:
         await connection.execute(KEEP_ALIVE)
         await migrate(connection)

@@ -22,7 +22,6 @@ from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import KNOWN_DAY
 from gateway.audit.verify import expected, require_tables
 from gateway.audit.walking import Chain, Kind, Verified
-from gateway.database.asking import connect
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE, partitions
@@ -156,7 +155,7 @@ class _Verifying:
     @asynccontextmanager
     async def _snapshot(self, exported: str | None = None) -> AsyncIterator[Any]:
         """Open a connection that sees one snapshot of the database: one that another exported, or its own."""
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 if exported is not None:

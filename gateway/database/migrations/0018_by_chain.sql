@@ -7,5 +7,6 @@ CREATE TABLE sluice.rollup_chain (
     seen    bigint NOT NULL
 );
 
--- `archive_chain` says it: what has a later place than its last of a day and gateway came since.
-ALTER TABLE sluice.archive_day DROP COLUMN as_of;
+-- `archive_chain` says it: what has a later place than its last of a day and gateway came since. Older gateways
+-- look at all days that a newer one has archived.
+ALTER TABLE sluice.archive_day ALTER COLUMN as_of SET DEFAULT '-infinity';
