@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.database.asking import TROUBLE, connect, connected
+from gateway.database.asking import REFUSALS, TROUBLE, connect, connected
 from gateway.database.migrate import migrate
 from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
@@ -245,7 +245,9 @@ async def _end(work: Work, job: Job, outcome: Outcome, seconds: float) -> None:
 async def _failed(work: Work, state: str, error: BaseException, seconds: float) -> None:
     """Record the end of a run that came to nothing; where that fails too, the next run will say so."""
     line = next((line for line in str(error).splitlines() if line.strip()), "")
-    told = f"{type(error).__name__}: {line}" if state == "failed" else "it was stopped"
+    # What asyncpg says of a connection that was cut tells nobody what it is about.
+    what = "PostgreSQL has failed" if isinstance(error, REFUSALS) else type(error).__name__
+    told = f"{what}: {line}" if state == "failed" else "it was stopped"
     ended = (work.run, state, seconds, storable(told[:ERROR_CHARS]), work.application)
     last: BaseException | None = None
     try:

@@ -68,7 +68,7 @@ async def test_a_run_whose_connection_is_cut_has_failed_on_record(
         await start(database, tmp_path, is_cut)
     (only,) = await runs(connection)
     assert (only["state"], only["ended_at"] is None) == ("failed", False)
-    assert only["error"]
+    assert only["error"].startswith("PostgreSQL has failed: ")
     states = JobStates({})
     await states.look(database)
     assert states.jobs["sample"].failed

@@ -305,6 +305,45 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     assert niceness[-1] == 7  # it gives way to the gateways
 
 
+async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
+    database: str, connection: Any, config: Path
+) -> None:
+    await fill(database, ())
+    schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
+    chosen = JobsSettings(schedule=schedule, poll_s=0.2)
+    looks = asyncio.Semaphore(0)
+
+    class Counted(JobStates):
+        async def look(self, dsn: str) -> datetime:
+            looks.release()
+            return await JobStates.look(self, dsn)
+
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE sluice.archive_day")  # where the run stands still
+        dying = asyncio.create_task(keep_running(chosen, database, config, states=JobStates({})))
+        async with asyncio.timeout(120):
+            other = await asyncpg.connect(database)
+            while not [row for row in await runs(other) if row["state"] == "running"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        started = psutil.Process().children(recursive=True)
+        for process in [one for one in started if str(config) in one.cmdline()]:
+            process.kill()
+        dying.cancel()
+        await asyncio.gather(dying, return_exceptions=True)
+    living = asyncio.create_task(keep_running(chosen, database, config, states=Counted({})))
+    async with asyncio.timeout(120):
+        while next(row["state"] for row in await runs(other)) != "done":  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        while not looks.locked():
+            await looks.acquire()
+        for _ in range(3):
+            await looks.acquire()
+    living.cancel()
+    await asyncio.gather(living, return_exceptions=True)
+    assert [row["state"] for row in await runs(other)] == ["done", "killed"]
+    await other.close()
+
+
 async def test_a_job_that_cannot_be_started_ends_no_gateway(
     database: str, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
