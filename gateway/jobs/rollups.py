@@ -130,6 +130,10 @@ class _Rollups:
                     found |= {row["hour"] for row in await connection.fetch(_NEW_HOURS, *places)}
         for row in await connection.fetch(_GONE, anew):
             found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
+        # What somebody has removed from the lake, as files that cannot be read, is made anew.
+        for table in self._tables.values():
+            for partition in await table.gone(connection):
+                found.add(datetime.strptime(f"{partition}+0000", "hour=%Y-%m-%dT%H%z"))
         return sorted(hour.astimezone(UTC) for hour in found)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
 from gateway.jobs.locks import HELD, LOCKS, locked
-from gateway.jobs.spark import SparkOptions
+from gateway.jobs.spark import SparkOptions, failure_of
 
 ERROR_CHARS = 500
 RELEASE_S = 5.0
@@ -58,7 +58,8 @@ async def run_job(
     does not count, unless the one before it was, too. The time is that of PostgreSQL, or of `clock`.
 
     Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, or has given
-    the run's lock away, and whatever the job raises; the run is then recorded as failed.
+    the run's lock away, BackendUnavailable for errors of Spark's, and whatever else the job raises; the run
+    is then recorded as failed.
     """
     connection = await connect(dsn, CONNECTION + job.name, whole=True)
     try:
@@ -107,8 +108,11 @@ async def _recorded(job: Job, work: Work) -> Run:
         await _end(work, job, outcome, seconds)
     except BaseException as error:
         stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
-        await _failed(work, "killed" if stopped else "failed", error, time.monotonic() - began)
-        raise
+        told = failure_of(error)
+        await _failed(work, "killed" if stopped else "failed", told, time.monotonic() - began)
+        if told is error:
+            raise
+        raise told from error
     finally:
         await work.close()
     return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -218,6 +219,18 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
     await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
     assert await place.everything() == found
+
+
+async def test_an_hour_that_somebody_removed_from_the_lake_is_made_anew(place: Place) -> None:
+    """As is done with a file that cannot be read: without it, what was used would look unused."""
+    await place.fill(day_of_events(count=8))
+    await place.roll_up()
+    before = await place.everything()
+    shutil.rmtree(next((place.lake / "rollup_usage").rglob("*.parquet")).parent)
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
+    assert await place.everything() == before
+    assert (await place.roll_up()).application == ""
 
 
 async def test_a_clock_that_was_set_back_hides_no_event(place: Place) -> None:

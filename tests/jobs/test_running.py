@@ -17,6 +17,7 @@ from typing import Any, get_args
 import asyncpg
 import psutil
 import pytest
+from py4j.protocol import Py4JError
 
 from gateway.app.jobs import due_since, jobs, keep_running
 from gateway.app.jobs_metrics import JobStates
@@ -97,6 +98,20 @@ async def test_a_failure_is_recorded_and_saves_no_watermark(
     (only,) = await runs(connection, "sample")
     assert (only["state"], only["error"]) == ("failed", "BackendUnavailable: no␀ Spark in \ufffd")
     assert await connection.fetchval("SELECT count(*) FROM sluice.job_watermark") == 0
+
+
+async def test_of_an_error_of_spark_its_cause_is_told(database: str, connection: Any, tmp_path: Path) -> None:
+    async def fails(work: Work) -> Outcome:
+        raise Py4JError(
+            "An error occurred while calling o89.parquet.\n: org.apache.spark.SparkException: Job aborted\n"
+            "\tat org.apache.spark.Y.z(Y.scala:1)\nCaused by: java.io.IOException: No space left on device\n"
+            "\tat java.base/x.y(Z.java:2)\n\t... 1 more"
+        )
+
+    with pytest.raises(BackendUnavailable, match=r"^Spark has failed: java\.io\.IOException: No space left"):
+        await start(database, tmp_path, job(fails))
+    (only,) = await runs(connection)
+    assert only["error"].endswith("Spark has failed: java.io.IOException: No space left on device")
 
 
 async def test_what_ends_with_the_run_is_all_or_nothing(
