@@ -165,7 +165,7 @@ def cause_of(error: BaseException) -> str:
 
 def failure_of(error: BaseException) -> BaseException:
     """Return what is told of an error that ends a run: the cause of one of Spark's; any other as it is."""
-    if "pyspark" in sys.modules and isinstance(error, spark_errors()):
+    if "py4j" in sys.modules and isinstance(error, spark_errors()):
         return BackendUnavailable(f"Spark has failed: {cause_of(error)}")
     return error
 
