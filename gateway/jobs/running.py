@@ -146,8 +146,9 @@ async def _lost(work: Work, pid: int) -> str:
         try:
             async with connected(work.dsn, CONNECTION + work.job) as connection:
                 held = await connection.fetchval(
-                    f"SELECT EXISTS (SELECT FROM pg_locks l WHERE {HELD} AND l.pid = $1"
-                    f" AND l.objid = {locked('$2')})",
+                    # Of several servers, one that is no primary has no locks.
+                    "SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_locks l"
+                    f" WHERE {HELD} AND l.pid = $1 AND l.objid = {locked('$2')})",
                     pid,
                     work.job,
                     timeout=SILENT_S,

@@ -161,12 +161,13 @@ async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_stat
     )
     await place.fill(events)
     await place.roll_up()
-    await place.fill(late[:1])
+    # PostgreSQL's clock was set back: what it stores now, it has stored before the last run.
+    await fill(database, late[:1], stored_at=DAY)
     ran = await place.roll_up()
     assert ran.lines[0].startswith(f"{DAY:%Y-%m-%d}: 1 hours") or ran.lines[1].startswith(
         f"{DAY:%Y-%m-%d}: 1 hours"
     )
-    await place.fill(late[1:])
+    await fill(database, late[1:], stored_at=DAY)
     ran = await place.roll_up()
     assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
     incremental = await place.everything()
@@ -187,6 +188,11 @@ async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
     before = await place.everything()
     ran = await place.roll_up()
     assert (ran.rows_in, ran.application) == (0, "")
+    assert await place.everything() == before
+    # What somebody has removed, as a file that cannot be read, is made anew: its use would look like none.
+    shutil.rmtree(next((place.lake / "rollup_usage").rglob("*.parquet")).parent)
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
     assert await place.everything() == before
 
 
@@ -221,54 +227,24 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
     assert await place.everything() == found
 
 
-async def test_an_hour_that_somebody_removed_from_the_lake_is_made_anew(place: Place) -> None:
-    """As is done with a file that cannot be read: without it, what was used would look unused."""
-    await place.fill(day_of_events(count=8))
-    await place.roll_up()
-    before = await place.everything()
-    shutil.rmtree(next((place.lake / "rollup_usage").rglob("*.parquet")).parent)
-    ran = await place.roll_up()
-    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
-    assert await place.everything() == before
-    assert (await place.roll_up()).application == ""
-
-
-async def test_a_clock_that_was_set_back_hides_no_event(place: Place) -> None:
-    """PostgreSQL repeats an hour: what it stores then, it has stored before the last run."""
-    await place.fill(day_of_events(count=8))
-    await place.roll_up()
-    late = statement(DAY + timedelta(hours=9, minutes=59), "SELECT late", seed=random.Random(3))
-    await fill(place.dsn, late, stored_at=DAY)
-    ran = await place.roll_up()
-    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
-    found = await place.everything()
-    await place.connection.execute("DELETE FROM sluice.job_watermark")
-    await place.roll_up()
-    assert await place.everything() == found
-    assert any("select late" in repr(row) for row in found["rollup_statement"])
-
-
-@pytest.mark.parametrize("minute", [30, 59])
-async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(
-    place: Place, minute: int
-) -> None:
-    """Its gateway had no way to PostgreSQL for as long, say. It was sent at the hour's end, and judged in the
-    next one; in PostgreSQL there is nothing of either."""
-    decided, end = statement(DAY + timedelta(hours=9, minutes=59, seconds=59), seed=random.Random(3))
-    if minute == 59:
-        decided = dataclasses.replace(decided, time=written(DAY + timedelta(hours=10, seconds=3)))
-    end = dataclasses.replace(end, time=written(DAY + timedelta(days=2)))
-    await place.fill([decided])
+async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(place: Place) -> None:
+    """Its gateway had no way to PostgreSQL for as long, say. One was sent at the end of an hour, and judged in
+    the next; in PostgreSQL there is nothing of either."""
+    seed = random.Random(3)
+    decided, end = statement(DAY + timedelta(hours=3), seed=seed)
+    later, its_end = statement(DAY + timedelta(hours=9, minutes=59, seconds=59), seed=seed)
+    later = dataclasses.replace(later, time=written(DAY + timedelta(hours=10, seconds=3)))
+    await place.fill([decided, later])
     await place.roll_up()
     await make_seal(place.connection, KEY, DAY.date())
     await place.archive(days=3)
     assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
-    (row,) = await place.connection.fetch("SELECT statements, finished, rows FROM sluice.rollup_statement")
-    assert tuple(row) == (1, 0, 0)
-    await place.fill([end])
+    counted = "SELECT sum(statements), sum(finished), sum(rows) FROM sluice.rollup_statement"
+    assert tuple(await place.connection.fetchrow(counted)) == (2, 0, 0)
+    for one in (end, its_end):
+        await place.fill([dataclasses.replace(one, time=written(DAY + timedelta(days=2)))])
     await place.roll_up()
-    (row,) = await place.connection.fetch("SELECT statements, finished, rows FROM sluice.rollup_statement")
-    assert tuple(row) == (1, 1, 3)
+    assert tuple(await place.connection.fetchrow(counted)) == (2, 2, 6)
     assert (await place.roll_up()).rows_in == 0
 
 
