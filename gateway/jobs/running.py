@@ -22,6 +22,8 @@ from gateway.jobs.spark import SparkOptions, failure_of
 
 ERROR_CHARS = 500
 RELEASE_S = 5.0
+CLEAN_UP_S = 30.0
+"""For what a job does at its end when it is stopped, such as ending its parsers."""
 PAUSE_S = 0.5
 RECORD_S = 15.0
 """In which PostgreSQL may come back to be told that a run has failed; a gateway that stops waits longer."""
@@ -132,7 +134,7 @@ async def _watched(job: Job, work: Work) -> Outcome:
         while not running.done():
             # What it cleans up may wait for PostgreSQL as well.
             running.cancel()
-            await asyncio.wait((running,), timeout=RELEASE_S)
+            await asyncio.wait((running,), timeout=CLEAN_UP_S)
         if not running.cancelled():
             running.exception()  # where something else is raised, nobody asks for it
     return running.result()

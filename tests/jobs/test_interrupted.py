@@ -136,7 +136,8 @@ async def test_a_run_is_recorded_by_a_postgresql_that_comes_back(
 async def test_a_postgresql_that_says_nothing_ends_the_run_and_not_one_that_was_slow(
     server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within: str
 ) -> None:
-    for name, seconds in (("WATCH_S", 0.05), ("SILENT_S", 0.5), ("RECORD_S", 0.2), ("RELEASE_S", 0.2)):
+    short = {"WATCH_S": 0.05, "SILENT_S": 0.5, "RECORD_S": 0.2, "RELEASE_S": 0.2, "CLEAN_UP_S": 0.2}
+    for name, seconds in short.items():
         monkeypatch.setattr(running, name, seconds)
     monkeypatch.setattr(asking, "CONNECT_S", 0.1)
     assert server.pid is not None

@@ -228,8 +228,8 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
 
 
 async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(place: Place) -> None:
-    """Its gateway had no way to PostgreSQL for as long, say. One was sent at the end of an hour, and judged in
-    the next; in PostgreSQL there is nothing of either."""
+    """Its gateway had no way to PostgreSQL for as long, say. One was sent at the end of an hour, and judged
+    in the next; in PostgreSQL there is nothing of either."""
     seed = random.Random(3)
     decided, end = statement(DAY + timedelta(hours=3), seed=seed)
     later, its_end = statement(DAY + timedelta(hours=9, minutes=59, seconds=59), seed=seed)
