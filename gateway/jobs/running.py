@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,10 +104,15 @@ async def _released(connection: Any) -> None:
 async def _recorded(job: Job, work: Work) -> Run:
     """Run the job and write down how it ended."""
     began = time.monotonic()
-    try:
-        outcome = await _watched(job, work)
+
+    async def to_its_end() -> Run:
+        outcome = await job.run(work)
         seconds = time.monotonic() - began
         await _end(work, job, outcome, seconds)
+        return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)
+
+    try:
+        return await _watched(work, to_its_end)
     except BaseException as error:
         stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
         told = failure_of(error)
@@ -117,13 +122,12 @@ async def _recorded(job: Job, work: Work) -> Run:
         raise told from error
     finally:
         await work.close()
-    return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)
 
 
-async def _watched(job: Job, work: Work) -> Outcome:
-    """Run the job for as long as its lock is its own, whatever it waits for."""
-    pid = await work.connection.fetchval("SELECT pg_backend_pid()")
-    running = asyncio.ensure_future(job.run(work))
+async def _watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
+    """Go on for as long as the job's lock is the run's, whatever it waits for."""
+    pid = await work.connection.fetchval("SELECT pg_backend_pid()")  # a pooler would tell the client another
+    running = asyncio.ensure_future(to_its_end())
     watching = asyncio.ensure_future(_lost(work, pid))
     try:
         await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
