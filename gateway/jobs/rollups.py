@@ -18,6 +18,7 @@ from typing import Any
 
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
+from gateway.jobs.archive import partitions as days_in_database
 from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.rollup_texts import write_fingerprints
@@ -130,10 +131,14 @@ class _Rollups:
                     found |= {row["hour"] for row in await connection.fetch(_NEW_HOURS, *places)}
         for row in await connection.fetch(_GONE, anew):
             found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
-        # What somebody has removed from the lake, as files that cannot be read, is made anew.
+        # What somebody has removed from the lake, as files that cannot be read, is made anew, where there is a
+        # record of it.
+        kept = await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0")
+        there = {*(await days_in_database(connection)), *(row["day"] for row in kept)}
         for table in self._tables.values():
             for partition in await table.gone(connection):
-                found.add(datetime.strptime(f"{partition}+0000", "hour=%Y-%m-%dT%H%z"))
+                hour = datetime.strptime(f"{partition}+0000", "hour=%Y-%m-%dT%H%z")
+                found |= {hour} if hour.date() in there else set()
         return sorted(hour.astimezone(UTC) for hour in found)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:
