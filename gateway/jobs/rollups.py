@@ -131,7 +131,7 @@ class _Rollups:
                     found |= {row["hour"] for row in await connection.fetch(_NEW_HOURS, *places)}
         for row in await connection.fetch(_GONE, anew):
             found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
-        # What somebody has removed from the lake, as files that cannot be read, is made anew, where there is a
+        # What somebody has removed from the lake, as files that cannot be read, is made anew where there is a
         # record of it.
         kept = await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0")
         there = {*(await days_in_database(connection)), *(row["day"] for row in kept)}
