@@ -10,12 +10,25 @@ import asyncpg
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-_RUNS = """
-SELECT job, max(started_at) FILTER (WHERE started_at <= now()) AS began,
+from gateway.jobs.locks import HELD, locked
+
+_LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
+_RUNS = f"""
+WITH run AS (
+    SELECT id, job, started_at, ended_at,
+           CASE WHEN state = 'running' AND started_at < $1 AND {locked("job")} <> ALL ($2::oid[])
+           THEN 'killed' ELSE state END AS state
+    FROM sluice.job_run
+), counted AS (
+    SELECT *, state = 'killed' AND lag(state) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'
+           AS again FROM run
+)
+SELECT job, max(started_at) FILTER (WHERE started_at <= now() AND NOT again) AS began,
        max(ended_at) FILTER (WHERE state = 'done' AND ended_at <= now()) AS done,
        (array_agg(state ORDER BY id DESC) FILTER (WHERE state <> 'running'))[1] AS ended
-FROM sluice.job_run GROUP BY job
+FROM counted GROUP BY job
 """
+"""A run of which PostgreSQL has no lock, though it began before the locks were looked at, was killed."""
 _DIFFERENT = "SELECT different FROM sluice.proof ORDER BY run DESC LIMIT 1"
 
 
@@ -24,7 +37,8 @@ class JobState:
     """What is known of the runs of one job."""
 
     began: datetime | None
-    """Of its newest run, whatever became of it. None: of all, the clock says that they are still to come."""
+    """Of its newest run, whatever became of it; but one that was killed is made up for, if the one before it
+    was not. None: there is none such, or of all the clock says that they are still to come."""
     done: datetime | None
     """End of the newest run that ended well."""
     failed: bool
@@ -48,7 +62,7 @@ class JobStates(Collector):
         """
         connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
         try:
-            rows = await connection.fetch(_RUNS)
+            rows = await connection.fetch(_RUNS, *await connection.fetchrow(_LOCKS))
             different = await connection.fetchval(_DIFFERENT)
             now: datetime = await connection.fetchval("SELECT now()")
         finally:

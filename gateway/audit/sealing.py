@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import asyncpg
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.seals import NotASeal, keep_seal, make_seal
-from gateway.database.asking import TROUBLE
+from gateway.database.asking import TROUBLE, connect
+from gateway.errors import LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -41,12 +41,12 @@ async def keep_sealing(
     while True:
         day, rest = day_to_seal(clock())
         try:
-            connection = await asyncpg.connect(dsn, timeout=10, command_timeout=60)
+            connection = await connect(dsn, "sluice-seal", command_s=60, whole=True)
             try:
                 seal = await make_seal(connection, key, day.date(), once=True)
             finally:
                 connection.terminate()
-        except (*TROUBLE, NotASeal) as error:
+        except (*TROUBLE, LedgerUnavailable, NotASeal) as error:
             log.warning("audit_not_sealed", day=str(day.date()), error=type(error).__name__)
             await asyncio.sleep(RETRY_S)
             continue

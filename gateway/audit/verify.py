@@ -129,7 +129,7 @@ UNION SELECT gateway FROM sluice.archive_chain WHERE gateway IS NOT NULL
 
 _KINDS = {
     "uuid": "event_id statement_id",
-    "timestamp with time zone": "time stored_at began made_at until as_of",
+    "timestamp with time zone": "time stored_at began made_at until",
     "date": "day",
     "bigint": "rows bytes chain_position number events erasure dropped_events dropped_unchained first last",
     "double precision": "duration_ms",
@@ -151,6 +151,11 @@ ORDER BY 1, a.attnum
 """
 
 
+_NO_TABLES = """
+SELECT c.relnamespace::regnamespace || '.' || c.relname AS name FROM pg_partition_tree('sluice.audit_event') t
+JOIN pg_class c ON c.oid = t.relid WHERE c.relkind NOT IN ('r', 'p')"""
+
+
 async def require_tables(connection: Any) -> None:
     """Raise LedgerUnavailable where the tables of the record are none, or not as gateways make them."""
     for row in await connection.fetch(_MADE):
@@ -161,6 +166,8 @@ async def require_tables(connection: Any) -> None:
                 f"`{row['name']}` of `{row['table']}` is {row['kind']};"
                 f" where a gateway has made it, it is {_TYPES[row['name']]}"
             )
+    for row in await connection.fetch(_NO_TABLES):
+        raise LedgerUnavailable(f"`{row['name']}` is no table: what it shows is not the record")
 
 
 async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: Progress, total: int) -> None:

@@ -168,7 +168,7 @@ def _erase(
 
 
 async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
-    async with connected(dsn, "sluice-verify") as connection:
+    async with connected(dsn, "sluice-verify", whole=True) as connection:
         return await ask(connection)
 
 

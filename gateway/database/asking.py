@@ -11,7 +11,8 @@ import asyncpg
 from gateway.errors import LedgerUnavailable
 
 CONNECT_S = 10
-REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError)
+REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""The last is what asyncpg says where a connection is cut in the middle of an answer."""
 TROUBLE = (*REFUSALS, OSError, TimeoutError)
 """What asyncpg raises when PostgreSQL does not answer, or not as it should."""
 
@@ -36,25 +37,34 @@ def asking(*, alone: bool = True) -> Iterator[None]:
         raise LedgerUnavailable(f"the audit database does not answer: {why}") from error
 
 
-async def connect(dsn: str, name: str, *, command_s: float | None = None) -> Any:
+WHOLE = "SET row_security = off; SET search_path = pg_catalog, pg_temp"
+
+
+async def connect(dsn: str, name: str, *, command_s: float | None = None, whole: bool = False) -> Any:
     """Return a connection that PostgreSQL knows by `name`; each question may take `command_s` seconds.
+
+    `whole`: tables are seen as they are, by functions and operators of PostgreSQL's own. Where policies of
+    row level security would hide rows, a question fails instead.
 
     Raises LedgerUnavailable.
     """
     with asking():
-        return await asyncpg.connect(
+        connection = await asyncpg.connect(
             dsn,
             timeout=CONNECT_S,
             command_timeout=command_s,
             server_settings={"application_name": name, "timezone": "UTC"},
         )
+        if whole:
+            await connection.execute(WHOLE)
+        return connection
 
 
 @asynccontextmanager
-async def connected(dsn: str, name: str) -> AsyncIterator[Any]:
+async def connected(dsn: str, name: str, *, whole: bool = False) -> AsyncIterator[Any]:
     """Have a connection within, where `asking` holds."""
     with asking():
-        connection = await connect(dsn, name)
+        connection = await connect(dsn, name, whole=whole)
         try:
             yield connection
         finally:

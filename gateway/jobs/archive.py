@@ -14,7 +14,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
-from gateway.database.asking import connect
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.archive_dropping import Keeping, drop_days, dropped_sums
 from gateway.jobs.events import (
@@ -26,7 +25,6 @@ from gateway.jobs.events import (
     links_in_database,
     lost_in,
     midnight,
-    stored_by,
     sums_in_spark,
     sums_of,
 )
@@ -131,8 +129,13 @@ class _Archive:
             return True
         if known["dropped_at"] is not None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
-        late = f"SELECT EXISTS (SELECT FROM sluice.{name} WHERE stored_at >= $1)"
-        return bool(await connection.fetchval(late, known["as_of"]))
+        # What came since has a later place in its chain. The greatest one is the end of an index.
+        late = (
+            "SELECT EXISTS (SELECT FROM sluice.audit_chain g LEFT JOIN sluice.archive_chain c"
+            " ON c.day = $1 AND c.gateway = g.gateway WHERE coalesce(c.last, 0) <"
+            f" (SELECT max(e.chain_position) FROM sluice.{name} e WHERE e.gateway = g.gateway))"
+        )
+        return bool(await connection.fetchval(late, day))
 
     async def _erasures(self, known: int, day: date) -> Erasures:
         """Return whose texts of the day were erased since the archive last looked, and until when."""
@@ -156,7 +159,6 @@ class _Archive:
         work, name = self._work, day.name
         spark = await work.spark()
         erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
-        as_of = await stored_by(work.connection)
         erasures = await self._erasures(0, day.day)
         came, lost = await self._land(day, erasures)
         if lost and day.known is not None:
@@ -190,7 +192,7 @@ class _Archive:
         await work.replace(self._table, name)
         work.progress(f"{day.day}: in its place")
         async with work.connection.transaction():
-            await self._save(day, expected, chains, as_of, erasure, gone=not came.events)
+            await self._save(day, expected, chains, erasure, gone=not came.events)
         await asyncio.to_thread(self._table.committed, name)
         work.progress(f"{day.day}: archived")
         return came.events, expected.events
@@ -215,7 +217,7 @@ class _Archive:
         relation = (
             f"sluice.{day.partition}" if day.partition else "(SELECT * FROM sluice.audit_event LIMIT 0) e"
         )
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 await land(
@@ -257,7 +259,6 @@ class _Archive:
         day: _Day,
         sums: Sums,
         chains: Sequence[Any],
-        as_of: datetime,
         erasure: int,
         *,
         gone: bool,
@@ -266,20 +267,18 @@ class _Archive:
         connection = self._work.connection
         links, digests = sums.hexadecimal()
         await connection.execute(
-            "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
-            " bytes, verified_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())"
+            "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
+            " bytes, verified_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp())"
             " ON CONFLICT (day) DO UPDATE SET version = excluded.version, events = excluded.events,"
             " unchained = excluded.unchained, links = excluded.links, digests = excluded.digests,"
-            " as_of = excluded.as_of, erasure = excluded.erasure, bytes = excluded.bytes,"
-            " verified_at = excluded.verified_at,"
-            " dropped_at = CASE WHEN $10 THEN archive_day.dropped_at END",
+            " erasure = excluded.erasure, bytes = excluded.bytes, verified_at = excluded.verified_at,"
+            " dropped_at = CASE WHEN $9 THEN archive_day.dropped_at END",
             day.day,
             VERSION,
             sums.events,
             sums.unchained,
             links,
             digests,
-            as_of,
             erasure,
             await asyncio.to_thread(self._table.bytes_of, day.name),
             gone,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.database.asking import connect
 from gateway.jobs import closure_frames as frames
 from gateway.jobs.events import land
 from gateway.jobs.job import Job, Outcome, Work
@@ -93,7 +92,7 @@ class _Closure:
             await table.settle(work.connection)
         rules = await self._options.rules(work.connection)
         landing = self._way.landing("graph")
-        connection = await connect(work.dsn, f"sluice-job-{work.job}")
+        connection = await work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 state = await connection.fetchrow(_STATE)

@@ -151,18 +151,14 @@ async def links_in_database(connection: Any, relation: str) -> tuple[int, int]:
     return int(row["events"]), total % MODULUS
 
 
-async def stored_by(connection: Any) -> datetime:
-    """Return a moment before which whatever was stored can be seen by a snapshot that is taken after this.
+async def heads_of_chains(connection: Any) -> dict[str, int]:
+    """Return the last place in the chain of each gateway.
 
-    `stored_at` is the beginning of a transaction, which may end much later. Of a transaction that we may not
-    look at, an hour is taken for granted.
+    A snapshot that is taken after this has all events up to there, and what comes later has later places,
+    whatever clocks say: one transaction at a time gives events their places, and the chain its end.
     """
-    found: datetime = await connection.fetchval(
-        "SELECT least(now(), min(CASE WHEN backend_type = 'client backend' AND state IS NULL"
-        " THEN now() - interval '1 hour' ELSE xact_start END))"
-        " FROM pg_stat_activity WHERE datname = current_database()"
-    )
-    return found
+    rows = await connection.fetch("SELECT gateway, chain_position FROM sluice.audit_chain")
+    return {row["gateway"]: row["chain_position"] for row in rows}
 
 
 async def land(

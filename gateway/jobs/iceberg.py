@@ -47,11 +47,11 @@ class IcebergTable(LakeTable):
         )
         if last in (None, "done"):
             return
-        rows = await connection.fetch(
-            "SELECT partition, run FROM sluice.job_partition WHERE table_name = $1", self.name
-        )
-        committed = {row["partition"]: str(row["run"]) for row in rows}
-        await asyncio.to_thread(self._go_back, await self.start(), committed)
+        await asyncio.to_thread(self._go_back, await self.start(), await self._committed(connection))
+
+    async def gone(self, connection: Any) -> list[str]:
+        """Return none: the catalog keeps its files, and no rows are no partition."""
+        return []
 
     def replace(self, partition: str, run: int) -> None:
         from pyspark.sql import functions as f

@@ -9,10 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gateway.database.asking import connect
 from gateway.jobs.iceberg import IcebergTable
 from gateway.jobs.spark import SparkOptions, application_id, open_session
 from gateway.jobs.tables import LakeTable
 
+CONNECTION = "sluice-job-"
+"""What PostgreSQL knows a job's connections by, with the job's name behind it."""
 Progress = Callable[[str], None]
 
 
@@ -63,6 +66,10 @@ class Work:
             )
             self.progress(f"Spark is ready: {self.application}")
         return self._session
+
+    async def connect(self) -> Any:
+        """Return another connection to PostgreSQL, beside the one that holds the lock."""
+        return await connect(self.dsn, CONNECTION + self.job, whole=True)
 
     def table(self, name: str, *, writer: str = "") -> LakeTable:
         """Return a table of the lake; `writer` is the job that writes it, where that is not this one."""

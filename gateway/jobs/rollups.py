@@ -7,18 +7,19 @@ its own time, and a statement with its end to the hour of its verdict. `rollup_f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from gateway.database.asking import connect
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
-from gateway.jobs.events import SPARK_SCHEMA, land, midnight, stored_by
+from gateway.jobs.archive import partitions as days_in_database
+from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.rollup_texts import write_fingerprints
 from gateway.jobs.tables import STAGING, LakeTable
@@ -33,6 +34,33 @@ SUMMARY_ROWS = 1_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action"))
 _SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
+
+_ALL_HOURS = "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
+_NEW_HOURS = """
+WITH new AS MATERIALIZED (
+    SELECT time, statement_id, kind IN ('completed', 'abandoned') AS ends FROM sluice.audit_event
+    WHERE gateway = $1 AND chain_position > $2 AND chain_position <= $3
+), alone AS (
+    SELECT to_timestamp(('x' || translate(left(n.statement_id::text, 13), '-', ''))::bit(48)::bigint / 1000.0)
+           AS begun
+    FROM new n WHERE n.ends AND NOT EXISTS (
+        SELECT FROM sluice.audit_event d WHERE d.statement_id = n.statement_id AND d.kind = 'decided')
+)
+SELECT date_trunc('hour', time, 'UTC') AS hour FROM new
+UNION SELECT date_trunc('hour', d.time, 'UTC') FROM new n
+JOIN sluice.audit_event d ON d.statement_id = n.statement_id AND d.kind = 'decided' WHERE n.ends
+UNION SELECT date_trunc('hour', a.begun, 'UTC') + later
+FROM alone a CROSS JOIN unnest('{0, 1 hour}'::interval[]) later JOIN sluice.archive_day g
+ON g.dropped_events > 0 AND g.day = ((date_trunc('hour', a.begun, 'UTC') + later) AT TIME ZONE 'UTC')::date
+"""
+"""Of an end whose verdict the archive alone has, the statement's id tells when it was sent (UUIDv7); it was
+decided soon after."""
+_GONE = """
+SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS (
+    SELECT FROM sluice.archive_chain c LEFT JOIN sluice.rollup_chain r ON r.gateway = c.gateway
+    WHERE c.day = d.day AND c.last > coalesce(r.seen, 0)))
+"""
+"""Days that have gone from PostgreSQL with something that no run has seen."""
 
 Fingerprint = Callable[[str], Awaitable[str | None]]
 Reader = Callable[[], AbstractAsyncContextManager[Fingerprint]]
@@ -69,8 +97,9 @@ class _Rollups:
         work = self._work
         for table in (*self._tables.values(), self._way):
             await table.settle(work.connection)
-        watermark = await stored_by(work.connection)
-        hours = await self._touched()
+        now = await work.connection.fetchval("SELECT now()")
+        reached = await heads_of_chains(work.connection)
+        hours = await self._touched(reached)
         rows_in = rows_out = 0
         days = [(day, list(of_day)) for day, of_day in groupby(hours, lambda hour: hour.date())]
         if days:
@@ -84,34 +113,33 @@ class _Rollups:
             rows_out=rows_out,
             range_from=hours[0] if hours else None,
             range_to=hours[-1] + timedelta(hours=1) if hours else None,
-            watermark=watermark,
+            watermark=now,
+            finish=partial(_reach, reached=reached),
         )
 
-    async def _touched(self) -> list[datetime]:
-        """Return the hours with something that the last run had not, in order."""
-        connection, since = self._work.connection, self._work.watermark
-        if since is None:
-            rows = await connection.fetch(
-                "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
-            )
+    async def _touched(self, reached: Mapping[str, int]) -> list[datetime]:
+        """Return the hours with something that the last run had not, in order; chains have come so far."""
+        connection, found = self._work.connection, set[datetime]()
+        anew = self._work.watermark is None
+        if anew:
+            found |= {row["hour"] for row in await connection.fetch(_ALL_HOURS)}
         else:
-            rows = await connection.fetch(
-                "SELECT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event WHERE stored_at >= $1"
-                " UNION SELECT date_trunc('hour', d.time, 'UTC') FROM sluice.audit_event e"
-                " JOIN sluice.audit_event d ON d.statement_id = e.statement_id AND d.kind = 'decided'"
-                " WHERE e.stored_at >= $1 AND e.kind IN ('completed', 'abandoned')",
-                since,
-            )
-        found = {row["hour"].astimezone(UTC) for row in rows}
-        # Of a day that has gone from PostgreSQL all had come before it was verified.
-        gone = await connection.fetch(
-            "SELECT day FROM sluice.archive_day WHERE dropped_events > 0"
-            " AND ($1::timestamptz IS NULL OR verified_at >= $1)",
-            since,
-        )
-        for row in gone:
+            seen = dict(await connection.fetch("SELECT gateway, seen FROM sluice.rollup_chain"))
+            for gateway, last in reached.items():
+                places = gateway, seen.get(gateway, 0), last
+                if last > places[1]:
+                    found |= {row["hour"] for row in await connection.fetch(_NEW_HOURS, *places)}
+        for row in await connection.fetch(_GONE, anew):
             found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
-        return sorted(found)
+        # What somebody has removed from the lake, as files that cannot be read, is made anew where there is a
+        # record of it.
+        kept = await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0")
+        there = {*(await days_in_database(connection)), *(row["day"] for row in kept)}
+        for table in self._tables.values():
+            for partition in await table.gone(connection):
+                hour = datetime.strptime(f"{partition}+0000", "hour=%Y-%m-%dT%H%z")
+                found |= {hour} if hour.date() in there else set()
+        return sorted(hour.astimezone(UTC) for hour in found)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:
         """Make the hours of a day anew; return the events read and the rows written."""
@@ -164,7 +192,10 @@ class _Rollups:
         of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
         (landing / "events").mkdir()
         (landing / "ends").mkdir()
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        gone = await self._work.connection.fetchval(
+            "SELECT EXISTS (SELECT FROM sluice.archive_day WHERE day = $1 AND dropped_events > 0)", day
+        )
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 rows = await land(
@@ -179,9 +210,12 @@ class _Rollups:
                     connection,
                     f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind IN ('completed', 'abandoned')"
                     f" AND e.time >= $2 AND NOT ({of_hours.format('e')})"
-                    " AND EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
-                    f" AND d.statement_id = e.statement_id AND {of_hours.format('d')})",
-                    (list(hours), begin, end),
+                    " AND (EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    f" AND d.statement_id = e.statement_id AND {of_hours.format('d')})"
+                    # What is in no hour of PostgreSQL may have been decided in one that the archive has.
+                    " OR $4 AND NOT EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    " AND d.statement_id = e.statement_id))",
+                    (list(hours), begin, end, gone),
                     landing / "ends",
                     names=NAMES,
                 )
@@ -259,6 +293,15 @@ async def _batches(frame: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
             )
             for row in batch
         ]
+
+
+async def _reach(connection: Any, *, reached: Mapping[str, int]) -> None:
+    """Say how far the roll-ups have come."""
+    await connection.executemany(
+        "INSERT INTO sluice.rollup_chain VALUES ($1, $2)"
+        " ON CONFLICT (gateway) DO UPDATE SET seen = excluded.seen",
+        list(reached.items()),
+    )
 
 
 def _write(frame: Any, place: Path) -> None:

@@ -6,25 +6,31 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.database.asking import TROUBLE, connect
+from gateway.database.asking import REFUSALS, TROUBLE, connect, connected
 from gateway.database.migrate import migrate
 from gateway.database.texts import storable
-from gateway.errors import JobBusy
-from gateway.jobs.job import Job, Outcome, Progress, Work
-from gateway.jobs.spark import SparkOptions
+from gateway.errors import JobBusy, LedgerUnavailable
+from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
+from gateway.jobs.locks import HELD, LOCKS, locked
+from gateway.jobs.spark import SparkOptions, failure_of
 
-LOCKS = 0x736C756A
-"""First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
-CONNECTION = "sluice-job-"
-"""What PostgreSQL knows a job's connections by, with the job's name behind it."""
 ERROR_CHARS = 500
 RELEASE_S = 5.0
+CLEAN_UP_S = 30.0
+"""For what a job does at its end when it is stopped, such as ending its parsers."""
+PAUSE_S = 0.5
+RECORD_S = 15.0
+"""In which PostgreSQL may come back to be told that a run has failed; a gateway that stops waits longer."""
+WATCH_S = 30.0
+"""Seconds between looks whether a run's lock is still its own."""
+SILENT_S = 300.0
+"""Seconds for which PostgreSQL may not answer these before the run ends."""
 KEEP_ALIVE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 """A minute after a machine is gone PostgreSQL gives the lock of its job back, not after hours."""
 
@@ -48,14 +54,16 @@ async def run_job(
     spark: SparkOptions,
     progress: Progress = lambda line: None,
     unless_since: datetime | None = None,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    clock: Callable[[], datetime] | None = None,
 ) -> Run:
-    """Run a job. With `unless_since`, only where no run of it has begun since then.
+    """Run a job. With `unless_since`, only where no run of it has begun since then; a run that was killed
+    does not count, unless the one before it was, too. The time is that of PostgreSQL, or of `clock`.
 
-    Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, and whatever
-    the job raises; the run is then recorded as failed.
+    Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, or has given
+    the run's lock away, BackendUnavailable for errors of Spark's, and whatever else the job raises; the run
+    is then recorded as failed.
     """
-    connection = await connect(dsn, CONNECTION + job.name)
+    connection = await connect(dsn, CONNECTION + job.name, whole=True)
     try:
         await connection.execute(KEEP_ALIVE)
         await migrate(connection)
@@ -71,7 +79,7 @@ async def run_job(
             dsn=dsn,
             lake=lake,
             watermark=await _watermark(connection, job),
-            now=clock(),
+            now=clock() if clock is not None else await connection.fetchval("SELECT clock_timestamp()"),
             progress=progress,
             spark_options=spark,
         )
@@ -84,7 +92,9 @@ async def _released(connection: Any) -> None:
     """Give the lock back and end the connection. PostgreSQL sees its end only later, and whoever comes next
     need not find the job taken."""
     try:
-        await connection.execute("SELECT pg_advisory_unlock_all()", timeout=RELEASE_S)
+        # A timeout of asyncpg's own begins only behind what is still being cancelled.
+        async with asyncio.timeout(RELEASE_S):
+            await connection.execute("SELECT pg_advisory_unlock_all()")
     except TROUBLE:
         pass  # then its end does it
     finally:
@@ -94,27 +104,75 @@ async def _released(connection: Any) -> None:
 async def _recorded(job: Job, work: Work) -> Run:
     """Run the job and write down how it ended."""
     began = time.monotonic()
-    try:
+
+    async def to_its_end() -> Run:
         outcome = await job.run(work)
         seconds = time.monotonic() - began
         await _end(work, job, outcome, seconds)
+        return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)
+
+    try:
+        return await _watched(work, to_its_end)
     except BaseException as error:
         stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
-        await _failed(work, "killed" if stopped else "failed", error, time.monotonic() - began)
-        raise
+        told = failure_of(error)
+        await _failed(work, "killed" if stopped else "failed", told, time.monotonic() - began)
+        if told is error:
+            raise
+        raise told from error
     finally:
         await work.close()
-    return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)
+
+
+async def _watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
+    """Go on for as long as the job's lock is the run's, whatever it waits for."""
+    pid = await work.connection.fetchval("SELECT pg_backend_pid()")  # a pooler would tell the client another
+    running = asyncio.ensure_future(to_its_end())
+    watching = asyncio.ensure_future(_lost(work, pid))
+    try:
+        await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            raise LedgerUnavailable(watching.result())
+    finally:
+        watching.cancel()
+        while not running.done():
+            # What it cleans up may wait for PostgreSQL as well.
+            running.cancel()
+            await asyncio.wait((running,), timeout=CLEAN_UP_S)
+        if not running.cancelled():
+            running.exception()  # where something else is raised, nobody asks for it
+    return running.result()
+
+
+async def _lost(work: Work, pid: int) -> str:
+    """Look at the lock again and again, by connections of their own; return why the run cannot go on."""
+    answered = time.monotonic()
+    while True:
+        await asyncio.sleep(WATCH_S)
+        try:
+            async with connected(work.dsn, CONNECTION + work.job) as connection:
+                held = await connection.fetchval(
+                    # Of several servers, one that is no primary has no locks.
+                    "SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_locks l"
+                    f" WHERE {HELD} AND l.pid = $1 AND l.objid = {locked('$2')})",
+                    pid,
+                    work.job,
+                    timeout=SILENT_S,
+                )
+        except LedgerUnavailable as error:
+            if time.monotonic() - answered >= SILENT_S:
+                return f"for {SILENT_S:g} s nothing was heard from PostgreSQL: {error.message}"
+        else:
+            if not held:
+                return "PostgreSQL has ended the connection that held the lock: another run may begin"
+            answered = time.monotonic()
 
 
 async def _who(connection: Any, job: str) -> str:
     """Say who keeps a job from running: another run of it, or a job that needs it to stand still."""
     holder = await connection.fetchval(
         "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
-        " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = $1::bigint::oid"
-        " AND l.objid = (hashtext($2)::bigint & 4294967295)::oid AND l.database ="
-        " (SELECT oid FROM pg_database WHERE datname = current_database())",
-        LOCKS,
+        f" WHERE {HELD} AND l.objid = {locked('$1')}",
         job,
     )
     name = holder.removeprefix(CONNECTION) if holder is not None and holder.startswith(CONNECTION) else job
@@ -132,8 +190,11 @@ async def _who(connection: Any, job: str) -> str:
 
 async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
     found: bool = await connection.fetchval(
-        # What is still to come was written by a clock that has gone back since.
-        "SELECT EXISTS (SELECT FROM sluice.job_run WHERE job = $1 AND started_at BETWEEN $2 AND now())",
+        # Whoever still counts as running was killed, since the lock is ours. What is still to come was
+        # written by a clock that has gone back since.
+        "SELECT EXISTS (SELECT FROM (SELECT started_at, state IN ('running', 'killed')"
+        " AND lag(state) OVER (ORDER BY id) IS DISTINCT FROM 'killed' AS again"
+        " FROM sluice.job_run WHERE job = $1) r WHERE NOT again AND started_at BETWEEN $2 AND now())",
         job,
         moment,
     )
@@ -195,20 +256,29 @@ async def _end(work: Work, job: Job, outcome: Outcome, seconds: float) -> None:
 async def _failed(work: Work, state: str, error: BaseException, seconds: float) -> None:
     """Record the end of a run that came to nothing; where that fails too, the next run will say so."""
     line = next((line for line in str(error).splitlines() if line.strip()), "")
-    told = f"{type(error).__name__}: {line}" if state == "failed" else "it was stopped"
+    # What asyncpg says of a connection that was cut tells nobody what it is about.
+    what = "PostgreSQL has failed" if isinstance(error, REFUSALS) else type(error).__name__
+    told = f"{what}: {line}" if state == "failed" else "it was stopped"
+    ended = (work.run, state, seconds, storable(told[:ERROR_CHARS]), work.application)
+    last: BaseException | None = None
     try:
-        async with asyncio.timeout(10):
-            await work.connection.execute(
-                "UPDATE sluice.job_run SET state = $2, ended_at = clock_timestamp(), seconds = $3,"
-                " error = $4, application = $5 WHERE id = $1 AND state = 'running'",
-                work.run,
-                state,
-                seconds,
-                storable(told[:ERROR_CHARS]),
-                work.application,
-            )
-    except TROUBLE as second:
-        work.progress(f"the end of the run could not be recorded: {type(second).__name__}")
+        async with asyncio.timeout(RECORD_S):
+            while True:
+                try:
+                    # The run's own connection may be what has failed.
+                    async with connected(work.dsn, CONNECTION + work.job) as connection:
+                        await connection.execute(_FAILED, *ended)
+                        return
+                except LedgerUnavailable as error_of_it:
+                    last = error_of_it
+                    await asyncio.sleep(PAUSE_S)
+    except TimeoutError:
+        work.progress(f"the end of the run could not be recorded: {last or 'PostgreSQL does not answer'}")
+
+
+_FAILED = """
+UPDATE sluice.job_run SET state = $2, ended_at = clock_timestamp(), seconds = $3, error = $4, application = $5
+WHERE id = $1 AND state = 'running'"""
 
 
 async def runs(connection: Any, job: str | None = None, limit: int = 20) -> list[Any]:

@@ -163,6 +163,13 @@ def cause_of(error: BaseException) -> str:
     return (causes or lines[:1] or [type(error).__name__])[-1].removeprefix("Caused by").removeprefix(": ")
 
 
+def failure_of(error: BaseException) -> BaseException:
+    """Return what is told of an error that ends a run: the cause of one of Spark's; any other as it is."""
+    if "py4j" in sys.modules and isinstance(error, spark_errors()):
+        return BackendUnavailable(f"Spark has failed: {cause_of(error)}")
+    return error
+
+
 def condition_of(error: Any) -> str:
     """Return the name of what went wrong: messages may quote values."""
     try:

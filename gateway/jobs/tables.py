@@ -38,10 +38,7 @@ class LakeTable:
     async def settle(self, connection: Any) -> None:
         """Put right what a killed run has left; call it with the job's lock held."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        rows = await connection.fetch(
-            "SELECT partition, run FROM sluice.job_partition WHERE table_name = $1", self.name
-        )
-        committed = {row["partition"]: str(row["run"]) for row in rows}
+        committed = await self._committed(connection)
         for aside in _entries(self.directory / REPLACED):
             place = self.place(aside.name)
             if _written_by(place) == committed.get(aside.name, ""):
@@ -55,6 +52,17 @@ class LakeTable:
             _sync(self.directory)
         for name in (STAGING, LANDING):
             shutil.rmtree(self.directory / name, ignore_errors=True)
+
+    async def _committed(self, connection: Any) -> dict[str, str]:
+        """Return the run that wrote each partition, as PostgreSQL has it."""
+        rows = await connection.fetch(
+            "SELECT partition, run FROM sluice.job_partition WHERE table_name = $1", self.name
+        )
+        return {row["partition"]: str(row["run"]) for row in rows}
+
+    async def gone(self, connection: Any) -> list[str]:
+        """Return partitions that a run wrote, and that are not there: somebody has removed them."""
+        return [name for name in await self._committed(connection) if not self.place(name).is_dir()]
 
     def staging(self, partition: str) -> Path:
         """Return a place that is not there yet, for the partition's new files."""

@@ -19,16 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import KNOWN_DAY, known_time
+from gateway.audit.rows import KNOWN_DAY
 from gateway.audit.verify import expected, require_tables
 from gateway.audit.walking import Chain, Kind, Verified
-from gateway.database.asking import connect
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE, partitions
 from gateway.jobs.events import SPARK_SCHEMA, STORED, land, midnight, with_lost
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.running import LOCKS
+from gateway.jobs.locks import LOCKS
 from gateway.jobs.spark import cause_of
 from gateway.jobs.tables import LakeTable
 from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walked, from_json, parts
@@ -66,8 +65,9 @@ class _Archived:
     """A day that the archive has."""
 
     day: date
-    as_of: datetime
     dropped: bool
+    chains: Mapping[str, int]
+    """The last place that it has of each gateway."""
 
     @property
     def name(self) -> str:
@@ -155,7 +155,7 @@ class _Verifying:
     @asynccontextmanager
     async def _snapshot(self, exported: str | None = None) -> AsyncIterator[Any]:
         """Open a connection that sees one snapshot of the database: one that another exported, or its own."""
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 if exported is not None:
@@ -209,19 +209,22 @@ class _Verifying:
     async def _days(self, connection: Any, chains: Sequence[Chain]) -> list[_Archived]:
         """Return the archive's days with events of these chains; tell of those that are gone, or too many."""
         rows = await connection.fetch(
-            f"SELECT day, {known_time('as_of')} AS as_of, dropped_events > 0 AS dropped"
-            f" FROM sluice.archive_day WHERE {KNOWN_DAY} ORDER BY day"
+            "SELECT day, dropped_events > 0 AS dropped FROM sluice.archive_day"
+            f" WHERE {KNOWN_DAY} ORDER BY day"
         )
-        days = [_Archived(day=row["day"], as_of=row["as_of"], dropped=row["dropped"]) for row in rows]
+        stretches = await connection.fetch(
+            f"SELECT day, gateway, first, last FROM sluice.archive_chain WHERE first <= last AND {KNOWN_DAY}"
+        )
+        lasts: dict[date, dict[str, int]] = {row["day"]: {} for row in rows}
+        for row in stretches:
+            of_day = lasts.get(row["day"], {})
+            of_day[row["gateway"]] = max(row["last"], of_day.get(row["gateway"], 0))
+        days = [_Archived(day=row["day"], dropped=row["dropped"], chains=lasts[row["day"]]) for row in rows]
         there = set(await self._table.partitions())
         for name in sorted(there - {one.name for one in days}):
             self._found.tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
         if self._bounded:
             ranges = {name: (first, last) for name, first, last in _ranges(chains)}
-            stretches = await connection.fetch(
-                "SELECT day, gateway, first, last FROM sluice.archive_chain"
-                f" WHERE first <= last AND {KNOWN_DAY}"
-            )
             touched = {
                 row["day"]
                 for row in stretches
@@ -291,18 +294,29 @@ class _Verifying:
         of_day = f.date_format("time", "yyyy-MM-dd")
         archived = f.broadcast(
             spark.createDataFrame(
-                [(one.day.isoformat(), one.as_of, one.dropped) for one in days],
-                "archived string, as_of timestamp, dropped boolean",
+                [(one.day.isoformat(), one.dropped) for one in days], "archived string, dropped boolean"
             )
+        )
+        places = [
+            (one.day.isoformat(), gateway, last) for one in days for gateway, last in one.chains.items()
+        ]
+        reached = f.broadcast(
+            spark.createDataFrame(places, "reached_on string, reached_by string, reached bigint")
         )
         landed = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing))
         record = (
             with_lost(landed, self._erasures)
             .join(archived, of_day == f.col("archived"), "left")
+            .join(
+                reached, (of_day == f.col("reached_on")) & (f.col("gateway") == f.col("reached_by")), "left"
+            )
             .select(
                 *NEEDED,
                 f.lit(DATABASE).alias("source"),
-                f.coalesce(f.col("stored_at") < f.col("as_of"), no).alias("copied"),
+                # What is in no chain is older than all chains.
+                f.when(f.col("chain_position").isNull(), f.col("archived").isNotNull())
+                .otherwise(f.coalesce(f.col("chain_position") <= f.col("reached"), no))
+                .alias("copied"),
                 no.alias("astray"),
                 "lost",
             )

@@ -57,8 +57,8 @@ async def archived(database: str, tmp_path: Path) -> AsyncIterator[Day]:
             )
             await land(connection, everything, (), tmp_path)
         await connection.execute(
-            "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
-            " bytes, verified_at, dropped_events) SELECT $1, 1, 1, 0, '0', '0', now(), 0, 0, now(), 1",
+            "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
+            " bytes, verified_at, dropped_events) SELECT $1, 1, 1, 0, '0', '0', 0, 0, now(), 1",
             DAY.date(),
         )
         await connection.execute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ from gateway.audit.seals import (
 )
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
+from gateway.database.asking import connected
 from gateway.errors import Faults, LedgerUnavailable
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
@@ -290,9 +292,9 @@ async def test_seals_of_versions_that_did_not_count_what_is_older_hold(record: A
 async def say_dropped(record: Any, unchained: int) -> None:
     """Have the database say that the one event of a day is in the archive alone, and how many in no chain."""
     await record.execute(
-        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
         " bytes, verified_at, dropped_events, dropped_unchained)"
-        " SELECT '2020-01-01', 1, 1, greatest(0, $1::bigint), '0', '0', now(), 0, 0, now(), 1, $1",
+        " SELECT '2020-01-01', 1, 1, greatest(0, $1::bigint), '0', '0', 0, 0, now(), 1, $1",
         unchained,
     )
 
@@ -538,11 +540,77 @@ async def test_tables_that_no_gateway_has_made_are_no_record(
         await connection.close()
 
 
+async def test_a_partition_that_lies_elsewhere_is_no_record(record: Any) -> None:
+    await record.execute(
+        "ALTER TABLE sluice.audit_event DROP CONSTRAINT audit_event_pkey;"
+        "CREATE FOREIGN DATA WRAPPER elsewhere; CREATE SERVER elsewhere FOREIGN DATA WRAPPER elsewhere;"
+        "CREATE FOREIGN TABLE sluice.audit_event_old PARTITION OF sluice.audit_event"
+        " FOR VALUES FROM ('2020-01-01') TO ('2020-01-02') SERVER elsewhere"
+    )
+    with pytest.raises(LedgerUnavailable, match=r"`sluice\.audit_event_old` is no table"):
+        await looked_at(record)
+
+
+@pytest.fixture
+async def limited(record: Any, database: str) -> AsyncIterator[str]:
+    """The DSN of a role from which policies of row level security hide a gateway and its seals."""
+    name = f"limited_{uuid.uuid4().hex}"
+    hidden = {
+        "audit_event": "gateway NOT LIKE 'gate1%'",
+        "audit_chain": "gateway NOT LIKE 'gate1%'",
+        "audit_seal": "number < 2",
+    }
+    await record.execute(
+        f"CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA sluice TO {name};"
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA sluice TO {name};"
+        + "".join(
+            f"ALTER TABLE sluice.{table} ENABLE ROW LEVEL SECURITY;"
+            f"CREATE POLICY a_part ON sluice.{table} TO {name} USING ({rows});"
+            for table, rows in hidden.items()
+        )
+    )
+    yield database.replace("://sluice@", f"://{name}@")
+    await record.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+async def test_who_may_see_a_part_of_the_record_verifies_none(limited: str) -> None:
+    """What such a one sees fits together."""
+    connection = await asyncpg.connect(limited)
+    try:
+        assert (await looked_at(connection)).holds
+    finally:
+        await connection.close()
+    with pytest.raises(LedgerUnavailable, match="would be affected by row-level security"):
+        async with connected(limited, "sluice-verify", whole=True) as connection:
+            await looked_at(connection)
+
+
+async def test_operators_of_others_hide_nothing(record: Any, database: str) -> None:
+    """Whoever owns the database may have every connection to it find them first."""
+    await record.execute(
+        "CREATE SCHEMA evil;"
+        "CREATE FUNCTION evil.never(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';"
+        "CREATE OPERATOR evil.> (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.never);"
+        "DELETE FROM sluice.audit_chain WHERE gateway LIKE 'gate1%';"
+    )
+    name = await record.fetchval("SELECT current_database()")
+    await record.execute(f"ALTER DATABASE {name} SET search_path = evil, pg_catalog")
+    connection = await asyncpg.connect(database)
+    try:
+        await free(connection)
+        await connection.execute("DELETE FROM sluice.audit_seal")
+        assert (await looked_at(connection)).gateways == 1
+    finally:
+        await connection.close()
+    async with connected(database, "sluice-verify", whole=True) as connection:
+        assert (await looked_at(connection)).gateways == 2
+
+
 async def test_days_that_no_calendar_has_stop_nobody(record: Any) -> None:
     await record.execute(
-        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
         " bytes, verified_at, dropped_events) SELECT unnest('{20000-01-01, infinity}'::date[]), 1, 1, 0, '0',"
-        " '0', now(), 0, 0, now(), 1"
+        " '0', 0, 0, now(), 1"
     )
     await record.execute(
         "ALTER TABLE sluice.archive_chain DROP CONSTRAINT archive_chain_pkey;"
@@ -738,9 +806,9 @@ async def test_a_stretch_of_time_ends_where_it_is_said_to_end(record: Any) -> No
     gateway, last = (await event(record, 1))["gateway"], (await event(record, 6))["time"]
     await remove(record, [7, 8])
     await record.execute(
-        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+        "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
         " bytes, verified_at, dropped_events)"
-        " SELECT '2100-01-01', 1, 1, 0, '0', '0', now(), 0, 0, now(), 1"
+        " SELECT '2100-01-01', 1, 1, 0, '0', '0', 0, 0, now(), 1"
     )
     await record.execute("INSERT INTO sluice.archive_chain VALUES ('2100-01-01', $1, 9, 10)", gateway)
     found = await looked_at(record, until=last + timedelta(minutes=1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,11 @@ import asyncpg
 import pytest
 
 from gateway.jobs import archive_dropping
+from gateway.jobs.archive import ArchiveOptions, archive
+from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.events import Sums, links_in_database
+from gateway.jobs.running import run_job, runs
+from gateway.jobs.spark import SparkOptions
 from tests.jobs.records import DAY, day_of_events, fill
 
 PARTITION = f"sluice.audit_event_{DAY:%Y%m%d}"
@@ -22,6 +28,33 @@ class Lake:
 
     def read(self, *_: Any) -> Any:
         return None
+
+
+async def test_nothing_is_archived_by_who_may_see_a_part_of_a_day(database: str, tmp_path: Path) -> None:
+    """A copy of that part is what PostgreSQL shows, and the day would go with all of it."""
+    await fill(database, day_of_events(count=6))
+    name = f"limited_{uuid.uuid4().hex}"
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute(
+            f"CREATE ROLE {name} LOGIN; GRANT ALL ON SCHEMA sluice TO {name};"
+            f"GRANT ALL ON ALL TABLES IN SCHEMA sluice TO {name};"
+            f"ALTER TABLE {PARTITION} ENABLE ROW LEVEL SECURITY;"
+            f"CREATE POLICY a_part ON {PARTITION} TO {name} USING (user_name = 'ann')"
+        )
+        job = archive(ArchiveOptions(keeping=Keeping()))
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+            await run_job(
+                job,
+                dsn=database.replace("://sluice@", f"://{name}@"),
+                lake=tmp_path,
+                spark=SparkOptions(master="local[nothing]"),
+            )
+        (run,) = await runs(connection)
+        assert (run["state"], "row-level security" in run["error"]) == ("failed", True)
+    finally:
+        await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+        await connection.close()
 
 
 async def test_a_day_that_somebody_writes_late_events_of_stays(

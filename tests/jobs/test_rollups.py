@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from gateway.jobs import reports
 from gateway.jobs.reports import RollupFilter
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import refused
-from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement
+from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement, written
 from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
 
 SUMMARIES = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
@@ -160,13 +161,13 @@ async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_stat
     )
     await place.fill(events)
     await place.roll_up()
-    await place.connection.execute("SELECT pg_sleep(0.01)")
-    await place.fill(late[:1])
+    # PostgreSQL's clock was set back: what it stores now, it has stored before the last run.
+    await fill(database, late[:1], stored_at=DAY)
     ran = await place.roll_up()
     assert ran.lines[0].startswith(f"{DAY:%Y-%m-%d}: 1 hours") or ran.lines[1].startswith(
         f"{DAY:%Y-%m-%d}: 1 hours"
     )
-    await place.fill(late[1:])
+    await fill(database, late[1:], stored_at=DAY)
     ran = await place.roll_up()
     assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
     incremental = await place.everything()
@@ -187,6 +188,11 @@ async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
     before = await place.everything()
     ran = await place.roll_up()
     assert (ran.rows_in, ran.application) == (0, "")
+    assert await place.everything() == before
+    # What somebody has removed, as a file that cannot be read, is made anew: its use would look like none.
+    shutil.rmtree(next((place.lake / "rollup_usage").rglob("*.parquet")).parent)
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
     assert await place.everything() == before
 
 
@@ -219,6 +225,27 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
     await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
     assert await place.everything() == found
+
+
+async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(place: Place) -> None:
+    """Its gateway had no way to PostgreSQL for as long, say. One was sent at the end of an hour, and judged
+    in the next; in PostgreSQL there is nothing of either."""
+    seed = random.Random(3)
+    decided, end = statement(DAY + timedelta(hours=3), seed=seed)
+    later, its_end = statement(DAY + timedelta(hours=9, minutes=59, seconds=59), seed=seed)
+    later = dataclasses.replace(later, time=written(DAY + timedelta(hours=10, seconds=3)))
+    await place.fill([decided, later])
+    await place.roll_up()
+    await make_seal(place.connection, KEY, DAY.date())
+    await place.archive(days=3)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    counted = "SELECT sum(statements), sum(finished), sum(rows) FROM sluice.rollup_statement"
+    assert tuple(await place.connection.fetchrow(counted)) == (2, 0, 0)
+    for one in (end, its_end):
+        await place.fill([dataclasses.replace(one, time=written(DAY + timedelta(days=2)))])
+    await place.roll_up()
+    assert tuple(await place.connection.fetchrow(counted)) == (2, 2, 6)
+    assert (await place.roll_up()).rows_in == 0
 
 
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
@@ -257,6 +284,7 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
         " FROM generate_series(1, 3) n, unnest('{decided,completed}'::text[]) kind",
         DAY,
     )
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
     found = await reports.slow(place.connection, RollupFilter())
     assert before in found

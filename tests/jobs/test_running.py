@@ -17,6 +17,7 @@ from typing import Any, get_args
 import asyncpg
 import psutil
 import pytest
+from py4j.protocol import Py4JError
 
 from gateway.app.jobs import due_since, jobs, keep_running
 from gateway.app.jobs_metrics import JobStates
@@ -24,7 +25,8 @@ from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy
 from gateway.jobs.archive import TABLE
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.running import LOCKS, run_job, runs
+from gateway.jobs.locks import LOCKS
+from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
 from gateway.settings import Settings
 from gateway.settings.jobs import JobName, JobsSettings, ScheduleSettings
@@ -96,6 +98,20 @@ async def test_a_failure_is_recorded_and_saves_no_watermark(
     (only,) = await runs(connection, "sample")
     assert (only["state"], only["error"]) == ("failed", "BackendUnavailable: no␀ Spark in \ufffd")
     assert await connection.fetchval("SELECT count(*) FROM sluice.job_watermark") == 0
+
+
+async def test_of_an_error_of_spark_its_cause_is_told(database: str, connection: Any, tmp_path: Path) -> None:
+    async def fails(work: Work) -> Outcome:
+        raise Py4JError(
+            "An error occurred while calling o89.parquet.\n: org.apache.spark.SparkException: Job aborted\n"
+            "\tat org.apache.spark.Y.z(Y.scala:1)\nCaused by: java.io.IOException: No space left on device\n"
+            "\tat java.base/x.y(Z.java:2)\n\t... 1 more"
+        )
+
+    with pytest.raises(BackendUnavailable, match=r"^Spark has failed: java\.io\.IOException: No space left"):
+        await start(database, tmp_path, job(fails))
+    (only,) = await runs(connection)
+    assert only["error"].endswith("Spark has failed: java.io.IOException: No space left on device")
 
 
 async def test_what_ends_with_the_run_is_all_or_nothing(
@@ -304,6 +320,45 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     assert niceness[-1] == 7  # it gives way to the gateways
 
 
+async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
+    database: str, connection: Any, config: Path
+) -> None:
+    await fill(database, ())
+    schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
+    chosen = JobsSettings(schedule=schedule, poll_s=0.2)
+    looks = asyncio.Semaphore(0)
+
+    class Counted(JobStates):
+        async def look(self, dsn: str) -> datetime:
+            looks.release()
+            return await JobStates.look(self, dsn)
+
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE sluice.archive_day")  # where the run stands still
+        dying = asyncio.create_task(keep_running(chosen, database, config, states=JobStates({})))
+        async with asyncio.timeout(120):
+            other = await asyncpg.connect(database)
+            while not [row for row in await runs(other) if row["state"] == "running"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        started = psutil.Process().children(recursive=True)
+        for process in [one for one in started if str(config) in one.cmdline()]:
+            process.kill()
+        dying.cancel()
+        await asyncio.gather(dying, return_exceptions=True)
+    living = asyncio.create_task(keep_running(chosen, database, config, states=Counted({})))
+    async with asyncio.timeout(120):
+        while next(row["state"] for row in await runs(other)) != "done":  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        while not looks.locked():
+            await looks.acquire()
+        for _ in range(3):
+            await looks.acquire()
+    living.cancel()
+    await asyncio.gather(living, return_exceptions=True)
+    assert [row["state"] for row in await runs(other)] == ["done", "killed"]
+    await other.close()
+
+
 async def test_a_job_that_cannot_be_started_ends_no_gateway(
     database: str, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,6 +422,12 @@ async def test_metrics_say_what_became_of_the_newest_run(
     )
     await states.look(database)
     newest, done, _ = await runs(connection)
+    # Nobody holds its lock: it was killed, and is to be made up for.
+    assert states.jobs["sample"].began == done["started_at"]
+    assert figures(states)["sluice_job_failed", "sample"] == 1
+
+    await connection.execute("SELECT pg_advisory_lock($1, hashtext('sample'))", LOCKS)
+    await states.look(database)
     assert states.jobs["sample"].began == newest["started_at"]  # one that runs counts for the schedule alone
     told = figures(states)
     assert told["sluice_job_done_timestamp_seconds", "sample"] == done["ended_at"].timestamp()

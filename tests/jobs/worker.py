@@ -19,8 +19,6 @@ from typing import Any
 import asyncpg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from gateway.app.classifying import classifiers
 from gateway.catalog.static import StaticCatalog
@@ -162,9 +160,9 @@ def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
     work = run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
     try:
         done = asyncio.run(work)
-    except (PySparkException, Py4JError) as error:
-        # One of Spark's cannot be sent.
-        raise RuntimeError(str(error)) from None
+    except BackendUnavailable as error:
+        # What it comes from cannot be sent.
+        raise BackendUnavailable(error.message) from None
     return Ran(done.outcome.rows_in, done.outcome.rows_out, tuple(lines), done.application)
 
 

@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gateway.database.asking import connect
 from gateway.jobs import rollup_frames
 from gateway.jobs.events import land, midnight
 from gateway.jobs.job import Job, Outcome, Work
@@ -248,7 +247,7 @@ class _Recommend:
 
     async def _land_known(self, landing: Path) -> None:
         (landing / "known").mkdir()
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 names = ("table_name", "column_name")

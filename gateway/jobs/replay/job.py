@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-from gateway.database.asking import connect
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.events import SPARK_SCHEMA, land
@@ -133,7 +132,7 @@ class _Replay:
 
     async def _land(self, place: Path) -> int:
         """Copy the verdicts of the period, from a snapshot of the database."""
-        connection = await connect(self._work.dsn, f"sluice-job-{self._work.job}")
+        connection = await self._work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 return await land(

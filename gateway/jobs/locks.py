@@ -1,0 +1,14 @@
+"""The locks of jobs in PostgreSQL: an advisory one for each, held by the connection of its run."""
+
+LOCKS = 0x736C756A
+"""First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
+HELD = (
+    f"l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = {LOCKS}::oid"
+    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+"""What holds in `pg_locks l` for the locks of jobs; `l.objid` is `locked` of a job's name."""
+
+
+def locked(name: str) -> str:
+    """Return the expression by which `pg_locks` has the lock of a job, given that for its name."""
+    return f"(hashtext({name})::bigint & 4294967295)::oid"
