@@ -80,7 +80,7 @@ def _numbers(part: str, name: str, lowest: int, highest: int) -> frozenset[int]:
         if not all(word.isascii() and word.isdecimal() for word in (first, last, step or "1")):
             raise ValueError(f"`{piece}` is no {name}")
         low, high, by = int(first), int(last), int(step or "1")
-        if (slash and not step) or not lowest <= low <= high <= highest or by < 1:
+        if (slash and not step) or not lowest <= low <= high <= highest or not 1 <= by <= highest:
             raise ValueError(f"`{piece}` is no {name} from {lowest} to {highest}")
         found.update(range(low, high + 1, by))
     return frozenset(found)

@@ -9,7 +9,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.jobs.schedules import parse_cron
-from gateway.settings.section import Bytes, Count, Days, Heap, MadePath, Name, Seconds, Secret, Section
+from gateway.settings.section import (
+    Bytes,
+    Count,
+    Days,
+    Heap,
+    MadePath,
+    Name,
+    Seconds,
+    Secret,
+    Section,
+    SparkConnect,
+)
 
 JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups", "verify"]
 
@@ -89,7 +100,7 @@ class RollupSettings(Section):
 class ClassifySettings(Section):
     """The job `classify`: tags proposed by what is in columns. It reads as a client of the gateway."""
 
-    gateway: Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")] | None = None
+    gateway: SparkConnect | None = None
     """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
     token: Secret | None = None
     """Token of the user whose policies hold for what is read, as `sluice users token` prints it, or
@@ -179,7 +190,7 @@ class ProofSettings(Section):
     """The job `proof`: statements of the record over tables that were filtered and masked before. It samples
     tables as a client of the gateway."""
 
-    gateway: Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")] | None = None
+    gateway: SparkConnect | None = None
     """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
     token: Secret | None = None
     """Token of the user who samples tables, as `sluice users token` prints it, or `USER:PASSWORD`; as
@@ -209,7 +220,7 @@ class JobsSettings(Section):
     """Where their tables are; Spark sees the same files under the same path."""
     master: Name = "local[*]"
     """Where Spark runs, as of `spark-submit --master`; `local[*]` is in the job's own process."""
-    remote: Name | None = None
+    remote: SparkConnect | None = None
     """`sc://HOST:PORT` of a Spark Connect server that runs them instead."""
     driver_memory: Heap = "1g"
     """Java heap of the driver, and with `local[…]` of everything."""

@@ -21,6 +21,7 @@ Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Field(strict=True, gt=0, le=2**50)]
 Heap = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+SparkConnect = Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")]
 
 
 class Section(BaseModel):

@@ -42,7 +42,7 @@ def test_the_last_time_that_cron_names(text: str, last: str) -> None:
 @pytest.mark.parametrize(
     "text",
     """|* * * *|60 * * * *|* 24 * * *|* * 0 * *|* * * 13 *|* * * * 8|a * * * *|*/0 * * * *|5-1 * * * *
-|1- * * * *|-1 * * * *|1/ * * * *|0 0 30 2 *|١ * * * *|1,,2 * * * *""".split("|"),
+|*/60 * * * *|1- * * * *|-1 * * * *|1/ * * * *|0 0 30 2 *|١ * * * *|1,,2 * * * *""".split("|"),
 )
 def test_what_is_no_cron_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="`"):

@@ -65,6 +65,8 @@ sessions:
             "`backend`: name one of `thrift` and `embedded`, not both",
         ),
         ("reader: {heap: lots}", "`reader.heap`: string should match pattern"),
+        ("jobs: {remote: nonsense}", "`jobs.remote`: string should match pattern '^sc://"),
+        ("jobs: {schedule: {rollups: {cron: '*/60 * * * *'}}}", "`*/60` is no minute from 0 to 59"),
         ("listeners: {thrift: {port: true}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("listeners: {thrift: {port: '1'}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("policies: {star: shrug}", "`policies.star`: input should be 'refuse' or 'visible'"),
