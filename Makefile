@@ -40,6 +40,7 @@ JOBS_PYSPARK := $(HOME)/.cache/sluice/spark-jars/pyspark-4.1
 # Sizes of the record that `make bench-jobs` measures (edges of the graph as well), and statements it replays.
 EVENTS ?= 100000 1000000
 STATEMENTS ?= 10000
+PROCESSORS ?= 1 2
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
@@ -54,6 +55,7 @@ help:
 	@echo 'make bench        figures, each as a ratio to a direct connection'
 	@echo 'make bench-jobs   figures of the jobs by the size of the record: EVENTS="1000000 10000000 50000000"'
 	@echo '                  (a minute for each 100,000 on two cores), STATEMENTS=1000000 for replays'
+	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
 	@echo 'make lint-deploy  Dockerfile and compose file'
@@ -132,6 +134,7 @@ bench: $(STAMP)
 
 bench-jobs: export SLUICE_BENCH_EVENTS = $(EVENTS)
 bench-jobs: export SLUICE_BENCH_STATEMENTS = $(STATEMENTS)
+bench-jobs: export SLUICE_BENCH_PROCESSORS = $(PROCESSORS)
 bench-jobs: $(STAMP)
 	@exec $(PY) -m pytest tests/bench/test_jobs_figures.py -m bench -k jobs -s -q $(ARGS)
 
