@@ -296,6 +296,16 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
     assert "archive" in {one["name"] for one in json.loads(out)}
 
 
+def commands_of(config: Path) -> list[psutil.Process]:
+    """Return the processes of ours, or of theirs, that run by a settings file."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if str(config) in process.cmdline():
+                found.append(process)
+    return found
+
+
 async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, config: Path) -> None:
     await fill(database, ())
     # Once a year: on a day that is due at each minute, there may be a second one while we look.
@@ -307,10 +317,9 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     niceness: list[int] = []
     async with asyncio.timeout(120):
         while not [row for row in await runs(connection) if row["state"] == "done"]:
-            for process in psutil.Process().children(recursive=True):
+            for process in commands_of(config):
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    if str(config) in process.cmdline():
-                        niceness.append(process.nice())
+                    niceness.append(process.nice())
             await asyncio.sleep(0.1)
         await asyncio.sleep(3)
     for gateway in gateways:
@@ -340,9 +349,9 @@ async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
             other = await asyncpg.connect(database)
             while not [row for row in await runs(other) if row["state"] == "running"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        started = psutil.Process().children(recursive=True)
-        for process in [one for one in started if str(config) in one.cmdline()]:
-            process.kill()
+        for process in commands_of(config):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         dying.cancel()
         await asyncio.gather(dying, return_exceptions=True)
     living = asyncio.create_task(keep_running(chosen, database, config, states=Counted({})))
