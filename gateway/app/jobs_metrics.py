@@ -10,7 +10,7 @@ import asyncpg
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.jobs.locks import HELD, locked
+from gateway.jobs.locks import HELD, locked, made_up_for
 
 _LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
 _RUNS = f"""
@@ -20,8 +20,7 @@ WITH run AS (
            THEN 'killed' ELSE state END AS state
     FROM sluice.job_run
 ), counted AS (
-    SELECT *, state = 'killed' AND lag(state) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'
-           AS again FROM run
+    SELECT *, {made_up_for("state")} AS again FROM run
 )
 SELECT job, max(started_at) FILTER (WHERE started_at <= now() AND NOT again) AS began,
        max(ended_at) FILTER (WHERE state = 'done' AND ended_at <= now()) AS done,

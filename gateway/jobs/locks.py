@@ -1,4 +1,4 @@
-"""The locks of jobs in PostgreSQL: an advisory one for each, held by the connection of its run."""
+"""The locks of jobs in PostgreSQL, one advisory lock each, and runs that were killed."""
 
 LOCKS = 0x736C756A
 """First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
@@ -12,3 +12,11 @@ HELD = (
 def locked(name: str) -> str:
     """Return the expression by which `pg_locks` has the lock of a job, given that for its name."""
     return f"(hashtext({name})::bigint & 4294967295)::oid"
+
+
+def made_up_for(state: str) -> str:
+    """Return the expression for whether a run in `sluice.job_run` was killed and the job's run before it was
+    not: as if it had not begun, it is made up for, once. `state` is the expression for how runs ended."""
+    return (
+        f"{state} = 'killed' AND lag({state}) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'"
+    )

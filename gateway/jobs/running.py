@@ -17,7 +17,7 @@ from gateway.database.migrate import migrate
 from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
-from gateway.jobs.locks import HELD, LOCKS, locked
+from gateway.jobs.locks import HELD, LOCKS, locked, made_up_for
 from gateway.jobs.spark import SparkOptions, failure_of
 
 ERROR_CHARS = 500
@@ -192,9 +192,10 @@ async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
     found: bool = await connection.fetchval(
         # Whoever still counts as running was killed, since the lock is ours. What is still to come was
         # written by a clock that has gone back since.
-        "SELECT EXISTS (SELECT FROM (SELECT started_at, state IN ('running', 'killed')"
-        " AND lag(state) OVER (ORDER BY id) IS DISTINCT FROM 'killed' AS again"
-        " FROM sluice.job_run WHERE job = $1) r WHERE NOT again AND started_at BETWEEN $2 AND now())",
+        "WITH run AS (SELECT id, job, started_at, replace(state, 'running', 'killed') AS state"
+        " FROM sluice.job_run WHERE job = $1)"
+        f" SELECT EXISTS (SELECT FROM (SELECT started_at, {made_up_for('state')} AS again FROM run) counted"
+        " WHERE NOT again AND started_at BETWEEN $2 AND now())",
         job,
         moment,
     )

@@ -347,7 +347,7 @@ async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
         dying = asyncio.create_task(keep_running(chosen, database, config, states=JobStates({})))
         async with asyncio.timeout(120):
             other = await asyncpg.connect(database)
-            while not [row for row in await runs(other) if row["state"] == "running"]:  # noqa: ASYNC110
+            while not [row for row in await runs(other) if row["state"] == "running"]:  # noqa: ASYNC110 - a run of another process has no event
                 await asyncio.sleep(0.1)
         for process in commands_of(config):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -356,7 +356,7 @@ async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
         await asyncio.gather(dying, return_exceptions=True)
     living = asyncio.create_task(keep_running(chosen, database, config, states=Counted({})))
     async with asyncio.timeout(120):
-        while next(row["state"] for row in await runs(other)) != "done":  # noqa: ASYNC110
+        while next(row["state"] for row in await runs(other)) != "done":  # noqa: ASYNC110 - a run of another process has no event
             await asyncio.sleep(0.1)
         while not looks.locked():
             await looks.acquire()
