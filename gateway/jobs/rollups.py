@@ -138,7 +138,8 @@ class _Rollups:
         for table in self._tables.values():
             for partition in await table.gone(connection):
                 hour = datetime.strptime(f"{partition}+0000", "hour=%Y-%m-%dT%H%z")
-                found |= {hour} if hour.date() in there else set()
+                if hour.date() in there:
+                    found.add(hour)
         return sorted(hour.astimezone(UTC) for hour in found)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:

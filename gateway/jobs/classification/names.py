@@ -77,8 +77,8 @@ def without_marks(text: str) -> str:
 @lru_cache(maxsize=10_000)
 def words(name: str) -> tuple[str, ...]:
     """Return the words of a name: `customerEMail_1` is `customer e mail`."""
-    apart = " ".join(_HUMP.split(unicodedata.normalize("NFC", name[:200])))
-    return tuple(part for word in _BETWEEN.split(fold(apart)) if word for part in _parts(word))
+    humps = " ".join(_HUMP.split(unicodedata.normalize("NFC", name[:200])))
+    return tuple(part for word in _BETWEEN.split(fold(humps)) if word for part in _parts(word))
 
 
 def _parts(word: str) -> tuple[str, ...]:

@@ -123,11 +123,12 @@ class Scorer:
         """
         names = [column.name for column in columns]
         found = [self.findings(column, beside=names) for column in columns]
-        first = [frozenset(one.rule for one in findings) for findings in found]
+        classes = frozenset(one.rule for findings in found for one in findings)
+        if all(rule.among.isdisjoint(classes) for rule in self._rules):
+            return found
         for at, column in enumerate(columns):
-            others = frozenset[str]().union(*first[:at], *first[at + 1 :])
-            if not found[at] and column.kind != "nested" and any(rule.among & others for rule in self._rules):
-                again = self._whole(column, distinct(column.values), (), names, others)
+            if not found[at] and column.kind != "nested":
+                again = self._whole(column, distinct(column.values), (), names, classes)
                 found[at] = [again] if again is not None else []
         return found
 
