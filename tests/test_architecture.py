@@ -248,6 +248,17 @@ def test_only_the_pipeline_makes_a_cleared_verdict() -> None:
     assert makers <= {"pipeline.py", "pipeline"}, makers
 
 
+def test_connections_to_postgresql_are_made_in_one_place() -> None:
+    """So each of them has a name, knows its time zone and notices that nobody is at its other end."""
+    makers = {
+        path.relative_to(GATEWAY).as_posix()
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("asyncpg.connect", "asyncpg.create_pool")
+    }
+    assert makers == {"database/connections.py"}, makers
+
+
 CHANGES_OF_CATALOGS = frozenset(
     {
         "create_database", "alter_database", "drop_database",

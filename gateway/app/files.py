@@ -16,6 +16,7 @@ from gateway.app.explaining import own_places
 from gateway.app.upstream import Queries
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import Owners
+from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
 from gateway.files import store
@@ -36,7 +37,6 @@ from gateway.settings.models import Settings
 
 log = structlog.get_logger(__name__)
 
-_CONNECT_S = 10.0
 _PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -44,11 +44,7 @@ def _connecting(dsn: str) -> Connect:
     @asynccontextmanager
     async def connect() -> AsyncIterator[Any]:
         try:
-            connection = await asyncpg.connect(
-                dsn,
-                timeout=_CONNECT_S,
-                server_settings={"application_name": "sluice-files", "timezone": "UTC"},
-            )
+            connection = await open_connection(dsn, "sluice-files")
         except (OSError, asyncpg.PostgresError, TimeoutError):
             raise BackendUnavailable("datasets are kept in PostgreSQL, which does not answer") from None
         try:

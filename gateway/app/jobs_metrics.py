@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import asyncpg
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gateway.database.connections import open_connection
 from gateway.jobs.locks import HELD, locked, made_up_for
 
 _LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
@@ -59,7 +59,7 @@ class JobStates(Collector):
 
         Raises OSError, TimeoutError or an error of asyncpg; then what was known stands.
         """
-        connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
+        connection = await open_connection(dsn, "sluice-jobs", command_s=30)
         try:
             rows = await connection.fetch(_RUNS, *await connection.fetchrow(_LOCKS))
             different = await connection.fetchval(_DIFFERENT)

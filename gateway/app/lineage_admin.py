@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
-
 from gateway.admin.lineage.api import MAX_AT_ONCE, LineageApi
 from gateway.admin.lineage.sight import Sight
 from gateway.admin.requests import Administrators
 from gateway.app.rest_logins import RestLogins
+from gateway.database.connections import open_pool
 from gateway.database.migrate import migrate
 from gateway.errors import PoliciesStale
 from gateway.frontends.authentication import Authenticator
@@ -84,14 +83,7 @@ class LineageAdmin:
         """Connect at the first question, so that a gateway starts without its database."""
         async with self._opening:
             if self._pool is None:
-                pool = await asyncpg.create_pool(
-                    self._dsn,
-                    min_size=0,
-                    max_size=MAX_AT_ONCE,
-                    timeout=_TIMEOUT_S,
-                    command_timeout=_TIMEOUT_S,
-                    server_settings={"application_name": "sluice-lineage"},
-                )
+                pool = await open_pool(self._dsn, "sluice-lineage", most=MAX_AT_ONCE, timeout_s=_TIMEOUT_S)
                 try:
                     async with pool.acquire() as connection:
                         await migrate(connection)

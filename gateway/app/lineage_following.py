@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import asyncpg
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.audit.lineage_queue import LineageQueue
+from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
 from gateway.lineage.following import Follower, FollowerLimits, FollowerMetrics
 from gateway.lineage.gathering import Gatherer
@@ -76,12 +76,7 @@ def make_follower(
 
 
 async def _connect(dsn: str) -> Any:
-    connection = await asyncpg.connect(
-        dsn,
-        timeout=10,
-        command_timeout=60,
-        server_settings={"application_name": "sluice-lineage", "timezone": "UTC"},
-    )
+    connection = await open_connection(dsn, "sluice-lineage", command_s=60)
     try:
         await migrate(connection)
     except BaseException:

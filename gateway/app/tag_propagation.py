@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import asyncpg
 import orjson
 import structlog
 
@@ -18,6 +17,7 @@ from gateway.admin.tag_proposals import TagsApi
 from gateway.app.accepted_tags import TAGS_VERSION, accepted_path
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.rest_logins import RestLogins
+from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
 from gateway.frontends.authentication import Authenticator
 from gateway.lineage.propagation import PropagationNode
@@ -46,7 +46,6 @@ T = TypeVar("T")
 
 _AT_ONCE = 500
 """Columns that policies are asked about in one go: some 10 ms."""
-_CONNECT_S = 10.0
 _LOOK_S = 600.0
 """Seconds after which a look is given up; a million edges take some 20."""
 
@@ -95,12 +94,7 @@ class Accepted:
         """Return the list, or None when its number is still the known one."""
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await asyncpg.connect(
-                    self._dsn,
-                    timeout=_CONNECT_S,
-                    command_timeout=60,
-                    server_settings={"application_name": "sluice-tags"},
-                )
+                self._connection = await open_connection(self._dsn, "sluice-tags", command_s=60)
                 await migrate(self._connection)
                 # It may be another database by now, or an older state of it: a number says nothing there.
                 known = None
@@ -280,9 +274,7 @@ class TagsAdmin:
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[Any]:
     """Yield a connection for one look, with the tables there."""
-    connection = await asyncpg.connect(
-        dsn, timeout=_CONNECT_S, command_timeout=300, server_settings={"application_name": "sluice-tags"}
-    )
+    connection = await open_connection(dsn, "sluice-tags", command_s=300)
     try:
         await migrate(connection)
         yield connection

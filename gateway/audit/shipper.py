@@ -24,6 +24,7 @@ from gateway.audit.partitions import days_ahead, make_partitions
 from gateway.audit.rows import COLUMNS, Row, row, unfit
 from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
+from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
 from gateway.errors import Faults, LedgerUnavailable
 
@@ -168,11 +169,11 @@ class Shipper:
         )
 
     async def _connect(self) -> Any:
-        connection = await asyncpg.connect(
+        connection = await open_connection(
             self.dsn,
-            timeout=self.limits.connect_timeout_s,
-            command_timeout=self.limits.command_timeout_s,
-            server_settings={"application_name": "sluice-audit", "timezone": "UTC"},
+            "sluice-audit",
+            connect_s=self.limits.connect_timeout_s,
+            command_s=self.limits.command_timeout_s,
         )
         try:
             await migrate(connection)

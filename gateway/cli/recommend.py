@@ -93,7 +93,9 @@ async def _list(connection: Any, arguments: argparse.Namespace, terminal: Termin
 def _show(one: dict[str, Any], terminal: Terminal) -> None:
     by = f" by {one['decided_by']}" if one["decided_by"] else ""
     terminal.line(terminal.style(on_one_line(one["title"]), BOLD) + f"  {one['kind']}, {one['state']}{by}")
-    terminal.line(terminal.style(f"since {one['proposed_at'][:16]}", DIM))
+    terminal.line(
+        terminal.style(f"since {_minute(one['proposed_at'])}, use looked at {_minute(one['looked_at'])}", DIM)
+    )
     for key, value in one["evidence"].items():
         told = value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
         terminal.line(on_one_line(f"  {key.replace('_', ' ')}: {told}"))
@@ -125,10 +127,18 @@ async def _apply(
         return
     for line in made.diff.splitlines():
         terminal.line(line)
+    looked = (
+        f"use was looked at {_minute(one['looked_at'])}; `sluice jobs run recommend` looks at what came since"
+    )
+    terminal.line(terminal.style(looked, DIM))
     if not arguments.write:
         terminal.line(terminal.style("all packs load with it and their cases hold; --write writes it", DIM))
     else:
         _told(numbers, APPLIED, arguments, terminal)
+
+
+def _minute(time: str) -> str:
+    return f"{time[:10]} {time[11:16]} UTC"
 
 
 def _told(numbers: list[int], state: str, arguments: argparse.Namespace, terminal: Terminal) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncpg
 
+from gateway.database.connections import open_connection
 from gateway.errors import LedgerUnavailable
 
-CONNECT_S = 10
 REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """The last is what asyncpg says where a connection is cut in the middle of an answer."""
 TROUBLE = (*REFUSALS, OSError, TimeoutError)
@@ -41,7 +41,7 @@ WHOLE = "SET row_security = off; SET search_path = pg_catalog, pg_temp"
 
 
 async def connect(dsn: str, name: str, *, command_s: float | None = None, whole: bool = False) -> Any:
-    """Return a connection that PostgreSQL knows by `name`; each question may take `command_s` seconds.
+    """Return a connection as `open_connection` does, where `asking` holds.
 
     `whole`: tables are seen as they are, by functions and operators of PostgreSQL's own. Where policies of
     row level security would hide rows, a question fails instead.
@@ -49,12 +49,7 @@ async def connect(dsn: str, name: str, *, command_s: float | None = None, whole:
     Raises LedgerUnavailable.
     """
     with asking():
-        connection = await asyncpg.connect(
-            dsn,
-            timeout=CONNECT_S,
-            command_timeout=command_s,
-            server_settings={"application_name": name, "timezone": "UTC"},
-        )
+        connection = await open_connection(dsn, name, command_s=command_s)
         if whole:
             await connection.execute(WHOLE)
         return connection

@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncpg
 
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
+from gateway.database.connections import open_connection
 from gateway.demo.tour import AUDIT_DEADLINE_S, PEOPLE
 from gateway.errors import BackendUnavailable
 
@@ -51,7 +52,7 @@ async def frames(terminal: Terminal, port: int, dsn: str, number: int) -> None:
     """Show the program and what it prints, and what the audit record says of it."""
     person = PEOPLE[1]
     program = PROGRAM.format(url=url_for(port, person.name, person.password))
-    audit = await asyncpg.connect(dsn)
+    audit = await open_connection(dsn, "sluice-demo")
     try:
         await _show(terminal, program, audit, number, person.name)
     finally:

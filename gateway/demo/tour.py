@@ -17,6 +17,7 @@ import asyncpg
 
 from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
+from gateway.database.connections import open_connection
 from gateway.errors import BackendUnavailable
 from gateway.session.ports import BackendError
 from gateway.wire import calls
@@ -174,7 +175,7 @@ async def tour(
     stops: Sequence[TourStop] = STOPS,
 ) -> None:
     """Walk all stops as all people, printing as it goes."""
-    audit = await asyncpg.connect(dsn)
+    audit = await open_connection(dsn, "sluice-demo")
     clients: dict[str, TourClient] = {}
     try:
         for person in people:

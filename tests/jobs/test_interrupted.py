@@ -15,7 +15,7 @@ import pytest
 
 from gateway.app.jobs import due_since
 from gateway.app.jobs_metrics import JobStates
-from gateway.database import asking
+from gateway.database import asking, connections
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import LedgerUnavailable
 from gateway.jobs import running
@@ -139,7 +139,7 @@ async def test_a_postgresql_that_says_nothing_ends_the_run_and_not_one_that_was_
     short = {"WATCH_S": 0.05, "SILENT_S": 0.5, "RECORD_S": 0.2, "RELEASE_S": 0.2, "CLEAN_UP_S": 0.2}
     for name, seconds in short.items():
         monkeypatch.setattr(running, name, seconds)
-    monkeypatch.setattr(asking, "CONNECT_S", 0.1)
+    monkeypatch.setattr(connections, "CONNECT_S", 0.1)
     assert server.pid is not None
     stopped = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
 

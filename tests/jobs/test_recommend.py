@@ -152,7 +152,13 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     to_pack = ("--pack", str(file))
     unused = str(rows["unused-grant", "group interns"]["id"])
     assert await _command(settings, "apply", unused, *to_pack) == 0
-    assert "-      - {groups: [interns], access: [select]}" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "-      - {groups: [interns], access: [select]}" in told
+    # Whoever applies it knows how old the look at the use is.
+    looked = await place.connection.fetchval(
+        "SELECT max(started_at) FROM sluice.job_run WHERE job = 'recommend'"
+    )
+    assert f"use was looked at {looked:%Y-%m-%d %H:%M} UTC; `sluice jobs run recommend`" in told
     assert file.read_text() == PACK
     for key in (("unused-grant", "group interns"), ("shadowed", ""), ("unused-exemption", "group support")):
         assert await _command(settings, "apply", str(rows[key]["id"]), *to_pack, "--write") == 0, key

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import orjson
 
 from gateway.admin.ranger.kinds import GATEWAY
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
+from gateway.database.connections import open_pool
 from gateway.database.migrate import migrate
 
 _LOCK = 0x736C756963652052
@@ -95,14 +95,7 @@ class Store:
             return self._pool
 
     async def _connect(self) -> Any:
-        pool = await asyncpg.create_pool(
-            self._dsn,
-            min_size=0,
-            max_size=self._connections,
-            timeout=self._timeout_s,
-            command_timeout=self._timeout_s,
-            server_settings={"application_name": "sluice-admin"},
-        )
+        pool = await open_pool(self._dsn, "sluice-admin", most=self._connections, timeout_s=self._timeout_s)
         try:
             async with pool.acquire() as connection:
                 await migrate(connection)

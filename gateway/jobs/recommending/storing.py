@@ -86,13 +86,18 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
     return Kept(proposed, len(gone), still)
 
 
+_WITH_RUN = """
+SELECT one.*, run.started_at AS looked_at
+FROM sluice.recommendation one JOIN sluice.job_run run ON run.id = one.run"""
+
+
 async def listed(
     connection: Any, *, states: Sequence[str] = (PROPOSED,), kind: str = "", limit: int = 100
 ) -> list[dict[str, Any]]:
     """Return recommendations, by kind and number."""
     rows = await connection.fetch(
-        "SELECT * FROM sluice.recommendation WHERE state = ANY ($1::text[]) AND ($2 = '' OR kind = $2)"
-        " ORDER BY kind, id LIMIT $3",
+        f"{_WITH_RUN} WHERE one.state = ANY ($1::text[]) AND ($2 = '' OR kind = $2)"
+        " ORDER BY kind, one.id LIMIT $3",
         list(states),
         kind,
         limit,
@@ -102,7 +107,7 @@ async def listed(
 
 async def shown(connection: Any, number: int) -> dict[str, Any]:
     """Return one recommendation. Raises Faults when there is none of that number."""
-    row = await connection.fetchrow("SELECT * FROM sluice.recommendation WHERE id = $1", number)
+    row = await connection.fetchrow(f"{_WITH_RUN} WHERE one.id = $1", number)
     if row is None:
         raise Faults([f"there is no recommendation {number}; `sluice recommend list` shows them"])
     return _as_json(row)
@@ -147,6 +152,8 @@ def _as_json(row: Any) -> dict[str, Any]:
         "cases": change["cases"],
         "evidence": json.loads(row["evidence"]),
         "proposed_at": row["proposed_at"].isoformat(),
+        # Of what was used later it knows nothing.
+        "looked_at": row["looked_at"].isoformat(),
         "decided_at": row["decided_at"].isoformat() if row["decided_at"] is not None else None,
         "decided_by": row["decided_by"],
     }

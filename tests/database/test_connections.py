@@ -1,0 +1,72 @@
+"""Connections to PostgreSQL ask whether the machine at their other end is still there. Below 1 s."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from gateway.database.connections import ASK_S, ASKS, IDLE_S, open_connection, open_pool
+
+
+@pytest.fixture
+async def over_tcp(database: str) -> AsyncIterator[str]:
+    """The DSN of an empty database behind TCP; the embedded server has only a socket of Unix."""
+    parts = urlsplit(database)
+    (directory,) = parse_qs(parts.query)["host"]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_unix_connection(f"{directory}/.s.PGSQL.5432")
+        await asyncio.gather(_pass_on(reader, inner_writer), _pass_on(inner_reader, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    yield parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}", query="sslmode=disable").geturl()
+    server.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+def _asks(connection: Any) -> tuple[int, int, int, int]:
+    sock = connection._transport.get_extra_info("socket")
+    return (
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+    )
+
+
+async def test_a_connection_asks_whether_its_other_end_is_there(over_tcp: str) -> None:
+    connection = await open_connection(over_tcp, "sample", command_s=20)
+    assert _asks(connection) == (1, IDLE_S, ASK_S, ASKS)
+    found = await connection.fetchrow(
+        "SELECT current_setting('application_name') AS name, current_setting('timezone') AS zone"
+    )
+    assert tuple(found) == ("sample", "UTC")
+    await connection.close()
+
+
+async def test_so_do_those_of_a_pool(over_tcp: str) -> None:
+    pool = await open_pool(over_tcp, "sample", most=2, timeout_s=20)
+    async with pool.acquire() as connection:
+        assert await connection.fetchval("SELECT 1") == 1
+        assert _asks(connection) == (1, IDLE_S, ASK_S, ASKS)
+    await pool.close()
+
+
+async def test_a_socket_of_unix_needs_none_of_it(database: str) -> None:
+    connection = await open_connection(database, "sample")
+    assert await connection.fetchval("SELECT 1") == 1
+    await connection.close()
