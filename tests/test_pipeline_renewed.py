@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
@@ -32,7 +33,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.verdicts import Verdicts
 from gateway.wire.connect import pb
-from tests.plan.frames import Frame, message, sql, table
+from tests.plan.frames import Frame, command, message, sql, table
 from tests.session.fakes import FakeAuthority, FakeCatalog
 from tests.test_pipeline_barriers import PLANS, world
 
@@ -53,6 +54,18 @@ OTHERS = {
     "unions": lambda: table("u").union(table("u").where("id = 1")).unionByName(table("u")),
     "who asks": lambda: table("t").select(F.current_user(), "id"),
 }
+QUESTIONS = {
+    "a query": "SELECT id FROM t WHERE id = 7",
+    "all of a guarded table": "SELECT * FROM t",
+    "a query with arguments": "SELECT id FROM t WHERE id = :one",
+    "a listing": "SHOW TABLES",
+    "a description": "DESCRIBE TABLE t",
+    "nothing of a table": "SELECT 1",
+}
+EFFECTS = {
+    "a temporary view": "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT id FROM t",
+    "another namespace": "USE db",
+}
 FRAMES: dict[str, Callable[[], Frame]] = {
     **{name: frame for name, (frame, _, _) in PLANS.items()},
     **BY_ID,
@@ -60,8 +73,18 @@ FRAMES: dict[str, Callable[[], Frame]] = {
 }
 
 
-def asked(frame: Frame) -> Statement:
-    request = PlanRequest(kind="execute", message=message(frame).SerializeToString(deterministic=True))
+def asked(frame: Frame, *, text: bool = False, analysis: str = "") -> Statement:
+    """Return what executes a DataFrame; with `text` what `spark.sql` sends before there is one, with
+    `analysis` what asks for something of it."""
+    plan = command(frame._plan) if text else message(frame)
+    if analysis:
+        question = pb.AnalyzePlanRequest()
+        getattr(question, analysis).plan.CopyFrom(plan)
+        if analysis == "explain":
+            question.explain.explain_mode = pb.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
+        plan = question
+    kind: Literal["execute", "analyze"] = "analyze" if analysis else "execute"
+    request = PlanRequest(kind=kind, message=plan.SerializeToString(deterministic=True))
     context = SessionContext(namespace=("db",), endpoint="connect")
     return Statement(text="", principal=world().principal("bob"), context=context, plan=request)
 
@@ -78,10 +101,11 @@ def query_of(statement: Statement) -> NumberedQuery:
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("analysis", ["", "schema", "explain"])
 async def test_a_clearance_that_is_used_again_is_the_one_that_judging_gives(
-    frame: Callable[[], Frame], reader: ReaderPool
+    frame: Callable[[], Frame], analysis: str, reader: ReaderPool
 ) -> None:
-    first, second = asked(frame()), asked(frame())
+    first, second = (asked(frame(), analysis=analysis) for _ in range(2))
     assert first != second
     cleared, anew = await judged(first, reader), await judged(second, reader)
     if not isinstance(cleared, Cleared):
@@ -90,6 +114,24 @@ async def test_a_clearance_that_is_used_again_is_the_one_that_judging_gives(
     assert again is None or again == anew
     if not cleared.by_id:
         assert again == anew or query_of(first).plan != query_of(second).plan
+
+
+def sent(name: str) -> Statement:
+    text = {**QUESTIONS, **EFFECTS}[name]
+    return asked(sql(text, **({"one": F.lit(7)} if ":one" in text else {})), text=True)
+
+
+@pytest.mark.parametrize("name", [*QUESTIONS, *EFFECTS])
+async def test_a_text_that_is_sent_again_is_judged_once(name: str, reader: ReaderPool) -> None:
+    """`spark.sql` gives it a new id each time; the client gets back the one that it sent last."""
+    first, second = sent(name), sent(name)
+    assert first != second
+    cleared, anew = await judged(first, reader), await judged(second, reader)
+    assert isinstance(cleared, Cleared), cleared
+    again = renewed(cleared, query_of(first), second, query_of(second))
+    assert again == (None if name in EFFECTS else anew)
+    other = sent("a listing" if name != "a listing" else "a query")
+    assert renewed(cleared, query_of(first), other, query_of(other)) is None
 
 
 @pytest.mark.parametrize("frame", BY_ID.values(), ids=BY_ID)
@@ -109,8 +151,11 @@ async def test_what_is_asked_for_by_an_id_is_for_these_ids_alone(
     "name",
     ["rows", "a text", "columns of names", "unions", "who asks", "a filter", "a view", "grouped", "using"],
 )
-async def test_most_queries_are_the_same_when_they_are_made_again(name: str, reader: ReaderPool) -> None:
-    first, second = asked(FRAMES[name]()), asked(FRAMES[name]())
+@pytest.mark.parametrize("analysis", ["", "schema"])
+async def test_most_queries_are_the_same_when_they_are_made_again(
+    name: str, analysis: str, reader: ReaderPool
+) -> None:
+    first, second = (asked(FRAMES[name](), analysis=analysis) for _ in range(2))
     cleared = await judged(first, reader)
     assert isinstance(cleared, Cleared), cleared
     assert renewed(cleared, query_of(first), second, query_of(second)) is not None
@@ -128,14 +173,22 @@ async def test_another_query_does_not_get_it(reader: ReaderPool) -> None:
     assert query is None or query.plan != query_of(first).plan
 
 
-async def test_only_queries_have_other_ids() -> None:
+async def test_only_queries_and_texts_have_other_ids() -> None:
     write = pb.Plan()
-    write.command.sql_command.input.sql.query = "SELECT 1"
+    write.command.write_operation.input.sql.query = "SELECT 1"
     assert numbered(PlanRequest(kind="execute", message=write.SerializeToString())) is None
+    # As Spark 3.5's clients wrote it.
+    old = pb.Plan()
+    old.command.sql_command.sql = "SELECT 1"
+    assert numbered(PlanRequest(kind="execute", message=old.SerializeToString())) is None
     assert numbered(PlanRequest(kind="execute", message=b"\xff")) is None
-    analysis = pb.AnalyzePlanRequest()
-    analysis.schema.plan.CopyFrom(message(table("t")))
-    assert numbered(PlanRequest(kind="analyze", message=analysis.SerializeToString())) is None
+    kept = pb.AnalyzePlanRequest()
+    kept.persist.relation.CopyFrom(message(table("t")).root)
+    assert numbered(PlanRequest(kind="analyze", message=kept.SerializeToString())) is None
+    of_a_command = pb.AnalyzePlanRequest()
+    of_a_command.schema.plan.CopyFrom(write)
+    assert numbered(PlanRequest(kind="analyze", message=of_a_command.SerializeToString())) is None
+    assert numbered(PlanRequest(kind="analyze", message=b"\xff")) is None
 
 
 async def test_where_relations_can_be_asked_for_by_their_ids() -> None:

@@ -12,7 +12,7 @@ IDLE_S, ASK_S, ASKS = 30, 10, 3
 """After half a minute of silence the other machine is asked three times whether it is still there."""
 
 
-class _KeptAlive(asyncpg.Connection):
+class _KeptAlive(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
     """A connection that ends with the machine at its other end, or with the way there: asyncpg, which never
     asks, would wait for the rest of an answer for ever."""
 

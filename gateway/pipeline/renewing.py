@@ -1,25 +1,28 @@
-"""A DataFrame that is made again is the same query with other ids, and is forwarded as it was judged."""
+"""What is asked again of a DataFrame, or as a text, has other ids alone; it is forwarded as it was judged."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from gateway.model.statement import Cleared, NumberedQuery, Statement
-from gateway.plan.numbering import numbered, renumbered
+from gateway.plan.numbering import numbered, renumbered, renumbered_relation
 
 __all__ = ["numbered", "renewed"]
 
 
 def renewed(cleared: Cleared, was: NumberedQuery, statement: Statement, now: NumberedQuery) -> Cleared | None:
     """Return the clearance of the query `was` for `statement`, the same with other ids; None where it is not,
-    or where something in it is asked for by an id.
+    where something in it is asked for by an id, and for a text that changes something of the session.
 
     INVARIANT (we forward what we proved): nothing but these numbers differs from the plan that was proved.
     """
-    if cleared.by_id or was.plan != now.plan:
+    if cleared.by_id or cleared.effects or was.plan != now.plan:
         return None
-    forwarded = renumbered(cleared.forwarded_plan, was.ids, now.ids)
-    if forwarded is None:
+    forwarded = renumbered(now.plan.kind, cleared.forwarded_plan, was.ids, now.ids)
+    original: bytes | None = cleared.original_relation
+    if original:
+        original = renumbered_relation(original, was.ids, now.ids)
+    if forwarded is None or original is None:
         return None
     told = replace(statement, text=cleared.statement.text)
-    return replace(cleared, statement=told, forwarded_plan=forwarded)
+    return replace(cleared, statement=told, forwarded_plan=forwarded, original_relation=original)

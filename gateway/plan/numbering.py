@@ -1,44 +1,80 @@
 """The ids that a client gives to the relations of a query: taken out of it, and put into what is forwarded.
 
-PySpark counts them up, so that a DataFrame that is made again is another message. They say nothing of what a
-plan reads, unless something in it is asked for by one (`PlanReading.by_id`).
+PySpark counts them up, so that a DataFrame that is made again, or a text that `spark.sql` sends again, is
+another message, and so is the question for its columns. They say nothing of what a plan reads, unless
+something in it is asked for by one (`PlanReading.by_id`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from gateway.model.statement import NumberedQuery, PlanRequest
 from gateway.plan.analyse_relations import INPUTS
 from gateway.wire.connect import ProtobufError, parse, parse_again, pb, serialize
 
+_Kind = Literal["execute", "analyze"]
+_Asked = pb.Plan | pb.AnalyzePlanRequest
+_ASKED: Mapping[_Kind, type[_Asked]] = {"execute": pb.Plan, "analyze": pb.AnalyzePlanRequest}
+_ANALYSES = frozenset({"schema", "explain", "tree_string", "is_local", "is_streaming"})
+"""Those that ask for something of one query, and keep nothing."""
+
 
 def numbered(request: PlanRequest) -> NumberedQuery | None:
-    """Take the ids out of a query; None for all that is none, and for what cannot be read."""
-    if request.kind != "execute":
-        return None
+    """Take the ids out of a query, of a command that is a SQL text, or of a question for what a query is;
+    None for all else, and for what cannot be read."""
     try:
-        plan = parse(pb.Plan, request.message)
-        if plan.WhichOneof("op_type") != "root":
+        asked = parse(_ASKED[request.kind], request.message)
+        relation = _relation_of(asked)
+        if relation is None:
             return None
-        commons = list(_with_ids(plan.root))
+        commons = list(_with_ids(relation))
         ids = tuple([common.plan_id for common in commons])
         for common in commons:
             common.plan_id = 0
-        return NumberedQuery(PlanRequest(kind="execute", message=serialize(plan)), ids)
+        return NumberedQuery(PlanRequest(kind=request.kind, message=serialize(asked)), ids)
     except ProtobufError:
         return None
 
 
-def renumbered(forwarded: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
+def renumbered(kind: _Kind, forwarded: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
     """Return a guarded query with other ids; None where it has others than the query that it was made of."""
-    plan = parse_again(pb.Plan, forwarded)
-    commons = list(_with_ids(plan.root))
-    if tuple([common.plan_id for common in commons]) != was or len(was) != len(now):
+    asked = parse_again(_ASKED[kind], forwarded)
+    relation = _relation_of(asked)
+    if relation is None or not _renumber(relation, was, now):
         return None
+    return serialize(asked)
+
+
+def renumbered_relation(relation: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
+    """Return what a client has sent within a command, as `renumbered` does."""
+    found = parse_again(pb.Relation, relation)
+    return serialize(found) if _renumber(found, was, now) else None
+
+
+def _relation_of(asked: _Asked) -> pb.Relation | None:
+    """Return the query: the root of a plan, or what a command has as a SQL text."""
+    if isinstance(asked, pb.AnalyzePlanRequest):
+        case = asked.WhichOneof("analyze")
+        plan = getattr(asked, case).plan if case in _ANALYSES else pb.Plan()
+        return plan.root if plan.WhichOneof("op_type") == "root" else None
+    if asked.WhichOneof("op_type") == "root":
+        return asked.root
+    if asked.command.WhichOneof("command_type") != "sql_command":
+        return None
+    command = asked.command.sql_command
+    return command.input if command.HasField("input") else None
+
+
+def _renumber(relation: pb.Relation, was: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    """Put other ids in the place of these; False where others than these stand there."""
+    commons = list(_with_ids(relation))
+    if tuple([common.plan_id for common in commons]) != was or len(was) != len(now):
+        return False
     for common, number in zip(commons, now, strict=True):
         common.plan_id = number
-    return serialize(plan)
+    return True
 
 
 def _with_ids(root: pb.Relation) -> Iterator[pb.RelationCommon]:

@@ -80,15 +80,29 @@ REMOVALS = (
     Removal(
         "a verdict on what is asked for by an id is for that id",
         "pipeline.renewing",
+        "if cleared.by_id or cleared.effects or was.plan != now.plan:",
+        "if cleared.effects or was.plan != now.plan:",
+        "test_pipeline_renewed",
+    ),
+    Removal(
+        "a verdict on a text that changes the session is for that text",
+        "pipeline.renewing",
+        "if cleared.by_id or cleared.effects or was.plan != now.plan:",
         "if cleared.by_id or was.plan != now.plan:",
-        "if was.plan != now.plan:",
+        "test_pipeline_renewed",
+    ),
+    Removal(
+        "the relation that a client gets back has the ids that it sent last",
+        "pipeline.renewing",
+        "        original = renumbered_relation(original, was.ids, now.ids)\n",
+        "        renumbered_relation(original, was.ids, now.ids)\n",
         "test_pipeline_renewed",
     ),
     Removal(
         "a verdict is for the same plan",
         "pipeline.renewing",
-        "if cleared.by_id or was.plan != now.plan:",
-        "if cleared.by_id:",
+        "if cleared.by_id or cleared.effects or was.plan != now.plan:",
+        "if cleared.by_id or cleared.effects:",
         "test_pipeline_renewed",
     ),
     # Whole errors
