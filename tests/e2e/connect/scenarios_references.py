@@ -218,6 +218,21 @@ def joins_of_checkpoints_and_caches(x: Place) -> Any:
         cached.unpersist()
 
 
+@scenario("references")
+def texts_that_are_sent_again(x: Place) -> Any:
+    """Each is a DataFrame of its own: what is asked of one by its id is not the other's."""
+    text = f"SELECT id, name, region FROM {x.db}.people"
+    one, two, three = (x.spark.sql(text) for _ in range(3))
+    of_none = error_of(lambda: one.select(two.name).collect())
+    return [
+        two.where(two.id > 5).select(two.name),
+        one.join(two, one.id == two.id).select(one.name, two.region),
+        three.join(one, "id").where(three.region == one.region).select(three["id"], one["name"]),
+        [(frame.schema.simpleString(), frame.columns, frame.isStreaming) for frame in (three, two, one)],
+        of_none,
+    ]
+
+
 # --- long and wide
 
 
