@@ -8,8 +8,9 @@ from typing import Any
 import asyncpg
 
 CONNECT_S = 10.0
-IDLE_S, ASK_S, ASKS = 30, 10, 3
-"""After half a minute of silence the other machine is asked three times whether it is still there."""
+KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""After half a minute of silence the other machine is asked three times, at ten seconds, whether it is still
+there; where the system knows the options by these names."""
 
 
 class _KeptAlive(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
@@ -21,9 +22,9 @@ class _KeptAlive(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no ty
         sock = transport.get_extra_info("socket")
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE_S)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, ASK_S)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, ASKS)
+            for name, value in KEEP_ALIVE.items():
+                if (option := getattr(socket, name, None)) is not None:
+                    sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 async def open_connection(

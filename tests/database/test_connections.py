@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from gateway.database.connections import ASK_S, ASKS, IDLE_S, open_connection, open_pool
+from gateway.database.connections import KEEP_ALIVE, open_connection, open_pool
 
 
 @pytest.fixture
@@ -38,19 +38,15 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-def _asks(connection: Any) -> tuple[int, int, int, int]:
+def _asks(connection: Any) -> bool:
     sock = connection._transport.get_extra_info("socket")
-    return (
-        sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
-        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
-        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
-    )
+    options = {name: sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KEEP_ALIVE}
+    return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) and options == KEEP_ALIVE
 
 
 async def test_a_connection_asks_whether_its_other_end_is_there(over_tcp: str) -> None:
     connection = await open_connection(over_tcp, "sample", command_s=20)
-    assert _asks(connection) == (1, IDLE_S, ASK_S, ASKS)
+    assert _asks(connection)
     found = await connection.fetchrow(
         "SELECT current_setting('application_name') AS name, current_setting('timezone') AS zone"
     )
@@ -62,7 +58,7 @@ async def test_so_do_those_of_a_pool(over_tcp: str) -> None:
     pool = await open_pool(over_tcp, "sample", most=2, timeout_s=20)
     async with pool.acquire() as connection:
         assert await connection.fetchval("SELECT 1") == 1
-        assert _asks(connection) == (1, IDLE_S, ASK_S, ASKS)
+        assert _asks(connection)
     await pool.close()
 
 
