@@ -17,6 +17,7 @@ from gateway.plan.analyse_relations import INPUTS, Relations, local
 from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.reading import PlanReading, SqlText
+from gateway.plan.references import ids_bound, names_bound
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.analyse_scope import OutputColumn, Unclear
 from gateway.wire.connect import Message, pb
@@ -240,10 +241,8 @@ class _ColumnUsageWalk:
 
     def _bind(self, message: pb.WithRelations) -> None:
         """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
-        for reference in message.references:
-            self.references[reference.common.plan_id] = reference
-            if reference.WhichOneof("rel_type") == "subquery_alias":
-                self.aliases[reference.subquery_alias.alias.lower()] = reference
+        self.references.update(ids_bound(message))
+        self.aliases.update((name.lower(), reference) for name, reference in names_bound(message))
 
     def _aliased(self, name: str) -> Node:
         if name not in self.aliases:

@@ -18,6 +18,7 @@ from gateway.plan.lineage_joins import TwoInputs
 from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
 from gateway.plan.lineage_sources import columns_in, local_names
 from gateway.plan.reading import PlanReading
+from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Bound, Extraction
@@ -178,10 +179,8 @@ class PlanLineageWalk(TwoInputs):
 
     def bind(self, message: pb.WithRelations) -> None:
         """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
-        for reference in message.references:
-            self._references[reference.common.plan_id] = reference
-            if reference.WhichOneof("rel_type") == "subquery_alias":
-                self._aliases[reference.subquery_alias.alias.lower()] = reference
+        self._references.update(ids_bound(message))
+        self._aliases.update((name.lower(), reference) for name, reference in names_bound(message))
 
     def bound(self, names: Iterable[str]) -> Bound:
         return {name: partial(self._aliased, name) for name in names}

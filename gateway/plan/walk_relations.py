@@ -18,6 +18,7 @@ from gateway.plan.reading import (
     TableRead,
     UrlUse,
 )
+from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.time_travel import parts_of_table, text_of
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
 from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
@@ -104,15 +105,14 @@ def _relation_changes(walk: PlanWalk, relation: pb.Relation, changes: pb.Relatio
 
 @reads_field("Relation.with_relations")
 def _with_relations(walk: PlanWalk, relation: pb.Relation, with_relations: pb.WithRelations) -> None:
-    """Note which names the references bind, as Spark does: only for SQL text that is the root itself."""
+    """Note which ids the references bind, and which names."""
     root = with_relations.root
-    references = with_relations.references
     if relation is walk.command:
         walk.command = root
-    if root.WhichOneof("rel_type") != "sql" or not references:
-        return
-    names = [reference.subquery_alias.alias for reference in references if _is_alias(reference)]
-    if len(names) < len(references):
+    for plan_id, reference in ids_bound(with_relations):
+        walk.bind(plan_id, reference)
+    names = [name for name, _ in names_bound(with_relations)]
+    if not names:
         return
     aliases = frozenset(name.lower() for name in names)
     if len(aliases) < len(names) or not all(map(_REFERENCE.fullmatch, names)):
@@ -122,15 +122,8 @@ def _with_relations(walk: PlanWalk, relation: pb.Relation, with_relations: pb.Wi
         )
     for name in aliases:
         # Spark drops the view of an inner one, and in the text of the outer one the name would be a table's.
-        # Beside each other they are the same DataFrame, used twice.
-        other: Message = walk.references.setdefault(name, with_relations)
-        if other is not with_relations and other.ByteSize() != with_relations.ByteSize():
-            raise refuse(f"the name `{name}` is bound by two DataFrames of the plan")
+        walk.bind(name, with_relations)
     walk.bound[id(root)] = (root, aliases)
-
-
-def _is_alias(reference: pb.Relation) -> bool:
-    return bool(reference.WhichOneof("rel_type") == "subquery_alias")
 
 
 @reads_message("SubqueryExpression")

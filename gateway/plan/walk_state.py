@@ -8,7 +8,7 @@ from typing import Never, TypeVar
 from gateway.plan.reading import PlanReading
 from gateway.sql.required import Unsupported
 from gateway.sql.scope import CannotClassify
-from gateway.wire.connect import Message, pb
+from gateway.wire.connect import Message, pb, serialize
 
 
 class PlanWalk:
@@ -26,10 +26,26 @@ class PlanWalk:
         """The function, table function or data source that the command registers."""
         self.bound: dict[int, tuple[pb.Relation, frozenset[str]]] = {}
         """By id of a relation: itself, and the names that references bind in its SQL text."""
-        self.references: dict[str, pb.WithRelations] = {}
-        """By a name that references bind, the WithRelations that has them."""
+        self.references: dict[int | str, Message] = {}
+        """By an id that subqueries refer to, the relation; by a name that references bind in a SQL text, the
+        WithRelations that has them."""
         self.declared: dict[int, Message] = {}
         """By their ids, the lambda functions that were gone through, and the variables that they declare."""
+
+    def bind(self, key: int | str, message: Message) -> None:
+        """Note what an id or a name refers to.
+
+        Spark looks for it in the WithRelations around, and the passes behind in one place for the whole plan:
+        it has to be the same everywhere. So a DataFrame may be used twice, and two may not be taken for one.
+        Raises CannotClassify.
+        """
+        other = self.references.setdefault(key, message)
+        if other is message:
+            return
+        self.reading.by_id = True  # what is within has ids, too
+        if serialize(other) != serialize(message):
+            what = f"the name `{key}`" if isinstance(key, str) else f"the id {key}"
+            raise refuse(f"{what} is bound by two DataFrames of the plan")
 
 
 MessageReader = Callable[[PlanWalk, Never], None]

@@ -28,6 +28,39 @@ REMOVALS = (
         "        pass\n",
         "test_pipeline_renewed",
     ),
+    # One id or name for two DataFrames
+    Removal(
+        "an id is one DataFrame's",
+        "plan.walk_relations",
+        "        walk.bind(plan_id, reference)\n",
+        "        pass\n",
+        "test_pipeline_twins",
+    ),
+    Removal(
+        "a name within a text is one DataFrame's",
+        "plan.walk_relations",
+        "        walk.bind(name, with_relations)\n",
+        "        pass\n",
+        "test_pipeline_twins",
+    ),
+    Removal(
+        "names are bound for a text that is the root itself",
+        "plan.references",
+        """    if message.root.WhichOneof("rel_type") != "sql":
+        return []
+""",
+        "",
+        "plan.test_references",
+    ),
+    Removal(
+        "nothing is found by an id that is not there",
+        "plan.references",
+        """        if reference.common.HasField("plan_id"):
+            yield""",
+        """        if reference.common is not None:
+            yield""",
+        "plan.test_references",
+    ),
     # The table of fields
     Removal(
         "plug-ins within a user's context",
