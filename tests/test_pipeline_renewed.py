@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
@@ -118,7 +118,8 @@ async def test_a_clearance_that_is_used_again_is_the_one_that_judging_gives(
 
 def sent(name: str) -> Statement:
     text = {**QUESTIONS, **EFFECTS}[name]
-    return asked(sql(text, **({"one": F.lit(7)} if ":one" in text else {})), text=True)
+    arguments: dict[str, Any] = {"one": F.lit(7)} if ":one" in text else {}
+    return asked(sql(text, **arguments), text=True)
 
 
 @pytest.mark.parametrize("name", [*QUESTIONS, *EFFECTS])
