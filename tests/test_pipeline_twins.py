@@ -123,7 +123,7 @@ async def test_a_dataframe_may_be_used_twice(
     plan = message(twice.union(twice).join(twice, how="cross"))
     cleared = await judged(world, reader, plan)
     assert isinstance(cleared, Cleared), cleared
-    assert {scan.table.table: set(scan.columns) for scan in cleared.scans}["u"] >= {"s"}
+    assert any(scan.table.table == "u" and "s" in (scan.columns or ()) for scan in cleared.scans)
 
 
 async def test_with_other_ids_it_is_judged_anew(world: World, reader: ReaderPool) -> None:
