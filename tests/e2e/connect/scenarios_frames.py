@@ -141,6 +141,22 @@ def exists_subquery(x: Place) -> Any:
 
 
 @scenario("subqueries")
+def frames_that_are_used_twice(x: Place) -> Any:
+    """Within one plan their ids and names come twice, each time for the same."""
+    some = x.orders.where("amount > 20")
+    within = x.people.where(some.exists()).select("id", "region")
+    also = x.people.where(some.exists() & (F.col("id") > 3)).select("id", "region")
+    text = x.spark.sql("SELECT id, region FROM {p} WHERE id > 2", p=x.people.select("id", "region"))
+    return [
+        within.union(also),
+        within.join(also, "id").select("id"),
+        text.union(text),
+        text.join(text.select("id"), "id").select("id", "region"),
+        x.spark.sql("SELECT a.id FROM {a} AS a JOIN {b} AS b ON a.id = b.id", a=text, b=within),
+    ]
+
+
+@scenario("subqueries")
 def not_exists_subquery(x: Place) -> Any:
     o = x.orders.where(F.col("person_id") == F.col("people.id").outer())
     return x.people.where(~o.exists()).select("id")
