@@ -346,6 +346,12 @@ class Cleared:
     """What has to be recorded before it is forwarded: it changes the text of a view."""
 
     @property
+    def renewable(self) -> bool:
+        """For a plan: whether the same with other ids of its relations may be forwarded as it was judged; not
+        where it changes something of the session."""
+        return not (self.by_id or self.effects)
+
+    @property
     def obligations(self) -> tuple[Obligation, ...]:
         """Every row filter and mask that the forwarded text carries."""
         return tuple(o for scan in self.scans for o in scan.obligations)

@@ -16,7 +16,7 @@ def renewed(cleared: Cleared, was: NumberedQuery, statement: Statement, now: Num
 
     INVARIANT (we forward what we proved): nothing but these numbers differs from the plan that was proved.
     """
-    if cleared.by_id or cleared.effects or was.plan != now.plan:
+    if not cleared.renewable or was.plan != now.plan:
         return None
     forwarded = renumbered(now.plan.kind, cleared.forwarded_plan, was.ids, now.ids)
     original: bytes | None = cleared.original_relation

@@ -57,12 +57,12 @@ def _relation_of(asked: _Asked) -> pb.Relation | None:
     """Return the query: the root of a plan, or what a command has as a SQL text."""
     if isinstance(asked, pb.AnalyzePlanRequest):
         case = asked.WhichOneof("analyze")
-        plan = getattr(asked, case).plan if case in _ANALYSES else pb.Plan()
-        return plan.root if plan.WhichOneof("op_type") == "root" else None
-    if asked.WhichOneof("op_type") == "root":
+        if case not in _ANALYSES:
+            return None
+        plan: pb.Plan = getattr(asked, case).plan
+        return plan.root if plan.HasField("root") else None
+    if asked.HasField("root"):
         return asked.root
-    if asked.command.WhichOneof("command_type") != "sql_command":
-        return None
     command = asked.command.sql_command
     return command.input if command.HasField("input") else None
 

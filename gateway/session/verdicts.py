@@ -223,7 +223,7 @@ class Verdicts:
                 if cacheable and isinstance(answer, Cleared) and not answer.provisional:
                     versions = policies.version, snapshot.catalog.version
                     self._store((statement, False, *versions), answer, context)
-                    if numbered is not None and not answer.by_id:
+                    if numbered is not None and answer.renewable:
                         same = replace(statement, plan=numbered.plan)
                         self._store((same, True, *versions), answer, context, numbered)
                 return answer

@@ -79,16 +79,16 @@ REMOVALS = (
     # Plans that are made again
     Removal(
         "a verdict on what is asked for by an id is for that id",
-        "pipeline.renewing",
-        "if cleared.by_id or cleared.effects or was.plan != now.plan:",
-        "if cleared.effects or was.plan != now.plan:",
+        "model.statement",
+        "return not (self.by_id or self.effects)",
+        "return not self.effects",
         "test_pipeline_renewed",
     ),
     Removal(
         "a verdict on a text that changes the session is for that text",
-        "pipeline.renewing",
-        "if cleared.by_id or cleared.effects or was.plan != now.plan:",
-        "if cleared.by_id or was.plan != now.plan:",
+        "model.statement",
+        "return not (self.by_id or self.effects)",
+        "return not self.by_id",
         "test_pipeline_renewed",
     ),
     Removal(
@@ -101,8 +101,8 @@ REMOVALS = (
     Removal(
         "a verdict is for the same plan",
         "pipeline.renewing",
-        "if cleared.by_id or cleared.effects or was.plan != now.plan:",
-        "if cleared.by_id or cleared.effects:",
+        "if not cleared.renewable or was.plan != now.plan:",
+        "if not cleared.renewable:",
         "test_pipeline_renewed",
     ),
     # Whole errors
