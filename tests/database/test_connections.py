@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gateway.database.connections import KEEP_ALIVE, open_connection, open_pool
+from tests.database.door import door
 
 
 @pytest.fixture
@@ -19,23 +18,10 @@ async def over_tcp(database: str) -> AsyncIterator[str]:
     """The DSN of an empty database behind TCP; the embedded server has only a socket of Unix."""
     parts = urlsplit(database)
     (directory,) = parse_qs(parts.query)["host"]
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_unix_connection(f"{directory}/.s.PGSQL.5432")
-        await asyncio.gather(_pass_on(reader, inner_writer), _pass_on(inner_reader, writer))
-
-    server = await asyncio.start_server(serve, "127.0.0.1")
+    server = await door(f"{directory}/.s.PGSQL.5432")
     port = server.sockets[0].getsockname()[1]
     yield parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}", query="sslmode=disable").geturl()
     server.close()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
 
 
 def _asks(connection: Any) -> bool:

@@ -12,6 +12,7 @@ from gateway.app.spark_jars import SERVERS
 from gateway.backends.embedded_catalog import EmbeddedCatalog, EmbeddedCatalogOptions
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.java_runtime import find_java, find_spark_home
+from tests.database.door import door
 from tests.e2e.lake.formats import KEPT
 from tests.e2e.running import LoopThread
 
@@ -44,32 +45,13 @@ def postgres(loop: LoopThread, directory: Path) -> Iterator[str]:
     """Run a PostgreSQL that is reached over TCP; yield its JDBC URL."""
     server = EmbeddedPostgres(directory / "postgres", settings={"fsync": "off"})
     dsn = server.start()
-    door = loop.run(_door(f"{unquote(dsn.rpartition('host=')[2])}/.s.PGSQL.5432"))
-    port = door.sockets[0].getsockname()[1]
+    listening = loop.run(door(f"{unquote(dsn.rpartition('host=')[2])}/.s.PGSQL.5432"))
+    port = listening.sockets[0].getsockname()[1]
     try:
         yield f"jdbc:postgresql://127.0.0.1:{port}/postgres"
     finally:
-        loop.run(_closed(door))
+        loop.run(_closed(listening))
         server.stop()
-
-
-async def _door(place: str) -> asyncio.Server:
-    """Listen on TCP for a server that has a unix socket alone, as embedded ones do."""
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
-            try:
-                while data := await reader.read(65536):
-                    writer.write(data)
-                    await writer.drain()
-            except OSError:
-                pass  # whoever was there is gone
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_unix_connection(place)
-        await asyncio.gather(relay(reader, to_server), relay(from_server, writer))
-
-    return await asyncio.start_server(connected, "127.0.0.1", 0)
 
 
 async def _closed(door: asyncio.Server) -> None:
