@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,12 @@ ROOMS = (
 )
 ORDER = tuple(f"test_{what}_figures.py" for what in ROOMS)
 RECORD = pytest.StashKey[Record]()
+
+
+def rows(cursor: Any, text: str) -> list[str]:
+    """Return what a statement gives, in an order of its own."""
+    cursor.execute(text)
+    return sorted(map(repr, cursor.fetchall()))
 
 
 @pytest.fixture(scope="session")

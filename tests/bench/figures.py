@@ -11,7 +11,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,22 @@ class Figure:
     """The numbers behind the text; units in the names."""
     others_cores: float = 0.0
     """Cores that processes which are not the benchmark's used meanwhile."""
+
+
+def in_turns(
+    sides: Mapping[str, Callable[[], object]], *, warm_up: int, rounds: int
+) -> dict[str, list[float]]:
+    """Do each in turn, and return the seconds of each in each round behind the warm-up. Whoever comes second
+    finds warmer caches: they change places."""
+    took: dict[str, list[float]] = {}
+    for n in range(-warm_up, rounds):
+        if n <= 0:
+            took = {side: [] for side in sides}
+        for side in sorted(sides, reverse=bool(n % 2)):
+            began = time.perf_counter()
+            sides[side]()
+            took[side].append(time.perf_counter() - began)
+    return took
 
 
 class Record:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.model.statement import Cleared
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
-from tests.bench.figures import Record
+from tests.bench.conftest import rows
+from tests.bench.figures import Record, in_turns
 from tests.judge_world import World
 
 pytestmark = [
@@ -87,13 +88,6 @@ def cursor(record: Record, spark: EmbeddedSpark, quick: bool) -> Iterator[Any]:
     connection.close()
 
 
-def seconds(cursor: Any, text: str) -> tuple[float, list[str]]:
-    began = time.perf_counter()
-    cursor.execute(text)
-    rows = sorted(map(repr, cursor.fetchall()))
-    return time.perf_counter() - began, rows
-
-
 @pytest.mark.parametrize("name", STATEMENTS)
 async def test_filter(
     record: Record, world: World, reader: ReaderPool, cursor: Any, name: str, quick: bool
@@ -111,15 +105,11 @@ async def test_filter(
         texts[way] = verdict.forwarded
     warm_up, rounds = (1, 3) if quick else (5, 21)
     record.begin(f"Row filters: {name}, {rounds} rounds")
-    expected = seconds(cursor, texts["copy"])[1]
-    for way in texts:
-        assert seconds(cursor, texts[way])[1] == expected
-    taken: dict[str, list[float]] = {}
-    for n in range(-warm_up, rounds):
-        if n <= 0:
-            taken = {way: [] for way in texts}
-        for way in sorted(texts, reverse=bool(n % 2)):
-            taken[way].append(seconds(cursor, texts[way])[0])
+    ways = {way: partial(rows, cursor, text) for way, text in texts.items()}
+    expected = ways["copy"]()
+    for ask in ways.values():
+        assert ask() == expected
+    taken = in_turns(ways, warm_up=warm_up, rounds=rounds)
     medians = {way: statistics.median(each) for way, each in taken.items()}
     ratios = {way: medians[way] / medians["copy"] for way in (BY_HAND, *WAYS)}
     record.add(

@@ -24,8 +24,8 @@ from gateway.model.statement import Cleared, PlanRequest
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
-from tests.bench.conftest import PASSWORD
-from tests.bench.figures import Record
+from tests.bench.conftest import PASSWORD, rows
+from tests.bench.figures import Record, in_turns
 from tests.e2e.running import RunningGateway, connect_session
 from tests.judge_world import World
 from tests.plan.frames import message, sql
@@ -122,11 +122,6 @@ def through(gateway: RunningGateway, user: str) -> Any:
     """Return a connection to the gateway."""
     host, port = gateway.host, gateway.port
     return hive.connect(host=host, port=port, username=user, auth="CUSTOM", password=PASSWORD)
-
-
-def rows(cursor: Any, text: str) -> list[str]:
-    cursor.execute(text)
-    return sorted(map(repr, cursor.fetchall()))
 
 
 @pytest.mark.parametrize(
@@ -295,14 +290,7 @@ async def test_partitions_and_stars(
     same = any(re.search(pruning, one) for one in chosen[1])
     assert sides["governed"]() == sides["by hand"]()
     record.begin(f"{name}, {endpoint}: {rounds} rounds")
-    took: dict[str, list[float]] = {}
-    for n in range(-warm_up, rounds):
-        if n <= 0:
-            took = {side: [] for side in sides}
-        for side in sorted(sides, reverse=bool(n % 2)):
-            began = time.perf_counter()
-            sides[side]()
-            took[side].append(time.perf_counter() - began)
+    took = in_turns(sides, warm_up=warm_up, rounds=rounds)
     close()
     ours, theirs = (statistics.median(took[side]) for side in ("governed", "by hand"))
     record.add(
