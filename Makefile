@@ -46,7 +46,7 @@ MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
+PURE := tests/test_architecture.py tests/test_removals.py $(addprefix tests/,model policy plan sql wire)
 
 .PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs npm-test gravitino-test lint-deploy format clean distclean
 

@@ -13,6 +13,7 @@ from tests.histories.mends import MENDS
 from tests.histories.model import State
 from tests.histories.shrink import shrunk
 from tests.histories.steps import Step
+from tests.histories.world import LATE, TABLES, secrets_in
 from tests.removing import changed
 
 
@@ -63,6 +64,14 @@ def test_a_view_lends_what_its_definer_may_see_now() -> None:
     for by in ("u1 thrift 0", "u2 connect 0"):
         verdict, _ = state.candidates(by, "SELECT * FROM {u1_v}", 0.0, 0.0)
         assert verdict.must_refuse
+
+
+def test_secrets_are_told_from_names_of_directories() -> None:
+    values = {value for table in (*TABLES.values(), LATE) for row in table.rows for value in row}
+    hidden = {value for value in values if str(value).startswith(("K", "97")) and value != "K"}
+    assert len(hidden) == 30
+    assert secrets_in(values) == {str(value).lower() for value in hidden}
+    assert secrets_in("no such path: `file:///tmp/sluice-test-k8k6mjxy/k/kdocs`") == set()
 
 
 def test_a_history_is_cut_down_to_what_fails() -> None:

@@ -1,7 +1,7 @@
 """The database of histories, and the policies that change within them: as a pack's text, and as plain Python.
 
-Every value that a policy may hide is unique: a word between two `K`, or a number of seven digits that begins
-with 97. Wherever one shows, it is known what it is and who may see it.
+Every value that a policy may hide is unique: its table and a number between two `K`, or a number of seven
+digits that begins with 97. Wherever one shows, it is known what it is and who may see it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ USERS: Mapping[str, frozenset[str]] = {
 """Who works here, with the groups that they begin with. The steward fills tables and administers nothing."""
 PASSWORD = "correct horse battery"
 
-SECRET = re.compile(r"K[a-z0-9]+K|97\d{5}", re.IGNORECASE)
+SECRET = re.compile(r"K(?:people|owned|timed|mapped|docs|vault|late)\d+[a-z]*K|97\d{5}", re.IGNORECASE)
+"""Whole words of the tables: refusals quote paths, and names of temporary directories are chance as well."""
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b")
 """Refusals and Spark's errors quote events, sessions and operations, whose digits are chance."""
 NEVER = 4_102_444_800.0

@@ -235,13 +235,6 @@ REMOVALS = (
         "plan.test_walk",
     ),
     Removal(
-        "names that are bound twice",
-        "plan.walk_relations",
-        "if other is not with_relations and",
-        "if False and",
-        "plan.test_walk",
-    ),
-    Removal(
         "variables without a lambda",
         "plan.walk_relations",
         "if id(variable) not in walk.declared:",
