@@ -11,6 +11,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gateway.jobs.tables import STAGING, LakeTable, chosen
@@ -50,8 +51,13 @@ class IcebergTable(LakeTable):
         await asyncio.to_thread(self._go_back, await self.start(), await self._committed(connection))
 
     async def gone(self, connection: Any) -> list[str]:
-        """Return none: the catalog keeps its files, and no rows are no partition."""
-        return []
+        """Return partitions that a run filled, and that are not there: somebody has deleted them, or rolled
+        the table back. This begins Spark."""
+        rows = await connection.fetch(
+            "SELECT partition FROM sluice.job_partition WHERE table_name = $1 AND filled", self.name
+        )
+        there = set(await self.partitions()) if rows else set()
+        return [row["partition"] for row in rows if row["partition"] not in there]
 
     def replace(self, partition: str, run: int) -> None:
         from pyspark.sql import functions as f
@@ -121,6 +127,9 @@ class IcebergTable(LakeTable):
             return 0
         query = f"SELECT sum(file_size_in_bytes) AS n FROM {self.full_name}.files"
         return int(spark.sql(f"{query} WHERE partition.{key} = '{value}'").collect()[0]["n"] or 0)
+
+    def _written(self, partition: str) -> Path:
+        return self.directory / STAGING / partition
 
     def _is_there(self, spark: Any) -> bool:
         return bool(spark.catalog.tableExists(self.full_name))

@@ -105,11 +105,12 @@ class LakeTable:
     async def commit(self, connection: Any, partition: str, run: int) -> None:
         """Say that the partition is the run's: part of the transaction that says what is in it."""
         await connection.execute(
-            "INSERT INTO sluice.job_partition (table_name, partition, run) VALUES ($1, $2, $3)"
-            " ON CONFLICT (table_name, partition) DO UPDATE SET run = excluded.run",
+            "INSERT INTO sluice.job_partition (table_name, partition, run, filled) VALUES ($1, $2, $3, $4)"
+            " ON CONFLICT (table_name, partition) DO UPDATE SET run = excluded.run, filled = excluded.filled",
             self.name,
             partition,
             run,
+            any(self._written(partition).rglob("*.parquet")),
         )
 
     def committed(self, partition: str) -> None:
@@ -141,6 +142,10 @@ class LakeTable:
 
     def bytes_of(self, partition: str) -> int:
         return sum(file.stat().st_size for file in self.place(partition).rglob("*.parquet"))
+
+    def _written(self, partition: str) -> Path:
+        """Return where a partition's files are between `replace` and `committed`."""
+        return self.place(partition)
 
     def _fresh(self, kind: str, partition: str) -> Path:
         place = self.directory / kind / partition

@@ -27,7 +27,7 @@ from tests.e2e.lake.formats import KEPT, jars_of
 from tests.jobs.records import DAY, NOW, day_of_events, fill
 
 PYSPARK = KEPT / "pyspark-4.1"
-ARCHIVE = "ice.sluice.audit_event"
+ARCHIVE, USAGE = "ice.sluice.audit_event", "ice.sluice.rollup_usage"
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -140,9 +140,16 @@ async def test_a_table_of_iceberg_has_what_postgresql_says_whatever_is_killed(
             assert any(rows[0] in line and line.startswith("repeated") for line in found["lines"])
             rolled = await worker.run("rollups")
             assert "error" not in rolled, rolled
-            usage = await worker(sql="SELECT sum(statements) AS n FROM ice.sluice.rollup_usage")
+            usage = await worker(sql=f"SELECT sum(statements) AS n FROM {USAGE}")
             kept = await connection.fetchval("SELECT sum(statements) FROM sluice.rollup_usage")
             assert usage[0]["n"] == kept > 0
+            # An hour that somebody deletes is made anew, as one whose directory is gone; others stay.
+            hours = await worker(sql=f"SELECT DISTINCT hour FROM {USAGE} ORDER BY hour")
+            await worker(sql=f"DELETE FROM {USAGE} WHERE hour = '{hours[0]['hour']}'")
+            again = await worker.run("rollups")
+            assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in again["lines"]), again
+            assert (await worker(sql=f"SELECT sum(statements) AS n FROM {USAGE}"))[0]["n"] == kept
+            assert (await worker.run("rollups"))["rows_in"] == 0
     finally:
         await connection.close()
 
