@@ -349,17 +349,10 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
 
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
-    """Tell of catalogs that only one of the two sides knows; Spark always has `spark_catalog`."""
-    named, plugged = set(settings.policies.catalogs), told.catalogs
-    return (
-        *(
-            f"Spark has the catalog `{name}` ({plugged[name]}), which `policies.catalogs` does not name: "
-            "nobody reaches its tables"
-            for name in plugged
-            if name not in named and name != "spark_catalog"
-        ),
-        *(
-            f"`policies.catalogs` names `{name}`, and Spark has no `spark.sql.catalog.{name}`"
-            for name in sorted(named - set(plugged) - {"spark_catalog"})
-        ),
+    """Tell of catalogs that Spark has and nobody speaks for."""
+    return tuple(
+        f"Spark has the catalog `{name}` ({plugin}), which `policies.catalogs` does not name: "
+        "nobody reaches its tables" + ("" if name == name.lower() else "; none with capitals can be named")
+        for name, plugin in told.catalogs.items()
+        if name not in settings.named_catalogs and name != "spark_catalog"
     )

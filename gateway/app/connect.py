@@ -43,6 +43,7 @@ def connect_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
+    named_catalogs: frozenset[str] = frozenset(),
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
 ) -> ConnectUpstream:
@@ -57,6 +58,7 @@ def connect_backend(
         token=token,
         reader=reader,
         catalogs=catalogs,
+        named_catalogs=named_catalogs,
         told_catalogs=told_catalogs,
         gateway=gateway,
         tls=settings.tls,
@@ -80,6 +82,7 @@ def own_connect_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
+    named_catalogs: frozenset[str] = frozenset(),
     told_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
 ) -> ConnectUpstream:
@@ -91,6 +94,7 @@ def own_connect_backend(
         token=token,
         reader=reader,
         catalogs=catalogs,
+        named_catalogs=named_catalogs,
         told_catalogs=told_catalogs,
         gateway=gateway,
         connect_timeout_s=timeout_s,

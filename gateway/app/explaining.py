@@ -200,9 +200,10 @@ def make_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: SparkCatalogs | None = None,
+    named_catalogs: frozenset[str] = frozenset(),
 ) -> SparkThriftBackend:
     """Return the backend for the Spark at an address, which must read texts as the parser does; `catalogs` is
-    what its sessions are told of catalogs."""
+    what its sessions are told of catalogs, `named_catalogs` those that it has to have."""
     address = SparkAddress(
         host=host,
         port=port,
@@ -211,7 +212,11 @@ def make_backend(
     )
     listed = catalogs or SparkCatalogs(())
     options = SparkThriftOptions(
-        address=address, reader=reader, catalogs=listed.of_sessions, secrets=listed.secrets()
+        address=address,
+        reader=reader,
+        catalogs=listed.of_sessions,
+        named_catalogs=named_catalogs,
+        secrets=listed.secrets(),
     )
     return SparkThriftBackend(options)
 
@@ -227,6 +232,7 @@ def make_upstream(
     what its sessions are told of catalogs, where that is more than the settings say; `gateway`: whose they
     are."""
     backend, connects = settings.backend, settings.listeners.connect is not None
+    named = settings.named_catalogs
     catalogs = catalogs or SparkCatalogs(settings.catalogs)
     thrift = connect = None
     host, port = "", 0
@@ -235,7 +241,7 @@ def make_upstream(
     elif backend.thrift is not None:
         host, port = backend.thrift.host, backend.thrift.port
     if settings.serves_thrift:
-        thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs)
+        thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=named)
     if connects:
         from gateway.app.connect import connect_backend, own_connect_backend
 
@@ -246,6 +252,7 @@ def make_upstream(
                 timeout_s,
                 reader=reader,
                 catalogs=catalogs.of_sessions,
+                named_catalogs=named,
                 told_catalogs=catalogs.told,
                 gateway=gateway,
             )
@@ -255,6 +262,7 @@ def make_upstream(
                 timeout_s,
                 reader=reader,
                 catalogs=catalogs.of_sessions,
+                named_catalogs=named,
                 told_catalogs=catalogs.told,
                 gateway=gateway,
             )
@@ -378,11 +386,17 @@ def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metala
         from gateway.app.connect import connect_backend
 
         spark = connect_backend(
-            backend.connect, backend.connect_timeout_s, reader=reader, catalogs=catalogs.of_sessions
+            backend.connect,
+            backend.connect_timeout_s,
+            reader=reader,
+            catalogs=catalogs.of_sessions,
+            named_catalogs=settings.named_catalogs,
         )
         return Upstream(thrift=None, connect=spark, host=spark.host, port=spark.port)
     host, port = _running_spark(backend)
-    thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs)
+    thrift = make_backend(
+        backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=settings.named_catalogs
+    )
     return Upstream(thrift=thrift, connect=None, host=host, port=port)
 
 

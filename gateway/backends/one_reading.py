@@ -36,9 +36,13 @@ class OneReading:
     they are asked for once of each.
     """
 
-    def __init__(self, endpoint: str, reader: ParserConfiguration) -> None:
+    def __init__(
+        self, endpoint: str, reader: ParserConfiguration, catalogs: frozenset[str] = frozenset()
+    ) -> None:
+        """`catalogs` are those that names may begin with: Spark has to have them all."""
         self._endpoint = endpoint
         self._reader = reader
+        self._catalogs = catalogs
         self.holds = False
         """Whether the session that was asked last reads as we do."""
         self._known: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
@@ -59,7 +63,7 @@ class OneReading:
         except (BackendError, RpcError) as error:
             raise BackendUnavailable("Spark does not tell how it is configured") from error
         found = SparkConfiguration(version=version, settings=settings, parsers=parsers)
-        faults = differences(found, reader=self._reader)
+        faults = differences(found, reader=self._reader, catalogs=self._catalogs)
         if faults:
             _log.error("spark_reads_otherwise", endpoint=self._endpoint, reasons=faults)
             raise BackendMismatch(faults)

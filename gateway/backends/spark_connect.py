@@ -76,6 +76,8 @@ class SparkConnectOptions:
     """The parser that texts are proved by; Spark must read as it does."""
     catalogs: Callable[[], Mapping[str, str]] = dict
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
+    named_catalogs: frozenset[str] = frozenset()
+    """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
     told_catalogs: Callable[[], Mapping[str, int]] = dict
     """Those of them that come and go: lower-case name → revision."""
     gateway: str = ""
@@ -92,7 +94,7 @@ class SparkConnectBackend:
 
     def __init__(self, options: SparkConnectOptions) -> None:
         self._options = options
-        self._reading = OneReading("connect", options.reader)
+        self._reading = OneReading("connect", options.reader, options.named_catalogs)
         credentials = _tls(options.ca_file) if options.tls else None
         self._channels = [self._channel(credentials) for _ in range(options.channels)]
         self._turns = itertools.cycle(self._channels)

@@ -83,6 +83,8 @@ class SparkThriftOptions:
     pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
     catalogs: Callable[[], Mapping[str, str]] = dict
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
+    named_catalogs: frozenset[str] = frozenset()
+    """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
     secrets: Sequence[str] = field(default=(), repr=False)
     """What no client may read in what Spark says of a statement."""
     stop_grace_s: float = 10.0
@@ -115,7 +117,7 @@ class SparkThriftBackend:
 
     def __init__(self, options: SparkThriftOptions) -> None:
         self._options = options
-        self._reading = OneReading("thrift", options.reader)
+        self._reading = OneReading("thrift", options.reader, options.named_catalogs)
         self.endings = DelayedEndings()
 
     async def open_session(

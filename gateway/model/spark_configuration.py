@@ -7,7 +7,7 @@ asked, before it is given the first text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.model.reading_settings import READING_SETTINGS
@@ -121,10 +121,13 @@ NOT_COMPARED = ParserConfiguration()
 """Of a parser that is not there: whatever a Spark without extensions reads, is taken."""
 
 
-def differences(found: SparkConfiguration, *, reader: ParserConfiguration) -> tuple[str, ...]:
+def differences(
+    found: SparkConfiguration, *, reader: ParserConfiguration, catalogs: Collection[str] = ()
+) -> tuple[str, ...]:
     """Say why texts may mean something else to this Spark than to the reader; nothing when they do not.
 
-    Values of settings that are not pinned are not told: there may be passwords among them.
+    `catalogs` are those that names may begin with. Values of settings that are not pinned are not told: there
+    may be passwords among them.
     """
     # INVARIANT (one reading): what is empty here is the only Spark that statements are given to.
     faults: list[str] = []
@@ -145,7 +148,19 @@ def differences(found: SparkConfiguration, *, reader: ParserConfiguration) -> tu
         if value != pinned:
             has = f"is `{value}`" if value is not None else "is not told"
             faults.append(f"the setting `{key}` {has}, and the parser has `{pinned}`")
+    faults += [_unknown(name, found.catalogs) for name in sorted(catalogs) if name not in found.catalogs]
     return tuple(faults)
+
+
+def _unknown(catalog: str, known: Mapping[str, str]) -> str:
+    """Say what a name that begins with a catalog would be to a Spark that has none of that very name."""
+    other = next((name for name in known if name.lower() == catalog), "")
+    has = f"Spark has `{other}` and tells capitals apart" if other else "Spark does not have it"
+    return (
+        f"the settings name the catalog `{catalog}`, and {has}: a name that begins with it would be that of "
+        f"a database of the current catalog, whose policies are others; set `{CATALOG_PREFIX}{catalog}` in "
+        "Spark, or take the name out of the settings"
+    )
 
 
 def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) -> list[str]:

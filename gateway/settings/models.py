@@ -523,6 +523,11 @@ class Settings(Section):
         """The catalog in which sessions begin; None: Spark's own."""
         return next((entry for entry in self.catalogs if entry.catalog.is_default), None)
 
+    @property
+    def named_catalogs(self) -> frozenset[str]:
+        """The catalogs that names may begin with, beside Spark's own."""
+        return frozenset(self.policies.catalogs) - {"spark_catalog"}
+
     def file_sources(self) -> tuple[FileSource, ...]:
         """Return the sources of files by their names."""
         return tuple(source.made(name) for name, source in self.files.items())

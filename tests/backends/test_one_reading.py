@@ -220,6 +220,46 @@ async def test_catalogs_are_told_by_name_and_class_without_their_options(endpoin
     assert "hunter2" not in str(logs)
 
 
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        ({}, "the settings name the catalog `lake`, and Spark does not have it"),
+        ({"Lake": "x.Y"}, "and Spark has `Lake` and tells capitals apart"),
+        ({"lake.type": "x", "lakes": "x.Y"}, "and Spark does not have it"),
+    ],
+)
+async def test_a_spark_without_a_catalog_that_names_begin_with_gets_no_statement(
+    known: Mapping[str, str], why: str
+) -> None:
+    """Its name would be one of the current catalog's databases, for which others policies speak."""
+    place = "spark.sql.catalog."
+    async with FakeHiveServer() as hive, spark_connect() as server:
+        spark = Configured(server)
+        thrift = SparkThriftBackend(
+            SparkThriftOptions(
+                address=SparkAddress(host=hive.host, port=hive.port), named_catalogs=frozenset({"lake"})
+            )
+        )
+        connect = SparkConnectBackend(
+            SparkConnectOptions(host="127.0.0.1", port=server.port, named_catalogs=frozenset({"lake"}))
+        )
+        for settings in (hive.settings, spark.settings):
+            settings |= {place + name: value for name, value in known.items()}
+        for opened in (
+            lambda: thrift.open_session(Principal(user="bob"), protocol_version=9, settings={}),
+            lambda: connect.open_session(SESSION, "bob"),
+        ):
+            with pytest.raises(BackendMismatch) as caught:
+                await opened()
+            assert why in caught.value.message
+        for settings in (hive.settings, spark.settings):
+            settings |= {f"{place}lake": "x.Y"}
+        await (await thrift.open_session(Principal(user="bob"), protocol_version=9, settings={})).close()
+        await connect.open_session(SESSION, "bob")
+        await connect.close()
+        await thrift.close()
+
+
 # -- when it is asked ----------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ def spark() -> Iterator[FakeHiveServer]:
     thread.start()
     server = FakeHiveServer()
     server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
+    server.settings["spark.sql.catalog.lake"] = "some.Catalog"
     asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
     yield server
     asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
@@ -63,15 +64,24 @@ def test_a_parser_without_the_setting_is_a_fault(
     assert f"{settings}: Spark reads texts with `other.Parser`" in capsys.readouterr().out
 
 
-def test_catalogs_that_only_one_side_knows_are_told(
+def test_catalogs_that_nobody_speaks_for_are_told(
     settings: Path, spark: FakeHiveServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spark.settings |= {"spark.sql.catalog.ice": "some.Catalog", "spark.sql.catalog.ice.secret": "hunter2"}
+    spark.settings["spark.sql.catalog.Pai"] = "x.Catalog"
     assert main(["check", "--no-parser", str(settings)]) == exit_codes.OK
     out = capsys.readouterr().out
-    assert "Spark has the catalog `ice` (some.Catalog), which `policies.catalogs` does not name" in out
-    assert "`policies.catalogs` names `lake`, and Spark has no `spark.sql.catalog.lake`" in out
+    assert "catalog `ice` (some.Catalog), which `policies.catalogs` does not name: nobody reaches its" in out
+    assert "nobody reaches its tables; none with capitals can be named" in out
     assert "hunter2" not in out
+
+
+def test_a_catalog_that_spark_does_not_have_is_a_fault(
+    settings: Path, spark: FakeHiveServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del spark.settings["spark.sql.catalog.lake"]
+    assert main(["check", "--no-parser", str(settings)]) == exit_codes.FAULTS
+    assert f"{settings}: the settings name the catalog `lake`, and Spark does not" in capsys.readouterr().out
 
 
 def test_a_spark_that_is_away_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
