@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.app.metalakes import Metalakes
 from gateway.app.opening_catalogs import revealed
+from gateway.catalog.providers import secrets_in
 from gateway.catalog.spark_settings import extensions_for, session_settings, start_settings
 from gateway.model.catalog import levels
 from gateway.model.secret_values import SecretValues
@@ -48,13 +49,15 @@ class SparkCatalogs:
         return own if metalakes is None else SecretValues(lambda: (*own, *metalakes.secrets()))
 
     def _own_secrets(self) -> tuple[str, ...]:
+        """Return secrets, and the passwords within those that are addresses."""
         values = (
-            value.reveal()
+            (key, value.reveal())
             for entry in self._entries
-            for value in entry.catalog.connection_params.values()
+            for key, value in entry.catalog.connection_params.items()
             if isinstance(value, Secret)
         )
-        return tuple(dict.fromkeys(value for value in values if value))
+        parts = (part for key, value in values for part in (value, *secrets_in(key, value)))
+        return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def first_context(settings: Settings) -> SessionContext:

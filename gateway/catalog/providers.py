@@ -17,7 +17,19 @@ from gateway.model.spark_minors import Minor
 CATALOG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 RESERVED_NAMES = frozenset({"system", "session", "global_temp", "builtin", "default"})
 """Names that Spark keeps for itself, and that of the database in which clients begin (``USE `default` ``)."""
-_SECRET_IN_URL = re.compile(r"[?&;:](?:password|pwd|passwd|token|secret)=([^?&;]*)", re.IGNORECASE)
+_LOGIN = r"[\w.-]*(?:passw(?:or)?d|passphrase|pwd|token|secret|credential|accesskey|accountkey|api_?key)"
+_SECRET_IN_URL = re.compile(
+    rf"[?&;:](?:{_LOGIN}|sig)=([^?&;]*)|[,(]\s*{_LOGIN}\s*=([^,)&;]*)"
+    r"|^jdbc:oracle:\w+:[^/@]*/([^@]+)@",
+    re.IGNORECASE,
+)
+"""As drivers have them in addresses: `?password=…`, `;pwd=…`, `(host=h,password=…)`, `user/…@host`."""
+_SECRET_VALUE = re.compile(
+    r"\s*(?:(?:bearer|basic|negotiate|token)\s+\S|eyJ[\w-]+\.[\w-]+\.|-----BEGIN\s)"
+    r"|.*\bSharedAccessSignature=",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What is a secret under any name: logins of HTTP, signed tokens, keys in PEM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,10 +183,15 @@ def is_secret(key: str, value: str) -> bool:
 
 def secrets_in(key: str, value: str) -> tuple[str, ...]:
     """Return what nobody may read of a property's value: all of it, and a password within an address."""
-    within = [one for one in _SECRET_IN_URL.findall(value) if one]
+    if _SECRET_VALUE.match(value):
+        return tuple(dict.fromkeys((value, value.split()[-1])))
+    spellings = dict.fromkeys((value, unquote(value)))
+    within = [one for text in spellings for found in _SECRET_IN_URL.findall(text) for one in found if one]
     try:
-        password = urlsplit(value.removeprefix("jdbc:")).password
+        address = urlsplit(value.removeprefix("jdbc:"))
+        # Of a store's address it can be a container: `abfss://container@account`.
+        name = address.username if address.scheme in ("http", "https") else None
+        within += [part for one in (address.password, name) if one for part in (one, unquote(one))]
     except ValueError:
         return (value,)
-    within += [password, unquote(password)] if password else []
     return tuple(dict.fromkeys([value, *within])) if within or may_hold_secret(key) else ()

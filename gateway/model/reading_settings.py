@@ -114,9 +114,12 @@ CLIENT_READS_PREFIXES = (
 
 _PINNED = frozenset(key.lower() for key in READING_SETTINGS)
 _SECRET = re.compile(
-    r"secret|passw|token|credential|access\W*key|private\W*key|keystore|(?:^|\.)redaction(?:\.|$)"
+    r"secret|passw|passphrase|token|credential|authorization$|cookie$|connection[\W_]*string|keystore"
+    r"|(?:access|account|api|private|shared|storage|master|(?:en|de)cryption|sse)[\W_]*key"
+    r"|(?:^|[\W_])(?:pwd|pass|sas|pat|jwt|sig)(?:[\W_]|$)|(?:^|\.)redaction(?:\.|$)"
 )
-"""Lower case keys whose values Spark itself hides (`spark.redaction.regex`), and a few more."""
+"""Lower case keys whose values Spark itself hides (`spark.redaction.regex`), and those that stores, catalogs
+and drivers have for theirs: `fs.azure.account.key.…`, `fs.azure.sas.…`, `header.authorization`."""
 
 _OF_CATALOG = re.compile(r"spark\.sql\.catalog\.[^.]+\.")
 

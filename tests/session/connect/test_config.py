@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.reading_settings import READING_SETTINGS, may_hold_secret
+from gateway.model.reading_settings import CLIENT_READS, READING_SETTINGS, is_read_by_clients, may_hold_secret
 from gateway.session.connect.config import (
     MAX_KEYS,
     REDACTED,
@@ -347,6 +347,26 @@ def test_every_kind_of_call_is_judged() -> None:
         question = ask(**{case.name: {}})
         assert isinstance(question, ConfigQuestion), case.name
         assert sent(question).WhichOneof("op_type") == case.name
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.hadoop.fs.azure.account.key.acct.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.container.acct.blob.core.windows.net",
+        "spark.hadoop.fs.s3a.encryption.key",
+        "spark.my.api-key",
+        "spark.my.header.Authorization",
+        "spark.my.connectionString",
+        "spark.my.pwd",
+    ],
+)
+def test_keys_of_stores_and_servers_are_shown_to_nobody(key: str) -> None:
+    assert isinstance(ask(always, get=KINDS.Get(keys=[key])), CallRefusal)
+
+
+def test_what_clients_read_by_themselves_is_no_secret() -> None:
+    assert not [key for key in CLIENT_READS if not is_read_by_clients(key)]
 
 
 @given(st.text(max_size=40), st.sampled_from(["token", "PassWord", "secret", "access.key", "redaction"]))
