@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,10 +34,15 @@ from gateway.model.principal import Principal
 from gateway.session.audit_records import Stamp, format_time, new_id, promoted
 from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.models import Settings
+from gateway.settings.section import Secret
 
 log = structlog.get_logger(__name__)
 
-_PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_PLACE = re.compile(r"/|(?!https?:|thrift:|jdbc:|jceks:)[A-Za-z][A-Za-z0-9+.-]*:/", re.IGNORECASE)
+_ROOT = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/]*)?/*")
+_KEY_OF_PLACE = re.compile(r"warehouse|location|(?:^|[.-])(?<!staging-)(?:dir|path|root)(?:$|[.-])")
+_KEY_OF_WHOLE = re.compile(r"warehouse|location")
+"""Parameters that may be the whole of a store; `fs.defaultFS` only names one."""
 
 
 def _connecting(dsn: str) -> Connect:
@@ -145,8 +150,33 @@ def reserved_urls(settings: Settings) -> Sequence[str]:
     kept += [place for one in servers for place in (one, state_place(one, run_as()))]
     found += [f"file:{path.absolute()}" for path in kept]
     for entry in settings.catalogs:
-        for key, value in entry.catalog.connection_params.items():
-            # Of REST catalogs it is a name, and no place.
-            if key.lower().endswith("warehouse") and isinstance(value, str) and _PLACE.match(value):
-                found.append(value)
+        # Of a metalake they say how it is asked, and no more of its catalogs than secrets.
+        if entry.on_spark:
+            found += places_of_catalog(dict(_plain(entry.catalog.connection_params)))
     return found
+
+
+def _plain(parameters: Mapping[str, str | Secret]) -> Iterator[tuple[str, str]]:
+    for key, value in parameters.items():
+        if isinstance(value, str):
+            yield key, value
+        elif _KEY_OF_PLACE.search(key.lower()):
+            yield key, value.reveal()
+
+
+def places_of_catalog(parameters: Mapping[str, str]) -> Iterator[str]:
+    """Yield the URLs among a catalog's parameters where it may keep tables: its warehouse, however that is
+    called, and what else is a directory, or lies in a store. That it has no tables in some of them does no
+    harm: they are nobody's files."""
+    for key, value in parameters.items():
+        folded = key.lower()
+        # Of REST catalogs a warehouse is a name, and no place.
+        if not _PLACE.match(value) or folded.startswith(("header.", "rest.", "http-client.")):
+            continue
+        if _ROOT.fullmatch(value):
+            is_place = _KEY_OF_WHOLE.search(folded) is not None
+        else:
+            # Other paths without a scheme are those of keys and certificates.
+            is_place = not value.startswith("/") or _KEY_OF_PLACE.search(folded) is not None
+        if is_place:
+            yield value
