@@ -42,8 +42,8 @@ def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCat
                 prefix=given.get("prefix", ""),
                 login=login,
             )
-        case "iceberg" if given.get("type", "").lower() == "hive":
-            return HiveMetastoreCatalog(given.get("uri", ""))
+        case "iceberg" if given.get("type", "").lower() == "hive" and "uri" in given:
+            return HiveMetastoreCatalog(given["uri"])
         case _:
             return None
 

@@ -78,7 +78,11 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
     listed = {entry.name.lower(): entry for entry in settings.catalogs}
     rows = [
         _Row(
-            entry.name, entry.catalog.type, entry.policies, entry.catalog.default_db, default=entry is default
+            entry.name,
+            entry.catalog.type,
+            entry.policies if entry.catalog.kind.governed else "",
+            entry.catalog.default_db,
+            default=entry is default,
         )
         for entry in settings.catalogs
     ]

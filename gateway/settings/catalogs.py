@@ -14,19 +14,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
-from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
-from gateway.model.reading_settings import may_hold_secret
+from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES
 from gateway.policy.diagnostics import Diagnostics, Path, hint
+from gateway.settings.catalog_parameters import checked_parameters
 from gateway.settings.files import FileSourceSettings
-from gateway.settings.metalakes import check_metalake
 from gateway.settings.section import Name, Secret, Section
 
 DEFAULT_SERVICE = "spark"
 FILES = "files"
 """The type of entries that are sources of files."""
 _NAME = CATALOG_NAME
-_NO_SECRETS = frozenset({"oauth2-token-path"})
-"""Parameters that only look like secrets by their names."""
 _TYPES = (
     f"{', '.join(f'`{name}`' for name in (*KINDS, *ALIASES))}; docs/catalogs.md tells of each. "
     "One of `files` is a source as in `files` below, whose keys are its parameters."
@@ -58,7 +55,7 @@ class CatalogEntry(Section):
     """One catalog, and the policy service that speaks for it."""
 
     name: Name
-    """First part of the names in it: letters, digits and `_`."""
+    """First part of the names in it: small letters, digits and `_`."""
     catalog: CatalogConnection
     policies: Name = DEFAULT_SERVICE
     """Service that speaks for it, as in `policies.catalogs`."""
@@ -144,21 +141,39 @@ def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path
         if key not in made:
             faults.add(at, f"key `{key}` is missing")
     name = made.get("name")
+    kind = None
+    if "catalog" in made:
+        made["catalog"] = _catalog(made["catalog"], places["catalog"], faults, name, parameters)
+        kind = KINDS.get(made["catalog"].get("type"))
     if name is not None:
-        _check_name(name, places["name"], faults)
+        _check_name(name, places["name"], faults, kind)
     policies = made.get("policies", DEFAULT_SERVICE)
     if not isinstance(policies, str) or not policies:
         faults.add(places["policies"], "`policies` is the name of a service")
-    if "catalog" in made:
-        made["catalog"] = _catalog(made["catalog"], places["catalog"], faults, name, parameters)
+    elif "policies" in made and kind is not None and not kind.governed:
+        told = (
+            f"`policies`: nothing in a catalog of type `{kind.name}` is asked about: Spark does not have it"
+        )
+        faults.add(places["policies"], told)
     return made
 
 
-def _check_name(name: Any, at: Path, faults: Diagnostics) -> None:
+def _check_name(name: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
     elif name.lower() in RESERVED_NAMES:
         faults.add(at, f"`{name}` is a name that Spark keeps for itself")
+    elif kind is not None and kind.on_spark:
+        _check_case(name, at, faults)
+
+
+def _check_case(name: str, at: Path, faults: Diagnostics) -> None:
+    """INVARIANT (names are judged as Spark will resolve them): policies know no capitals. Spark tells them
+    apart, and what is no catalog to it is a database of the current one."""
+    if name != name.lower():
+        faults.add(
+            at, f"`{name}` has capitals, which Spark tells apart and policies do not: write `{name.lower()}`"
+        )
 
 
 def _catalog(
@@ -187,13 +202,15 @@ def _catalog(
         faults.add(places["default_db"], "`default-db` is the name of a database")
     if kind is not None and kind.session_only and isinstance(name, str) and name.lower() != SESSION_CATALOG:
         faults.add(places["type"], f"type `{kind.name}` is for the catalog `{SESSION_CATALOG}` alone")
+    if kind is not None and kind.lists and "default_db" in made:
+        faults.add(places["default_db"], "`default-db`: a list of catalogs has no databases itself")
     given, place = made.get("connection_params"), places["connection_params"]
     if kind is not None and kind.name == FILES:
         if "default_db" in made:
             faults.add(places["default_db"], "`default-db`: tables of files are in `database`, a parameter")
         made["connection_params"] = _source(given, place, faults, kind, parameters)
     else:
-        made["connection_params"] = _parameters(given, place, faults, kind)
+        made["connection_params"] = checked_parameters(given, place, faults, kind)
     return made
 
 
@@ -209,49 +226,6 @@ def _source(
     for missing in kind.missing(made):
         faults.add(at, f"type `{kind.name}` needs the parameter {missing}")
     return made
-
-
-def _parameters(
-    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None
-) -> dict[str, str | dict[str, str]]:
-    if given is not None and not isinstance(given, dict):
-        faults.add(at, "`connection-params` is a mapping")
-        return {}
-    made: dict[str, Any] = {}
-    seen: dict[str, str] = {}
-    for key, value in (given or {}).items():
-        where = (*at, key)
-        if key.lower() in seen:
-            faults.add(where, f"parameter `{key}` stands here a second time, as `{seen[key.lower()]}` before")
-            continue
-        seen[key.lower()] = key
-        if kind is not None and not kind.takes(key):
-            told = hint(key, kind.parameters)
-            faults.add(where, f"type `{kind.name}` has no parameter `{key}`{told}")
-        made[key] = _value(key, value, where, faults)
-    if kind is not None and kind.lists:
-        check_metalake(made, at, faults)
-    for missing in kind.missing(made) if kind is not None else ():
-        faults.add(at, f"type `{kind.name if kind else ''}` needs the parameter {missing}")
-    return made
-
-
-def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
-    if isinstance(value, dict):
-        if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
-            faults.add(at, f"`{key}`: a secret is either `env: NAME` or `file: PATH`")
-        return value
-    if value is None or isinstance(value, list):
-        faults.add(at, f"`{key}` is a text, a number, true or false, or a secret")
-        return ""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if may_hold_secret(key) and key.lower() not in _NO_SECRETS:
-        faults.add(at, f"`{key}` is a secret: write `{{env: NAME}}` or `{{file: PATH}}`")
-    elif is_secret("", text):
-        faults.add(at, f"`{key}` holds a password: it has a parameter of its own, as `{{env: NAME}}`")
-    elif any(ord(c) < 32 for c in text):
-        faults.add(at, f"`{key}` holds a character that no parameter has")
-    return text
 
 
 def _folded(
@@ -271,6 +245,14 @@ def _folded(
         else:
             made[folded], places[folded], written[folded] = value, (*at, key), key
     return made, places
+
+
+def check_names(policies: Any, faults: Diagnostics) -> None:
+    """Note catalogs of `policies` that Spark would not know by the names that policies have for them."""
+    named = policies.get("catalogs") if isinstance(policies, dict) else None
+    for name in named if isinstance(named, dict) else ():
+        if isinstance(name, str):
+            _check_case(name, ("policies", "catalogs", name), faults)
 
 
 def spoken_for(read: Normalized, policies: Any, faults: Diagnostics) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from gateway.errors import Faults
 from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import Document, parse_document
-from gateway.settings.catalogs import Normalized, normalized, secrets_of, spoken_for
+from gateway.settings.catalogs import Normalized, check_names, normalized, secrets_of, spoken_for
 from gateway.settings.models import Settings
 from gateway.settings.section import MADE, Section
 
@@ -36,6 +36,7 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     if not isinstance(data, dict):
         faults.add((), "settings are a mapping of sections, such as `listeners:`")
         faults.raise_any()
+    check_names(data.get("policies"), faults)
     read = Normalized()
     if "catalogs" in data:
         read = normalized(data["catalogs"], faults)

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.catalogs import SparkCatalogs
 from gateway.app.endpoints import require_free, tls_context
-from gateway.app.explaining import own_places
+from gateway.app.explaining import make_upstream, own_places
 from gateway.app.files import reserved_urls
 from gateway.app.gateway import only_one, session_limits, to_the_end, together
+from gateway.app.opening_catalogs import open_catalog
 from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
+from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.policy.reserved import ReservedPlace
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings, Tls
@@ -158,6 +161,78 @@ catalogs:
     assert "w" not in found
     embedded = reserved_urls(parse_settings("backend: {embedded: {directory: spark}}", "g.yaml", tmp_path))
     assert f"file:{tmp_path}/spark" in embedded
+
+
+def test_the_warehouse_of_a_catalog_is_nobodys_table_however_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "place").write_text("s3a://b/kept\n")
+    text = """
+backend: {thrift: {host: s}}
+catalogs:
+  - name: spark_catalog
+    catalog:
+      type: hive
+      connection-params:
+        hive.metastore.uris: "thrift://h:9083"
+        hive.metastore.warehouse.dir: "hdfs://nn/warehouse"
+        hive.metastore.warehouse.external.dir: /external
+  - name: ice
+    catalog:
+      type: iceberg
+      connection-params:
+        type: nessie
+        uri: "https://h/api/v2"
+        warehouse: "s3://whole"
+        hadoop.fs.defaultFS: "hdfs://nn:8020/"
+        table-default.write.data.path: "s3a://b/data"
+        s3.endpoint: "https://s3.internal/x"
+        header.User-Agent: "s3a://no/place"
+  - name: own
+    catalog: {type: spark, connection-params: {default-base-location: "abfss://c@a.x/base", keytab: /etc/k}}
+  - name: kept
+    catalog: {type: paimon, connection-params: {warehouse: {file: place}}}
+"""
+    plain = parse_settings("backend: {thrift: {host: s}}", "g.yaml", tmp_path)
+    found = {*reserved_urls(parse_settings(text, "g.yaml", tmp_path))} - {*reserved_urls(plain)}
+    assert found == {
+        "hdfs://nn/warehouse",
+        "/external",
+        "s3://whole",
+        "s3a://b/data",
+        "abfss://c@a.x/base",
+        "s3a://b/kept",
+    }
+
+
+def test_a_password_in_an_address_is_a_secret_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("URL", "jdbc:postgresql://h/d?user=u&password=hunter2")
+    text = "catalogs: [{name: pg, catalog: {type: jdbc, connection-params: {driver: D, url: {env: URL}}}}]"
+    secrets = SparkCatalogs(parse_settings(text, "g.yaml", tmp_path).catalogs).secrets()
+    assert {*secrets} == {"jdbc:postgresql://h/d?user=u&password=hunter2", "hunter2"}
+
+
+def test_iceberg_in_spark_s_own_metastore_is_asked_through_spark(tmp_path: Path) -> None:
+    """Only Spark knows where that is."""
+    text = "catalogs: [{{name: i, catalog: {{type: iceberg, connection-params: {{type: hive{}}}}}}}]"
+    for uri, direct in (("", False), (", uri: 'thrift://h:9083'", True)):
+        (entry,) = parse_settings(text.format(uri), "g.yaml", tmp_path).catalogs
+        assert (open_catalog(entry) is not None) is direct
+
+
+async def test_both_endpoints_of_spark_have_to_have_the_catalogs_that_are_named(tmp_path: Path) -> None:
+    text = """
+backend: {thrift: {host: s}, connect: {host: s}}
+listeners: {connect: {}}
+policies: {catalogs: {spark_catalog: spark, own: spark}}
+catalogs: [{name: told, catalog: {type: spark, connection-params: {class: x.Y}}}]
+"""
+    upstream = make_upstream(parse_settings(text, "g.yaml", tmp_path), None, NOT_COMPARED)
+    assert upstream.thrift is not None
+    assert upstream.connect is not None
+    for backend in (upstream.thrift, upstream.connect.backend):
+        assert backend._options.named_catalogs == {"own", "told"}
+    await upstream.close()
 
 
 def test_sources_do_not_lie_in_each_other(tmp_path: Path) -> None:

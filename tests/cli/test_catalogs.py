@@ -96,10 +96,10 @@ def test_spark_is_told_of_catalogs_extensions_and_the_default(
 def test_catalogs_are_listed_shown_and_tested(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = asked(config, capsys, "list", "--json")
     assert code == 0
-    assert [(one["name"], one["default"]) for one in json.loads(out)] == [
-        ("lake", True),
-        ("scratch", False),
-        ("spark_catalog", False),
+    assert [(one["name"], one["default"], one["policies"]) for one in json.loads(out)] == [
+        ("lake", True, "spark"),
+        ("scratch", False, ""),
+        ("spark_catalog", False, "spark"),
     ]
     code, out = asked(config, capsys, "show", "lake")
     assert code == 0

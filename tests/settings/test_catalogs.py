@@ -168,11 +168,13 @@ catalogs:
 """)
     assert told == [
         f"g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are {', '.join(KINDS)}",
+        "g.yaml:4: `A` has capitals, which Spark tells apart and policies do not: write `a`",
         "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
         "g.yaml:4: catalog `A` stands here a second time (line 2)",
         "g.yaml:7: unknown key `type-x` (did you mean `type`?)",
         "g.yaml:9: type `jdbc` needs the parameter `driver`",
-        "g.yaml:10: `url` holds a password: it has a parameter of its own, as `{env: NAME}`",
+        "g.yaml:10: `url` holds a password: write all of it as `{env: NAME}`, or give the password the "
+        "parameter that it has",
         "g.yaml:11: parameter `URL` stands here a second time, as `url` before",
         "g.yaml:12: type `jdbc` has no parameter `driverr` (did you mean `driver`?)",
         "g.yaml:13: `password` is a secret: write `{env: NAME}` or `{file: PATH}`",
@@ -185,4 +187,40 @@ catalogs:
         "g.yaml:19: `system` is a name that Spark keeps for itself",
         "g.yaml:19: key `catalog` is missing",
         "g.yaml:20: unknown key `polices` (did you mean `policies`?)",
+    ]
+
+
+def test_no_catalog_of_spark_has_capitals() -> None:
+    """To Spark `lake` is not `Lake`, and what is no catalog to it is a database of the current one."""
+    assert faults_of("""\
+policies:
+  catalogs:
+    spark_catalog: spark
+    Other: spark
+catalogs:
+  - name: Lake
+    catalog: {type: spark}
+  - name: SPARK_CATALOG
+    catalog: {type: delta}
+""") == [
+        "g.yaml:4: `Other` has capitals, which Spark tells apart and policies do not: write `other`",
+        "g.yaml:6: `Lake` has capitals, which Spark tells apart and policies do not: write `lake`",
+        "g.yaml:8: `SPARK_CATALOG` has capitals, which Spark tells apart and policies do not: write "
+        "`spark_catalog`",
+    ]
+    # Spark has none of these names.
+    read("catalogs: [{name: Mem, catalog: {type: memory}}]\nfiles: {Raw: {root: 's3a://b/x'}}")
+
+
+def test_a_list_of_catalogs_has_no_database() -> None:
+    lake = "{uri: 'https://h', metalake: m}"
+    told = faults_of(
+        f"catalogs: [{{name: l, catalog: {{type: gravitino, default-db: x, connection-params: {lake}}}}}]"
+    )
+    assert told == ["g.yaml:1: `default-db`: a list of catalogs has no databases itself"]
+
+
+def test_nobody_speaks_for_what_spark_does_not_have() -> None:
+    assert faults_of("catalogs: [{name: m, policies: spark, catalog: {type: memory}}]") == [
+        "g.yaml:1: `policies`: nothing in a catalog of type `memory` is asked about: Spark does not have it"
     ]
