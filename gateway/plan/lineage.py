@@ -40,8 +40,6 @@ from gateway.wire.connect import Message, pb
 
 __all__ = ["LineagePlan", "plan_lineage", "plan_table_lineage", "table_written"]
 
-_RELATION = "relation:"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineagePlan:
@@ -221,8 +219,8 @@ def _inputs(
     )
     through = dict.fromkeys(views)
     for handle in reading.handles:
-        made = plan.kept.get(handle.handle.removeprefix(_RELATION))
-        if made is not None and handle.handle.startswith(_RELATION):
+        made = plan.kept.get(handle.handle.id) if handle.handle.kind == "relation" else None
+        if made is not None:
             inputs.update(dict.fromkeys(made.inputs))
             through.update(dict.fromkeys(made.views))
     return tuple(inputs), tuple(through)

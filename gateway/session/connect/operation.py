@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
+from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
 from gateway.session.barriers import overtaken
@@ -24,11 +25,11 @@ from gateway.session.states import Event, Life
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import spark_error
 
-_UNKNOWN = frozenset({""})
+_UNKNOWN = frozenset({SparkHandle("query", "")})
 """The handle of no query."""
 
 
-def reported_queries(cleared: Cleared) -> frozenset[str] | None:
+def reported_queries(cleared: Cleared) -> frozenset[SparkHandle] | None:
     """Return the handles of the streaming queries that a plan asks about, by id and run; None: about any."""
     match cleared.plan_class:
         case "StreamingQueryCommand":
@@ -311,9 +312,9 @@ class ConnectSession(NameResolution):
         """Calls that stop, in Spark, what may not have looked up its names yet."""
         self.unstopped = False
         """Spark did not say that such a call ended; it may look its names up at any time."""
-        self.ended_relations: OrderedDict[str, None] = OrderedDict()
+        self.ended_relations: OrderedDict[SparkHandle, None] = OrderedDict()
         """Cached relations that ended because the policies changed; the latest last."""
-        self.free_queries: set[str] = set()
+        self.free_queries: set[SparkHandle] = set()
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()
         """Errors whose details the client may ask for, by their id."""
@@ -333,16 +334,16 @@ class ConnectSession(NameResolution):
         """Whether a plan is being judged, may still be running, or is being read."""
         return self.lock.locked() or any(not o.ended.is_set() or o.attached for o in self.operations.values())
 
-    def add_query(self, handle: str, *, free: bool) -> None:
+    def add_query(self, handle: SparkHandle, *, free: bool) -> None:
         """Let plans ask about a streaming query; `free`: it is known to read nothing guarded."""
         self.add_handle(handle)
         if free:
             self.free_queries.add(handle)
 
-    def reads_guarded(self, queries: frozenset[str] | None) -> bool:
+    def reads_guarded(self, queries: frozenset[SparkHandle] | None) -> bool:
         """Whether one of the streaming queries may carry row filters or masks; None: any of the session."""
         if queries is None:
-            queries = frozenset(h for h in self.context.handles if h.startswith("query:"))
+            queries = frozenset(h for h in self.context.handles if h.kind == "query")
             # A gateway that was started anew knows of none.
             return not queries or not queries <= self.free_queries
         return not queries <= self.free_queries
@@ -388,7 +389,7 @@ class ConnectSession(NameResolution):
         if observed and observed != self.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", self.session_id)
 
-    def end_relation(self, handle: str, most: int) -> None:
+    def end_relation(self, handle: SparkHandle, most: int) -> None:
         """Forget a cached relation whose rows would be others now; plans that name it are told why."""
         self.drop_handle(handle)
         self.ended_relations[handle] = None

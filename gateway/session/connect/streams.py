@@ -242,7 +242,7 @@ class Streams:
         for handle in connect_calls.handles_in(seen, data):
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
-            if handle.startswith("relation:"):
+            if handle.kind == "relation":
                 session.cache_relation(
                     handle,
                     operation.cleared,
