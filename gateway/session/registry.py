@@ -5,27 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gateway.errors import BackendUnavailable, LimitExceeded
-from gateway.model.principal import Principal
 from gateway.session.dependencies import Dependencies
+from gateway.session.endpoint import EndpointSession
 
 K = TypeVar("K")
 
 
-class Registrable(Protocol):
-    """A session of either endpoint, as far as its registration goes."""
-
-    principal: Principal
-    used_at: float
-    closed: bool
-
-    @property
-    def busy(self) -> bool: ...
-
-
-S = TypeVar("S", bound=Registrable)
+S = TypeVar("S", bound=EndpointSession[Any, Any])
 
 
 class Registry(Generic[K, S]):

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SluiceError
+from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
 from gateway.model.catalog import dotted, quote
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
-from gateway.session.execution import Execution, require_open
+from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
@@ -246,11 +245,8 @@ class Sessions:
     ) -> Opened:
         """Answer a metadata call from what the principal may know of; recorded like a statement."""
         session = await self._session(principal, handle)
-        if len(session.operations) >= self.limits.operations_per_session:
-            raise LimitExceeded(
-                f"this session has {len(session.operations)} open operations; close some of them first"
-            )
-        operation = ThriftOperation(session, new_handle(), new_event_id(), kind, time.monotonic())
+        session.require_place(self.limits.operations_per_session)
+        operation = ThriftOperation(session, new_handle(), new_event_id(), kind)
         await self.recorder.metadata_decided(call, patterns.written(types), operation, session.client)
         operation.policies_version = self._verdicts.policies_version
         try:
@@ -265,7 +261,7 @@ class Sessions:
                 await self.recorder.completed(operation, "failed")
         if session.closed:
             await self.recorder.completed(operation, "finished")
-            require_open(session)
+            session.require_open()
         operation.relayed_rows = len(operation.answer.rows)
         session.operations[operation.handle.guid] = operation
         self._operations[operation.handle.guid] = operation

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from dataclasses import replace
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError
-from gateway.model.catalog import quote
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -34,10 +31,10 @@ from gateway.session.connect.operation import (
     Preparing,
 )
 from gateway.session.connect.streams import Streams
+from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.identifiers import new_event_id
-from gateway.session.operation import changes_names
+from gateway.session.endpoint import changes_names
+from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
 from gateway.session.view_rules import refused
@@ -48,18 +45,15 @@ ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
 
 
-class ConnectExecution:
+class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
     """Judges plans and hands them over."""
 
     def __init__(
         self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
     ) -> None:
+        super().__init__(dependencies)
         self._backend = backend
-        self._dependencies = dependencies
-        self._verdicts = dependencies.verdicts
-        self._recorder = dependencies.recorder
         self._endings = endings
-        self._limits = dependencies.limits
         self._clock = dependencies.clock
         self._streams = streams
 
@@ -123,10 +117,7 @@ class ConnectExecution:
     async def run_inside(
         self, session: ConnectSession, statement: Statement, client: Client
     ) -> BufferedAnswer:
-        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
-
-        Raises StatementRefused and StatementFailed.
-        """
+        """Return what Spark answers to it, which has ended."""
         options = ExecutionOptions(internal=True)
         try:
             operation, _ = await self._begin(session, statement, client, options)
@@ -143,37 +134,22 @@ class ConnectExecution:
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
         return operation.buffer
 
-    async def _refresh(self, session: ConnectSession, statement: Statement, client: Client) -> None:
-        await self.run_inside(session, statement, client)
-
     async def prepare(self, session: ConnectSession, client: Client) -> None:
         """Bring the session to where the next plan can be judged. The session is locked."""
         await self._settle_pending(session)
         version = self._verdicts.policies_version
-
-        async def judge(statement: Statement) -> Verdict:
-            return await self._verdicts.judge(statement, client)
-
-        async def run(statement: Statement) -> None:
-            await self.run_inside(session, statement, client)
-
         for handle, relation in list(session.relations.items()):
-            if not await barriers.still_right(relation, version, judge):
+            if not await barriers.still_right(
+                relation, version, lambda statement: self._verdicts.judge(statement, client)
+            ):
                 session.end_relation(handle, ENDED_RELATIONS)
-        await barriers.renew_views(
-            session,
-            version,
-            catalog_version=self._verdicts.catalog_version,
-            judge=judge,
-            run=run,
-            drop=lambda name: self.sql(session, f"DROP VIEW IF EXISTS {quote(name)}"),
-        )
+        await self._renew_views(session, client)
         session.require_open()
 
     def statement(self, session: ConnectSession, plan: PlanRequest) -> Statement:
         return Statement(text="", principal=session.principal, context=session.context, plan=plan)
 
-    def sql(self, session: ConnectSession, text: str) -> Statement:
+    def own(self, session: ConnectSession, text: str) -> Statement:
         """Write a statement of the gateway's own as the plan that a client would send for it."""
         return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
@@ -188,12 +164,7 @@ class ConnectExecution:
         )
 
     async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
-        verdict = await barriers.look_again(
-            session,
-            statement,
-            judge=lambda one: self._verdicts.judge(one, client),
-            run=lambda one: self._refresh(session, one, client),
-        )
+        verdict = await super()._judge(session, statement, client)
         verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
         return await self._without_changed_checkpoint(session, verdict, client)
 
@@ -204,12 +175,29 @@ class ConnectExecution:
 
         The session is locked. Raises ViewsMoved too.
         """
-        if len(session.operations) >= self._limits.operations_per_session:
-            raise LimitExceeded(
-                f"this session has {len(session.operations)} open operations; let some of them end first"
+        session.require_place(self._limits.operations_per_session)
+
+        async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
+            await self._recorder.decided(
+                verdict,
+                statement_id=statement_id,
+                client=client,
+                session=session.session_id,
+                judged_s=judged_s,
+                views=session.views_made_by(verdict),
+                relations=session.relations_made_by(verdict),
+                operation=options.operation_id,
             )
-        # INVARIANT (audit first): only what was decided may reach Spark.
-        operation = await self._decided(session, statement, client, options)
+
+        def begin(cleared: Cleared, statement_id: str) -> ConnectOperation:
+            buffered = _executes(statement) and _is_buffered(cleared, options)
+            buffer = BufferedAnswer() if buffered else None
+            return ConnectOperation(session, options, statement_id, cleared, buffer=buffer)
+
+        operation, _ = await self._decided(
+            session, statement, client, ready=lambda _: True, record=record, begin=begin
+        )
+        operation.used_at = self._clock()
         session.operations[operation.operation_id] = operation
         if session.closed:
             self._endings.deregister(operation)
@@ -218,55 +206,6 @@ class ConnectExecution:
         await self._tend(operation)
         session.require_open()
         return operation, self._forwarding(operation, options)
-
-    async def _decided(
-        self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
-    ) -> ConnectOperation:
-        """Judge and record; return what has begun with it. Raises StatementRefused, and ViewsMoved too."""
-        statement_id = new_event_id()
-        begun = time.perf_counter()
-        version = self._verdicts.policies_version
-        verdict, hold = await barriers.judge_and_bind(
-            session,
-            self._dependencies,
-            judge=lambda: self._judge(session, statement, client),
-            let_others_end=lambda: self._let_others_end(session),
-        )
-        operation: ConnectOperation | None = None
-        try:
-            await barriers.record_definer(statement, verdict, lambda one: self._refresh(session, one, client))
-            await barriers.reset_settings(
-                session, statement, verdict, lambda one: self._refresh(session, one, client)
-            )
-            await self._recorder.decided(
-                verdict,
-                statement_id=statement_id,
-                client=client,
-                session=session.session_id,
-                judged_s=time.perf_counter() - begun,
-                views=session.views_made_by(verdict),
-                relations=session.relations_made_by(verdict),
-                operation=options.operation_id,
-            )
-            if isinstance(verdict, Refused):
-                raise StatementRefused(verdict, statement_id)
-            operation = ConnectOperation(
-                session,
-                options,
-                statement_id,
-                verdict,
-                hold,
-                started=time.monotonic(),
-                policies_version=version,
-                buffer=BufferedAnswer() if _executes(statement) and _is_buffered(verdict, options) else None,
-            )
-        finally:
-            if operation is None:
-                hold.end()
-        operation.used_at = self._clock()
-        if self._limits.end_results_on_policy_change:
-            operation.basis = session.basis_of(verdict)
-        return operation
 
     def _forwarding(self, operation: ConnectOperation, options: ExecutionOptions) -> Envelope:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
@@ -323,13 +262,20 @@ class ConnectExecution:
             yield
 
     async def _let_others_end(self, session: ConnectSession) -> None:
-        running = (self._resolved(operation) for operation in list(session.operations.values()))
-        stopping = (_done(task) for task in list(session.stopping))
-        others = itertools.chain(running, stopping)
-        await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
+        await super()._let_others_end(session)
         if session.unstopped:
-            await self._endings.abort(session, "Spark did not say that a statement was stopped")
+            await self._abort(session, "Spark did not say that a statement was stopped")
         session.require_open()
+
+    def _others(self, session: ConnectSession) -> Iterator[Awaitable[None]]:
+        yield from (self._resolved(operation) for operation in list(session.operations.values()))
+        yield from (_done(task) for task in list(session.stopping))
+
+    async def _ended(self, operation: ConnectOperation) -> None:
+        await operation.ended.wait()
+
+    async def _abort(self, session: ConnectSession, reason: str) -> None:
+        await self._endings.abort(session, reason)
 
     def _see_looked_up(self, operation: ConnectOperation) -> None:
         """Find out that Spark has looked up the names of an execution that its client has left."""
@@ -380,18 +326,6 @@ class ConnectExecution:
             known = frozenset()
         return going_on_with(verdict, verdict.checkpoint, known)
 
-    async def _settle_pending(self, session: ConnectSession) -> None:
-        pending = session.pending
-        if pending is None:
-            return
-        await barriers.settle_pending(
-            _ended(pending),
-            timeout_s=self._limits.settle_timeout_s,
-            abort=lambda reason: self._endings.abort(session, reason),
-        )
-        session.require_open()
-        session.pending = None
-
 
 def _executes(statement: Statement) -> bool:
     """Whether Spark is to execute it. What has no plan of a client's is a statement of the gateway's own."""
@@ -408,10 +342,6 @@ def _is_buffered(cleared: Cleared, options: ExecutionOptions) -> bool:
 
 async def _done(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
-
-
-async def _ended(operation: ConnectOperation) -> None:
-    await operation.ended.wait()
 
 
 def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdict:

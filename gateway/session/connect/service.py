@@ -498,7 +498,7 @@ async def _attach(
     session.context = replace(session.context, settings=settings, catalogs=catalogs)
     session.given_settings |= given(opened.settings, opened.own_settings)
     # A statement like any other: judged, recorded, and run under the client's name.
-    answer = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
+    answer = await execution.run_inside(session, execution.own(session, CURRENT_NAMESPACE), client)
     catalog, namespace = _current(answer)
     session.context = replace(session.context, catalog=catalog, namespace=namespace)
     session.attached = True
