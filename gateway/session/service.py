@@ -25,7 +25,7 @@ from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
 from gateway.session.operation import Batch, Session, ThriftOperation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
-from gateway.session.registry import Registry
+from gateway.session.registry import EndpointSessions
 from gateway.session.results import Results
 from gateway.session.states import Event
 
@@ -54,27 +54,19 @@ class OperationReport:
     error: SluiceError | None = None
 
 
-class Sessions:
+class Sessions(EndpointSessions[bytes, Session]):
     """All sessions of HiveServer2 clients of one gateway process."""
 
     def __init__(self, dependencies: Dependencies, backend: Backend) -> None:
-        self._dependencies = dependencies
-        self.metrics = dependencies.metrics
-        self.limits = dependencies.limits
-        self.recorder = dependencies.recorder
+        super().__init__(dependencies, closing="close", idle_s=dependencies.limits.operation_idle_s)
         self._backend = backend
-        self._clock = dependencies.clock
         self._verdicts = dependencies.verdicts
         self._execution = Execution(dependencies, abort=self._close)
         self._results = Results(self._execution, dependencies)
         self._metadata = MetadataCalls(self._results, dependencies)
-        self._registry = Registry[bytes, Session](dependencies, closing="close")
         self._operations: dict[bytes, ThriftOperation] = {}
         self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
         self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
-
-    def __len__(self) -> int:
-        return len(self._registry)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -136,26 +128,17 @@ class Sessions:
         await self._close_all(found, "the client went away")
 
     async def expire(self) -> None:
-        """Close sessions and operations that have been idle for too long; the owner calls it now and then."""
         await self._close_all(self._registry.idle(), "the session was idle for too long")
         now, limit = self._clock(), self.limits.operation_idle_s
         stale = [o for o in self._operations.values() if not o.running and now - o.used_at > limit]
         for operation in stale:
             await self._end(operation, "the operation was idle for too long")
 
-    async def run(self) -> None:
-        """Expire what is idle, until cancelled."""
-        await self._registry.expire_forever(self.expire, self.limits.operation_idle_s)
-
     async def close(self) -> None:
         """Close every session; new ones are refused from here on."""
         self._registry.shut = True
         await self._close_all(self._registry.all(), "the gateway is shutting down")
         await self._execution.stop()
-
-    async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
-        if sessions:
-            await asyncio.gather(*(self._close(session, reason) for session in sessions))
 
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):

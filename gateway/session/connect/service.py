@@ -34,7 +34,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import PlanBackend
-from gateway.session.registry import Registry
+from gateway.session.registry import EndpointSessions
 from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_session, spark_error
@@ -59,26 +59,20 @@ UNRELEASED = 10_000
 """Sessions that are to be released before they are used again, because Spark could not be reached."""
 
 
-class ConnectSessions:
+class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     """All Spark Connect sessions of one gateway process."""
 
     def __init__(
         self, dependencies: Dependencies, backend: PlanBackend, *, secrets: Sequence[str] = ()
     ) -> None:
         """`secrets` is what no client may read in what Spark says, as its token."""
-        self._dependencies = dependencies
-        self.metrics = dependencies.metrics
-        self.limits = dependencies.limits
-        self.recorder = dependencies.recorder
+        super().__init__(dependencies, closing="stop", idle_s=dependencies.limits.detached_s)
         self._backend = backend
-        self._clock = dependencies.clock
-        self._verdicts = dependencies.verdicts
         self._endings = Endings(dependencies, backend, abort=self._close, secrets=secrets)
         self._streams = Streams(dependencies, backend, self._endings)
         self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
         self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
         self._uploads = Uploads(dependencies, backend, self._endings)
-        self._registry = Registry[SessionKey, ConnectSession](dependencies, closing="stop")
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
@@ -86,9 +80,6 @@ class ConnectSessions:
         self.metrics.watch(
             self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
         )
-
-    def __len__(self) -> int:
-        return len(self._registry)
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -308,19 +299,13 @@ class ConnectSessions:
                     self._registry.close(session.key, session)
 
     async def expire(self) -> None:
-        """End sessions and operations that nobody has used for too long; the owner calls it now and then."""
         now = self._clock()
         for session in self._registry.all():
             for operation in list(session.operations.values()):
                 idle = operation.reattachable and not operation.attached and not operation.released
                 if idle and now - operation.used_at > self.limits.detached_s:
                     await self._streams.release(operation, "its client did not come back")
-        idle_sessions = self._registry.idle()
-        await self._close_all(idle_sessions, "the session was idle for too long", release=True)
-
-    async def run(self) -> None:
-        """Expire what is idle, until cancelled."""
-        await self._registry.expire_forever(self.expire, self.limits.detached_s)
+        await self._close_all(self._registry.idle(), "the session was idle for too long")
 
     async def close(self) -> None:
         """Record the end of all that runs; new sessions are refused from here on.
@@ -329,12 +314,9 @@ class ConnectSessions:
         to one that was killed.
         """
         self._registry.shut = True
-        await self._close_all(self._registry.all(), "the gateway is shutting down", release=False)
+        reason = "the gateway is shutting down"
+        await asyncio.gather(*(self._close(one, reason, release=False) for one in self._registry.all()))
         await self._endings.close()
-
-    async def _close_all(self, sessions: Sequence[ConnectSession], reason: str, *, release: bool) -> None:
-        if sessions:
-            await asyncio.gather(*(self._close(session, reason, release=release) for session in sessions))
 
     async def _close(
         self,
