@@ -348,6 +348,12 @@ class NameResolution:
         named = ((handle, one) for handle, one in self.relations.items() if handle in verdict.handles)
         return {handle.id: one.statement_id for handle, one in named}
 
+    # What follows asks of a view which of two kinds it is, because Spark keeps two. The names in one of a text
+    # are looked up whenever it is read: what it reads is found through the views of now, and its basis has
+    # only the cached relations. One of a DataFrame (`inlined`) is a plan whose names mean for ever what they
+    # meant then: its basis has what the views of then were made from, too, and whether one of those is still
+    # there is told by identity, since an equal statement that ran again has made another view.
+
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
         found: dict[int, JudgedStatement] = {}

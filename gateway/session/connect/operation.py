@@ -109,6 +109,11 @@ class BufferedAnswer:
     async def changed(self) -> None:
         await self._changed.wait()
 
+    @property
+    def responses(self) -> list[bytes]:
+        """What is held at this moment."""
+        return [data for _, data in self._responses]
+
     def position(self, response_id: str) -> int:
         """Return where reading goes on after a response; without one, at the beginning of what is held.
 
