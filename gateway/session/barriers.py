@@ -262,23 +262,17 @@ async def look_again(
             looked.add(table)
 
 
-async def record_definer(statement: Statement, verdict: Verdict, run: Run) -> None:
-    """Have Spark know who defines a view before its text changes. The statement holds the view's name."""
-    if isinstance(verdict, Cleared) and verdict.definition is not None:
-        await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
-
-
-async def reset_settings(
-    session: NameResolution,
-    statement: Statement,
-    verdict: Verdict,
-    run: Run,
-) -> None:
-    """Give the session Spark's own value of every setting that it was given, as RESET promises.
+async def run_before(session: NameResolution, statement: Statement, verdict: Verdict, run: Run) -> None:
+    """Have Spark know who defines a view before its text changes: the statement holds the view's name. For
+    RESET, give the session Spark's own value of every setting that it was given.
 
     INVARIANT (one reading): one by one, because RESET itself would take the pinned ones too.
     """
-    if isinstance(verdict, Cleared) and any(isinstance(e, ResetSettings) for e in verdict.effects):
+    if not isinstance(verdict, Cleared):
+        return
+    if verdict.definition is not None:
+        await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
+    if any(isinstance(effect, ResetSettings) for effect in verdict.effects):
         for key in sorted(session.given_settings):
             own = replace(statement, text="", plan=None, context=session.context, resets=key)
             await _run_own(own, run)

@@ -56,6 +56,29 @@ class Deciding(ABC, Generic[S, Op]):
     def own(self, session: S, text: str) -> Statement:
         """Return a text of the gateway's own as a statement of the session."""
 
+    async def prepare(self, session: S, client: Client) -> None:
+        """Bring the session to where the next statement can be judged: what policies made of its cached
+        relations and temporary views is what they would make of them now."""
+        session.require_open()
+        await self._settle_pending(session)
+        version = self._verdicts.policies_version
+
+        async def judge(statement: Statement) -> Verdict:
+            return await self._verdicts.judge(statement, client)
+
+        for handle, relation in list(session.relations.items()):
+            if not await barriers.still_right(relation, version, judge):
+                session.end_relation(handle)
+        await barriers.renew_views(
+            session,
+            version,
+            catalog_version=self._verdicts.catalog_version,
+            judge=judge,
+            run=lambda statement: self.run_inside(session, statement, client),
+            drop=lambda name: self.own(session, f"DROP VIEW IF EXISTS {quote(name)}"),
+        )
+        session.require_open()
+
     async def _settle_pending(self, session: S) -> None:
         """Wait for the statement before this one, if it changes names or tables; otherwise close the session.
 
@@ -75,16 +98,6 @@ class Deciding(ABC, Generic[S, Op]):
     async def _let_others_end(self, session: S) -> None:
         await barriers.let_others_end(self._others(session), timeout_s=self._limits.settle_timeout_s)
         session.require_open()
-
-    async def _renew_views(self, session: S, client: Client) -> None:
-        await barriers.renew_views(
-            session,
-            self._verdicts.policies_version,
-            catalog_version=self._verdicts.catalog_version,
-            judge=lambda statement: self._verdicts.judge(statement, client),
-            run=lambda statement: self.run_inside(session, statement, client),
-            drop=lambda name: self.own(session, f"DROP VIEW IF EXISTS {quote(name)}"),
-        )
 
     async def _judge(self, session: S, statement: Statement, client: Client) -> Verdict:
         return await barriers.look_again(
@@ -110,9 +123,6 @@ class Deciding(ABC, Generic[S, Op]):
         `record` gets the verdict, the id of the statement and the seconds that judging took.
         """
 
-        async def run(one: Statement) -> None:
-            await self.run_inside(session, one, client)
-
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
@@ -125,8 +135,9 @@ class Deciding(ABC, Generic[S, Op]):
         operation: Op | None = None
         try:
             if ready(verdict):
-                await barriers.record_definer(statement, verdict, run)
-                await barriers.reset_settings(session, statement, verdict, run)
+                await barriers.run_before(
+                    session, statement, verdict, lambda one: self.run_inside(session, one, client)
+                )
             # INVARIANT (audit first): only what was decided may reach Spark.
             await record(verdict, statement_id, time.perf_counter() - begun)
             if isinstance(verdict, Refused):

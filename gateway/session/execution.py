@@ -106,7 +106,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             session.require_open()
             await self._ask_settings(session)
             return await barriers.while_views_stay(
-                lambda: self._prepare(session),
+                lambda: self.prepare(session, session.client),
                 lambda: self._start(session, self.own(session, text), timeout_s, waited=waited),
                 wait_s=self._limits.catalog_wait_s,
             )
@@ -384,12 +384,6 @@ class Execution(Deciding[Session, ThriftOperation]):
     async def _ended(self, operation: ThriftOperation) -> None:
         while operation.running:
             await self.poll(operation)
-
-    async def _prepare(self, session: Session) -> None:
-        """Bring the session to where the next statement can be judged. The session is locked."""
-        session.require_open()
-        await self._settle_pending(session)
-        await self._renew_views(session, session.client)
 
     async def run_inside(self, session: Session, statement: Statement, client: Client) -> None:
         """Spark runs it in the thread of the session's connection: it waits for no place in the pool."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
@@ -33,6 +34,8 @@ from gateway.model.statement import (
 _WORD = re.compile(r"\w+")
 
 
+ENDED_RELATIONS = 1000
+"""Cached relations that ended of which a session remembers why."""
 VIEW_ORIGINS = 64
 """Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
 
@@ -141,6 +144,8 @@ class NameResolution:
         self.views_version = -1
         """Version of the catalog at which the temporary views were judged last."""
         self.relations: dict[SparkHandle, CachedRelation] = {}
+        self.ended_relations: OrderedDict[SparkHandle, None] = OrderedDict()
+        """Cached relations that ended because the policies changed; the latest last."""
         self.lock = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
@@ -323,6 +328,13 @@ class NameResolution:
         self.relations.pop(handle, None)
         self.context = replace(self.context, handles=self.context.handles - {handle})
 
+    def end_relation(self, handle: SparkHandle) -> None:
+        """Forget a cached relation whose rows would be others now; plans that name it are told why."""
+        self.drop_handle(handle)
+        self.ended_relations[handle] = None
+        while len(self.ended_relations) > ENDED_RELATIONS:
+            self.ended_relations.popitem(last=False)
+
     def copy_names(self, other: NameResolution) -> None:
         """Begin with what names mean in another session: Spark has cloned it."""
         registered = frozenset(h for h in other.context.handles if h.kind in _CLONED)
@@ -348,7 +360,7 @@ class NameResolution:
         named = ((handle, one) for handle, one in self.relations.items() if handle in verdict.handles)
         return {handle.id: one.statement_id for handle, one in named}
 
-    # What follows asks of a view which of two kinds it is, because Spark keeps two. The names in one of a text
+    # What follows asks of a view which of two kinds it is, because Spark keeps two. Names in one of a text
     # are looked up whenever it is read: what it reads is found through the views of now, and its basis has
     # only the cached relations. One of a DataFrame (`inlined`) is a plan whose names mean for ever what they
     # meant then: its basis has what the views of then were made from, too, and whether one of those is still

@@ -11,6 +11,7 @@ from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
+    Checkpoint,
     Cleared,
     Client,
     CreateTempView,
@@ -37,12 +38,9 @@ from gateway.session.endpoint import changes_names
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
-from gateway.session.view_rules import refused
+from gateway.session.view_rules import refused, without_ended_relations
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
-
-ENDED_RELATIONS = 1000
-"""Cached relations that ended of which a session remembers why."""
 
 
 class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
@@ -134,18 +132,6 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
         return operation.buffer
 
-    async def prepare(self, session: ConnectSession, client: Client) -> None:
-        """Bring the session to where the next plan can be judged. The session is locked."""
-        await self._settle_pending(session)
-        version = self._verdicts.policies_version
-        for handle, relation in list(session.relations.items()):
-            if not await barriers.still_right(
-                relation, version, lambda statement: self._verdicts.judge(statement, client)
-            ):
-                session.end_relation(handle, ENDED_RELATIONS)
-        await self._renew_views(session, client)
-        session.require_open()
-
     def statement(self, session: ConnectSession, plan: PlanRequest) -> Statement:
         return Statement(text="", principal=session.principal, context=session.context, plan=plan)
 
@@ -165,8 +151,10 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
 
     async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
         verdict = await super()._judge(session, statement, client)
-        verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
-        return await self._without_changed_checkpoint(session, verdict, client)
+        verdict = self._within_bounds(session, without_ended_relations(session, verdict))
+        if isinstance(verdict, Refused) or verdict.checkpoint is None:
+            return verdict
+        return await self._without_changed_checkpoint(session, verdict, verdict.checkpoint, client)
 
     async def _begin(
         self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
@@ -203,7 +191,13 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             self._endings.deregister(operation)
             await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
             session.require_open()
-        await self._tend(operation)
+        try:
+            await self._verdicts.tend(operation.cleared)
+        except BaseException as fault:
+            error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
+            self._endings.deregister(operation)
+            await self._endings.conclude(operation, Event.FAIL, error, known=True)
+            raise
         session.require_open()
         return operation, self._forwarding(operation, options)
 
@@ -237,16 +231,6 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
                 session.pending = operation
             operation.task = self._endings.spawn(self._streams.drive(operation, envelope))
         return envelope
-
-    async def _tend(self, operation: ConnectOperation) -> None:
-        """Do what the statement wants of datasets; it ends here when that cannot be done."""
-        try:
-            await self._verdicts.tend(operation.cleared)
-        except BaseException as fault:
-            error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
-            self._endings.deregister(operation)
-            await self._endings.conclude(operation, Event.FAIL, error, known=True)
-            raise
 
     @contextlib.asynccontextmanager
     async def configuring(self, session: ConnectSession, keys: Iterable[str]) -> AsyncIterator[None]:
@@ -310,13 +294,11 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         )
 
     async def _without_changed_checkpoint(
-        self, session: ConnectSession, verdict: Verdict, client: Client
+        self, session: ConnectSession, verdict: Cleared, checkpoint: Checkpoint, client: Client
     ) -> Verdict:
         """Refuse a stream whose location has a checkpoint that began with other things."""
-        if isinstance(verdict, Refused) or verdict.checkpoint is None:
-            return verdict
         # The gateway's own question for what is in the directory.
-        question = replace(verdict.statement, text="", plan=None, checkpoint=verdict.checkpoint)
+        question = replace(verdict.statement, text="", plan=None, checkpoint=checkpoint)
         operation, envelope = await self._begin(session, question, client, ExecutionOptions())
         try:
             known = connect_calls.listed_checkpoints(await self._analysis(operation, envelope))
@@ -324,7 +306,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
-        return going_on_with(verdict, verdict.checkpoint, known)
+        return going_on_with(verdict, checkpoint, known)
 
 
 def _executes(statement: Statement) -> bool:
@@ -342,16 +324,3 @@ def _is_buffered(cleared: Cleared, options: ExecutionOptions) -> bool:
 
 async def _done(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
-
-
-def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdict:
-    """Tell why a plan names a cached relation that is no more."""
-    if isinstance(verdict, Cleared) or verdict.handles.isdisjoint(session.ended_relations):
-        return verdict
-    return replace(
-        verdict,
-        code="RELATION_ENDED",
-        sqlstate="42P01",
-        message="a checkpoint or cached relation of this plan ended because the policies, or what it was "
-        "computed from, changed; compute it again",
-    )

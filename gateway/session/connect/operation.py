@@ -254,8 +254,6 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         """Calls that stop, in Spark, what may not have looked up its names yet."""
         self.unstopped = False
         """Spark did not say that such a call ended; it may look its names up at any time."""
-        self.ended_relations: OrderedDict[SparkHandle, None] = OrderedDict()
-        """Cached relations that ended because the policies changed; the latest last."""
         self.free_queries: set[SparkHandle] = set()
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()
@@ -326,13 +324,6 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         """Raise Spark's error when the client believes to talk to another session of Spark than this one."""
         if observed and observed != self.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", self.session_id)
-
-    def end_relation(self, handle: SparkHandle, most: int) -> None:
-        """Forget a cached relation whose rows would be others now; plans that name it are told why."""
-        self.drop_handle(handle)
-        self.ended_relations[handle] = None
-        while len(self.ended_relations) > most:
-            self.ended_relations.popitem(last=False)
 
     def remember_error(self, error_id: str, redaction: Redaction, most: int) -> None:
         """Remember in whose words the details of an error are to be told."""
