@@ -438,10 +438,3 @@ COMMANDS = cast(
         "checkpoint_command": _checkpoint,
     },
 )
-MOVE_NO_ROWS = frozenset(
-    """sql_command remove_cached_remote_relation_command streaming_query_command
-    streaming_query_manager_command streaming_query_listener_bus_command get_resources_command
-    create_resource_profile_command register_function register_table_function register_data_source
-    ml_command pipeline_command execute_external_command extension""".split()
-)
-"""The other commands; what a `sql_command` moves its text says."""

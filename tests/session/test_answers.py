@@ -69,7 +69,7 @@ def test_functions_built_in_ones_always() -> None:
     assert shown(AnswerFilter.FUNCTIONS, rows) == [
         *(("abs",), ("!=",), ("spark_catalog.sales.f",), ("a.b.c.d",)),
     ]
-    assert not shown(AnswerFilter.FUNCTIONS, [("a.`b.c`.d",), ("lake.c.d.f",), ("a.``.c.d",)])
+    assert not shown(AnswerFilter.FUNCTIONS, [("a.`b.c`.d",), ("lake.c.d.f",), ("a.``.c.d",), ("sales..f",)])
 
 
 def test_columns_by_the_rules_list() -> None:
