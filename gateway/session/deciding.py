@@ -122,7 +122,6 @@ class Deciding(ABC, Generic[S, Op]):
         `ready`: whether there is room in Spark, so that statements of the gateway's own may go before it.
         `record` gets the verdict, the id of the statement and the seconds that judging took.
         """
-
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
