@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
+from gateway.model.handles import PERSISTED, SparkHandle
 from gateway.model.statement import (
-    PERSISTED,
     Cleared,
     PersistFrame,
     PlanRequest,
@@ -168,7 +168,7 @@ async def test_filters_and_masks(row_filter: str, mask: str, barrier: bool, read
     [
         ({"settings": frozenset({"spark.sql.ansi.enabled", "spark.sql.session.timeZone"})}, False),
         ({"temp_views": frozenset({"x"})}, False),
-        ({"handles": frozenset({"function:lower_case"})}, False),
+        ({"handles": frozenset({SparkHandle("function", "lower_case")})}, False),
     ],
 )
 async def test_sessions(context: dict[str, Any], barrier: bool, reader: ReaderPool) -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.context import AccessContext
+from gateway.model.handles import SparkHandle
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Checkpoint, Cleared, PlanRequest, Refused, Verdict
 from gateway.pipeline import Rules
@@ -266,7 +267,7 @@ async def test_what_is_of_one_session_has_no_lasting_checkpoint(world: World, re
     for source, context in (
         (read("v"), {"temp_views": frozenset({"v"})}),
         (sql("SELECT * FROM v"), {"temp_views": frozenset({"v"})}),
-        (join(read("employee"), relation), {"handles": frozenset({"relation:r"})}),
+        (join(read("employee"), relation), {"handles": frozenset({SparkHandle("relation", "r")})}),
     ):
         verdict = await world.judge_plan(stream(source), reader, user=BOB, rules=RULES, **context)
         assert isinstance(verdict, Refused)

@@ -11,6 +11,7 @@ from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own conv
 from pyspark.sql.connect import plan as plans
 
 from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import (
     AnswerFilter,
     CatalogChanged,
@@ -430,16 +431,19 @@ async def test_a_verdict_has_what_the_plan_names_by_an_id(world: World, reader: 
     request = PlanRequest(kind="execute", message=pb.Plan(root=cached).SerializeToString())
     unknown = await world.judge_plan(request, reader, user="bob")
     assert isinstance(unknown, Refused)
-    assert unknown.handles == {"relation:c-1"}
+    assert unknown.handles == {SparkHandle("relation", "c-1")}
     later = run(checkpoint_command=pb.CheckpointCommand(relation=message(table("sales.orders")).root))
     verdict = await world.judge_plan(later, reader, user="bob")
     assert isinstance(verdict, Cleared)
     assert verdict.lazy
     known = await world.judge_plan(
-        request, reader, user="bob", handles=frozenset({"relation:c-1", "relation:c-2"})
+        request,
+        reader,
+        user="bob",
+        handles=frozenset({SparkHandle("relation", "c-1"), SparkHandle("relation", "c-2")}),
     )
     assert isinstance(known, Cleared)
-    assert known.handles == {"relation:c-1"}
+    assert known.handles == {SparkHandle("relation", "c-1")}
     assert not known.lazy
 
 
@@ -500,7 +504,9 @@ async def test_handles_are_those_of_the_session(world: World, reader: ReaderPool
         kind="execute", message=pb.Plan(root=relation).SerializeToString(deterministic=True)
     )
     refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "not of this session")
-    known = await world.judge_plan(request, reader, user="ann", handles=frozenset({"relation:r1"}))
+    known = await world.judge_plan(
+        request, reader, user="ann", handles=frozenset({SparkHandle("relation", "r1")})
+    )
     assert isinstance(known, Cleared)
 
 
@@ -529,7 +535,7 @@ async def test_code_wants_a_grant_and_names_of_builtins_are_never_registered(
 async def test_a_registered_function_is_judged_as_the_sessions_own(world: World, reader: ReaderPool) -> None:
     for frame in (table("sales.orders").select(F.call_function("f", F.col("id"))), sql("SELECT f(1)")):
         verdict = await world.judge_plan(
-            execute(frame), reader, user="bob", handles=frozenset({"function:f"})
+            execute(frame), reader, user="bob", handles=frozenset({SparkHandle("function", "f")})
         )
         refused(verdict, "ACCESS_DENIED", "execute on udf system.session.f")
 

@@ -29,9 +29,7 @@ from gateway.pipeline import Rules, judge
 from gateway.pipeline.renewing import numbered, renewed
 from gateway.plan.walk_steps import ROOTS, message_types
 from gateway.reader.pool import ReaderPool
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
-from gateway.session.verdicts import Verdicts
+from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.wire.connect import pb
 from tests.plan.frames import Frame, command, message, sql, table
 from tests.session.fakes import FakeAuthority, FakeCatalog
@@ -218,12 +216,12 @@ class Counting:
             version=1, catalogs=snapshot.catalogs, tables=self.world.tables
         )
         self.verdicts = Verdicts(
-            judge=self._judged,
-            policies=lambda: self.policies,
-            authority=lambda _: FakeAuthority(set()),
-            catalog=self.catalog,
-            limits=SessionLimits(),
-            metrics=Metrics(),
+            VerdictInputs(
+                judge=self._judged,
+                policies=lambda: self.policies,
+                authority=lambda _: FakeAuthority(set()),
+                catalog=self.catalog,
+            )
         )
 
     async def _judged(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:

@@ -43,10 +43,8 @@ from gateway.reader.java_runtime import find_spark_home, find_spark_of, spark_ve
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.parsers import Parsers
 from gateway.reader.pool import ReaderPool
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.ports import BackendError, Catalog, Judge
-from gateway.session.verdicts import Verdicts
+from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.settings.models import BackendSettings, ReaderSettings, Settings
 
 if TYPE_CHECKING:
@@ -340,14 +338,14 @@ async def verdicts_without_sessions(
             await metalakes.start(rules.take)
             async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
                 yield Verdicts(
-                    judge=make_judge(settings, reader),
-                    policies=lambda: rules.current,
-                    authority=engine_for,
-                    catalog=catalog,
-                    limits=SessionLimits(),
-                    metrics=Metrics(),
-                    stale=rules.stale,
-                    principals=lambda: principals,
+                    VerdictInputs(
+                        judge=make_judge(settings, reader),
+                        policies=lambda: rules.current,
+                        authority=engine_for,
+                        catalog=catalog,
+                        stale=rules.stale,
+                        principals=lambda: principals,
+                    )
                 )
 
 

@@ -22,6 +22,7 @@ import orjson
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
+from gateway.model.handles import SparkHandle
 from gateway.model.lineage import RESULT, Dataset, DatasetKind, Operation, StatementLineage
 from gateway.model.statement import (
     AnswerFilter,
@@ -348,7 +349,7 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
             catalog=str(body.get("catalog") or "spark_catalog"),
             namespace=tuple(body.get("namespace") or ("default",)),
             temp_views=frozenset(temp_views),
-            handles=frozenset(f"relation:{relation}" for relation in relations),
+            handles=frozenset(SparkHandle("relation", relation) for relation in relations),
         ),
         outcome=str(end.body.get("outcome", "unknown")) if end is not None else "unknown",
         ended=_ended(end),

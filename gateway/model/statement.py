@@ -9,6 +9,7 @@ from typing import Literal
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision, Obligation
+from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 
 
@@ -23,10 +24,8 @@ class SessionContext:
     varying_views: frozenset[str] = frozenset()
     """Those of them whose rows change with time or with tables that policies read, or are not the same for
     everybody: Spark's cache may not keep them."""
-    handles: frozenset[str] = frozenset()
-    """Things of Spark's session that plans refer to by id and that this session made: `relation:ID` for a
-    cached relation, `query:ID` for a streaming query; what it registered, by kind and lower-case name:
-    `function:f`, `table_function:f`, `data_source:f`; and whether it persisted a DataFrame (`PERSISTED`)."""
+    handles: frozenset[SparkHandle] = frozenset()
+    """Things of Spark's session that plans refer to by id and that this session made."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
@@ -166,12 +165,7 @@ class RegisterCode:
     """The session has code of the user's by a name when the statement succeeds. Nothing takes it away again:
     dropping a function that the session registered is refused."""
 
-    handle: str
-    """As SessionContext.handles has it."""
-
-
-PERSISTED = "frames:persisted"
-"""The handle of a session that has rows of DataFrames in Spark's cache."""
+    handle: SparkHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +327,8 @@ class Cleared:
     checkpoint: Checkpoint | None = None
     """For a plan that starts a stream with a checkpoint: where that is. Before it is handed over, no other
     may be found in its directory, unless this one is too."""
-    handles: frozenset[str] = frozenset()
-    """For a plan: what of Spark's session it names by an id, as SessionContext.handles has it."""
+    handles: frozenset[SparkHandle] = frozenset()
+    """For a plan: what of Spark's session it names by an id."""
     lazy: bool = False
     """For a plan: whether it makes a checkpoint whose rows are computed when others read it."""
     by_id: bool = True
@@ -369,7 +363,7 @@ class Refused:
     plan_class: str = ""
     decisions: tuple[Decision, ...] = ()
     snapshot_version: str = ""
-    handles: frozenset[str] = frozenset()
+    handles: frozenset[SparkHandle] = frozenset()
     """Of a plan that could be read: as Cleared has them."""
     parameters: tuple[tuple[str, str], ...] = ()
     """Of a message in Spark's words."""

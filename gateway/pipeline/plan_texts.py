@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.catalog import Column, TableName
+from gateway.model.handles import PERSISTED
 from gateway.model.reading import Reading
-from gateway.model.statement import PERSISTED, SessionContext
+from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Refusal, not_governable
 from gateway.pipeline.seeing import Prepared, TextScope, scanned_tables, usage_of
 from gateway.pipeline.texts import prepare

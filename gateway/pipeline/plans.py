@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.decision import Decision
+from gateway.model.handles import PERSISTED, SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, NotParsed, Span
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
-    PERSISTED,
     RELAY,
     AnswerRule,
     Checkpoint,
@@ -136,7 +136,7 @@ class PlanOutcome:
 
     rendering: str
     end: GovernedPlan | Refusal
-    handles: frozenset[str] = frozenset()
+    handles: frozenset[SparkHandle] = frozenset()
     lazy: bool = False
     by_id: bool = True
     """All three as Cleared has them."""

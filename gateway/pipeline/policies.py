@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Table, TableName
@@ -218,6 +218,44 @@ def _qualified(reading: Reading) -> str | None:
     return None
 
 
+def _unlike_this_spark(reading: Reading, judging: Judging) -> str | None:
+    """Say what of a policy's text a Spark of this version does not have, or takes for something else."""
+    version = judging.reader.spark_version
+    if reading.doubled_quotes:
+        return (
+            f"has two quotes within a literal, and to Spark {version} they end one and begin another; "
+            "write \\' for a quote"
+        )
+    for function in reading.functions:
+        name = builtin_name(function.parts)
+        came = None if name is None or name in IDENTITIES else since(name)
+        if came is not None and came > judging.minor:
+            return (
+                f"calls `{'.'.join(function.parts)}`, which came with Spark {came}; this is Spark {version}"
+            )
+    if judging.bare_builtins and (named := _qualified(reading)) is not None:
+        return (
+            f"calls `{named}`, and Spark {version} has no such name; there the function is "
+            f"`{named.rpartition('.')[-1]}`"
+        )
+    return None
+
+
+def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | None:
+    """Say why policies cannot read one of these tables."""
+    known = judging.snapshot.catalog
+    session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
+    if any(len(parts) < 3 for parts in read):
+        return "names a table without its catalog and database"
+    for parts in read:
+        refused = session.refused(parts[0])
+        if refused is not None:
+            return f"reads a table that {refused.why}"
+        if (len(parts) > 3 or "." in parts[1]) and (why := _ungoverned(parts, session)) is not None:
+            return f"reads `{'.'.join(parts)}`, which {why}"
+    return None
+
+
 async def _checked(
     text: str, table: Table, principal: Principal, judging: Judging, *, standard: bool
 ) -> _Checked | Unsupported | NeedsCatalog:
@@ -230,37 +268,13 @@ async def _checked(
     if not isinstance(reading, Reading):
         return Unsupported(f"a policy for {table.name} cannot be read")
     text = reading.written or text
-    if reading.doubled_quotes:
-        return Unsupported(
-            f"a policy for {table.name} has two quotes within a literal, and to Spark "
-            f"{judging.reader.spark_version} they end one and begin another; write \\' for a quote"
-        )
-    for function in reading.functions:
-        name = builtin_name(function.parts)
-        came = None if name is None or name in IDENTITIES else since(name)
-        if came is not None and came > judging.minor:
-            return Unsupported(
-                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark "
-                f"{came}; this is Spark {judging.reader.spark_version}"
-            )
-    if judging.bare_builtins and (named := _qualified(reading)) is not None:
-        return Unsupported(
-            f"a policy for {table.name} calls `{named}`, and Spark {judging.reader.spark_version} has no "
-            f"such name; there the function is `{named.rpartition('.')[-1]}`"
-        )
+    if (why := _unlike_this_spark(reading, judging)) is not None:
+        return Unsupported(f"a policy for {table.name} {why}")
     if reading.parameters or names_session(reading):
         return Unsupported(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
-    if any(len(parts) < 3 for parts in read):
-        return Unsupported(f"a policy for {table.name} names a table without its catalog and database")
-    known = judging.snapshot.catalog
-    session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
-    for parts in read:
-        refused = session.refused(parts[0])
-        if refused is not None:
-            return Unsupported(f"a policy for {table.name} reads a table that {refused.why}")
-        if (len(parts) > 3 or "." in parts[1]) and (why := _ungoverned(parts, session)) is not None:
-            return Unsupported(f"a policy for {table.name} reads `{'.'.join(parts)}`, which {why}")
+    if (why := _out_of_reach(read, judging)) is not None:
+        return Unsupported(f"a policy for {table.name} {why}")
     names = [TableName.of(parts) for parts in read]
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Never, TypeGuard
 
 from gateway.model.catalog import TableName, dotted, levels
+from gateway.model.handles import functions_called
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import (
@@ -169,8 +170,8 @@ def _function(
     """Return the function that is meant, None for one of Spark's own or of this session's."""
     parts = scope.parts(call.function_name)
     if len(parts) == 1 and not _has_database(call):
-        name, handles = parts[0].lower(), scope.names.context.handles
-        registered = not handles.isdisjoint((f"function:{name}", f"table_function:{name}"))
+        name = parts[0].lower()
+        registered = functions_called(name) & scope.names.context.handles
         builtin = name in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS and is_of(name, scope.minor)
         if registered or builtin:
             return None, ()

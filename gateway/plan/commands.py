@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Never
 
 from gateway.model.catalog import quote
+from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
 from gateway.plan.reading import PlanReading
@@ -302,11 +303,11 @@ def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: 
     return _registered("data_source", command.name)
 
 
-def _registered(kind: str, name: str) -> PlanRequired:
+def _registered(kind: HandleKind, name: str) -> PlanRequired:
     """What is registered is called by its name from then on: with `execute`, like code that a plan brings."""
     if not _PLAIN_NAME.fullmatch(name):
         raise CannotClassify(f"`{name}` is no plain name; name it with letters, digits and `_`")
-    return PlanRequired(required=Required(effects=(RegisterCode(f"{kind}:{name.lower()}"),)))
+    return PlanRequired(required=Required(effects=(RegisterCode(SparkHandle(kind, name.lower())),)))
 
 
 COMMANDS: Mapping[str, Handler] = {

@@ -181,9 +181,8 @@ def _plain(call: FunctionCall, minor: Minor) -> bool:
 def _handles(reading: PlanReading, names: Names) -> Unsupported | None:
     for use in reading.handles:
         if use.handle not in names.context.handles:
-            kind, _, known = use.handle.partition(":")
-            what = {"relation": "the cached relation", "query": "the streaming query"}.get(kind, kind)
-            return Unsupported(f"{what} `{known}` is not of this session")
+            what = "cached relation" if use.handle.kind == "relation" else "streaming query"
+            return Unsupported(f"the {what} `{use.handle.id}` is not of this session")
     return None
 
 
@@ -191,7 +190,7 @@ def _code(uses: Iterable[CodeUse], names: Names) -> Unsupported | None:
     """Refuse to register a name that masks, filters and everybody's statements call, and what is called by a
     name that the session has not registered."""
     for use in uses:
-        if use.handle and use.handle not in names.context.handles:
+        if use.handle is not None and use.handle not in names.context.handles:
             return Unsupported(unknown_format(use.name))
         name = use.name.replace("`", "").strip().rsplit(".", 1)[-1].lower()
         if use.access == "create" and name in RESERVED_FUNCTIONS:

@@ -21,6 +21,7 @@ from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb, serialize
+from gateway.wire.connect_calls import sql_plan
 
 _CALLS = frozenset({"unresolved_function", "call_function"})
 _OUTPUTS: Mapping[str, tuple[str, ...]] = {
@@ -199,11 +200,8 @@ def _identity_calls(root: Message, words: frozenset[int]) -> list[tuple[pb.Expre
     return found
 
 
-def plan_of(text: str) -> bytes:
-    """Return the plan of a statement of the gateway's own, as a client would send it."""
-    plan = pb.Plan()
-    plan.command.sql_command.input.sql.query = text
-    return serialize(plan)
+plan_of = sql_plan
+"""For a room that may not import `wire`."""
 
 
 def bytes_of(message: Message) -> bytes:

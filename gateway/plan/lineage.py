@@ -40,8 +40,6 @@ from gateway.wire.connect import Message, pb
 
 __all__ = ["LineagePlan", "plan_lineage", "plan_table_lineage", "table_written"]
 
-_RELATION = "relation:"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineagePlan:
@@ -221,8 +219,8 @@ def _inputs(
     )
     through = dict.fromkeys(views)
     for handle in reading.handles:
-        made = plan.kept.get(handle.handle.removeprefix(_RELATION))
-        if made is not None and handle.handle.startswith(_RELATION):
+        made = plan.kept.get(handle.handle.id) if handle.handle.kind == "relation" else None
+        if made is not None:
             inputs.update(dict.fromkeys(made.inputs))
             through.update(dict.fromkeys(made.views))
     return tuple(inputs), tuple(through)
@@ -440,10 +438,3 @@ COMMANDS = cast(
         "checkpoint_command": _checkpoint,
     },
 )
-MOVE_NO_ROWS = frozenset(
-    """sql_command remove_cached_remote_relation_command streaming_query_command
-    streaming_query_manager_command streaming_query_listener_bus_command get_resources_command
-    create_resource_profile_command register_function register_table_function register_data_source
-    ml_command pipeline_command execute_external_command extension""".split()
-)
-"""The other commands; what a `sql_command` moves its text says."""

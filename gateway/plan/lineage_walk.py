@@ -295,6 +295,5 @@ _LEAVES = cast(
         "common_inline_user_defined_table_function": PlanLineageWalk._user_function,
     },
 )
-FOLLOWED = frozenset({"set_op", *_ONE, *_SEVERAL, *_LEAVES})
 NOT_FOLLOWED = frozenset({"catalog", "ml_relation", "extension", "unknown"})
 """Relations whose columns are those of no table, or of objects that nobody can look into."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from gateway.model.handles import SparkHandle
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.wire.connect import Message, pb
 
@@ -87,19 +88,18 @@ class CodeUse:
     access: Literal["execute", "create"]
     what: str
     """In words for the refusal: `a Python function`."""
-    handle: str = ""
-    """What the session must have registered for the name to mean that code, as SessionContext.handles has
-    it; empty for code that the plan brings itself."""
+    handle: SparkHandle | None = None
+    """What the session must have registered for the name to mean that code; None for code that the plan
+    brings itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleUse:
     """Something of Spark's session by its id."""
 
-    handle: str
-    """As SessionContext.handles has it: `relation:ID`, `query:ID`."""
-    run: str = ""
-    """Of a streaming query: the handle of its run, `query:ID` too."""
+    handle: SparkHandle
+    run: SparkHandle | None = None
+    """Of a streaming query: the handle of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +160,10 @@ class PlanReading:
     """The first of them: protobuf makes an object of one each time it is asked for, if nobody has it."""
 
     @property
-    def named(self) -> frozenset[str]:
-        """Return everything of Spark's session that it names by an id, as SessionContext.handles has it."""
+    def named(self) -> frozenset[SparkHandle]:
+        """Return everything of Spark's session that it names by an id."""
         found = (handle for use in self.handles for handle in (use.handle, use.run))
-        return frozenset(handle for handle in found if handle)
+        return frozenset(handle for handle in found if handle is not None)
 
     @property
     def lazy(self) -> bool:

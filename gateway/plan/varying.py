@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.model.handles import SparkHandle, functions_called
 from gateway.model.reading import FunctionRef
 from gateway.model.spark_minors import Minor
 from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts
@@ -36,6 +37,5 @@ def _function(call: FunctionCall, minor: Minor) -> FunctionRef:
     return FunctionRef(parts=call.parts, table_valued=call.table_valued, builtin=builtin)
 
 
-def _is_code(call: FunctionCall, handles: frozenset[str]) -> bool:
-    name = call.parts[-1].lower()
-    return len(call.parts) == 1 and bool({f"function:{name}", f"table_function:{name}"} & handles)
+def _is_code(call: FunctionCall, handles: frozenset[SparkHandle]) -> bool:
+    return len(call.parts) == 1 and not handles.isdisjoint(functions_called(call.parts[0].lower()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gateway.model.handles import SparkHandle
 from gateway.plan.reading import CodeUse, HandleUse, UrlUse
 from gateway.plan.walk_sources import plain_path, written_paths
 from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
@@ -93,7 +94,8 @@ def _write_stream(walk: PlanWalk, write: pb.WriteStreamOperationStart) -> None:
 
 @reads_message("StreamingQueryInstanceId", "StreamingQueryInstanceId.id")
 def _streaming_query(walk: PlanWalk, query: pb.StreamingQueryInstanceId) -> None:
-    walk.reading.handles.append(HandleUse(handle=f"query:{query.id}", run=f"query:{query.run_id}"))
+    asked, run = SparkHandle("query", query.id), SparkHandle("query", query.run_id)
+    walk.reading.handles.append(HandleUse(handle=asked, run=run))
 
 
 @reads_message(

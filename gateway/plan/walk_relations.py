@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from gateway.model.handles import SparkHandle
 from gateway.plan.identifiers import attribute_parts, table_parts
 from gateway.plan.reading import (
     CatalogCall,
@@ -72,7 +73,7 @@ def _read(walk: PlanWalk, relation: pb.Relation, read: pb.Read) -> None:
                     name=source.format,
                     access="execute",
                     what="a data source that the session registered",
-                    handle=f"data_source:{source.format.lower()}",
+                    handle=SparkHandle("data_source", source.format.lower()),
                 )
             )
             return
@@ -194,7 +195,7 @@ def _parse(walk: PlanWalk, parse: pb.Parse) -> None:
 
 @reads_message("CachedRemoteRelation", "CachedRemoteRelation.relation_id")
 def _cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> None:
-    walk.reading.handles.append(HandleUse(handle=f"relation:{cached.relation_id}"))
+    walk.reading.handles.append(HandleUse(handle=SparkHandle("relation", cached.relation_id)))
 
 
 # Expressions

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.model.catalog import TableName, joined, levels, unquoted
+from gateway.model.catalog import TableName, joined, levels, split_name, unquoted
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
@@ -168,11 +168,6 @@ def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
             return inside is not None and visible(Resource.udf(catalog, inside, function))
         case _:
             return False
-
-
-def split_name(name: str) -> list[str]:
-    """Split a dotted name into its parts, backticks taken off."""
-    return [unquoted(part) for part in re.findall(r"`(?:[^`]|``)*`|[^.`]+", name)]
 
 
 def _describe(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:

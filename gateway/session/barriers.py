@@ -26,9 +26,9 @@ from gateway.model.statement import (
     UseNamespace,
     Verdict,
 )
+from gateway.session.endpoint import changes_names
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.locks import NO_LOCKS, CatalogLocks, HeldLocks, LockRequest
-from gateway.session.operation import changes_names
 from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
 from gateway.session.view_rules import (
     as_made,
@@ -44,21 +44,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 Judging = Callable[[Statement], Awaitable[Verdict]]
-
-
-async def settle_pending(
-    ended: Awaitable[None], *, timeout_s: float, abort: Callable[[str], Awaitable[None]]
-) -> None:
-    """Wait for the statement before this one, if it changes names or tables; `abort` the session otherwise.
-
-    INVARIANT (effect barrier): nothing is judged while a statement that changes names is pending, because it
-    would be judged in a context that Spark is just leaving.
-    """
-    try:
-        async with asyncio.timeout(timeout_s):
-            await ended
-    except TimeoutError:
-        await abort("a statement that changes names did not end in time")
+Run = Callable[[Statement], Awaitable[object]]
+"""Runs a statement of the gateway's own to its end."""
 
 
 async def let_others_end(ended: Iterable[Awaitable[None]], *, timeout_s: float) -> None:
@@ -243,7 +230,7 @@ async def look_again(
     statement: Statement,
     *,
     judge: Judging,
-    run: Callable[[Statement], Awaitable[None]],
+    run: Run,
 ) -> Verdict:
     """Judge a statement, and what temporary views forbid it; have Spark's session look at the tables that its
     policies read, once a period, and at those that have changed since it knows them.
@@ -275,31 +262,23 @@ async def look_again(
             looked.add(table)
 
 
-async def record_definer(
-    statement: Statement, verdict: Verdict, run: Callable[[Statement], Awaitable[None]]
-) -> None:
-    """Have Spark know who defines a view before its text changes. The statement holds the view's name."""
-    if isinstance(verdict, Cleared) and verdict.definition is not None:
-        await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
-
-
-async def reset_settings(
-    session: NameResolution,
-    statement: Statement,
-    verdict: Verdict,
-    run: Callable[[Statement], Awaitable[None]],
-) -> None:
-    """Give the session Spark's own value of every setting that it was given, as RESET promises.
+async def run_before(session: NameResolution, statement: Statement, verdict: Verdict, run: Run) -> None:
+    """Have Spark know who defines a view before its text changes: the statement holds the view's name. For
+    RESET, give the session Spark's own value of every setting that it was given.
 
     INVARIANT (one reading): one by one, because RESET itself would take the pinned ones too.
     """
-    if isinstance(verdict, Cleared) and any(isinstance(e, ResetSettings) for e in verdict.effects):
+    if not isinstance(verdict, Cleared):
+        return
+    if verdict.definition is not None:
+        await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
+    if any(isinstance(effect, ResetSettings) for effect in verdict.effects):
         for key in sorted(session.given_settings):
             own = replace(statement, text="", plan=None, context=session.context, resets=key)
             await _run_own(own, run)
 
 
-async def _run_own(statement: Statement, run: Callable[[Statement], Awaitable[None]]) -> None:
+async def _run_own(statement: Statement, run: Run) -> None:
     try:
         await run(statement)
     except (StatementRefused, StatementFailed):
@@ -318,7 +297,7 @@ async def renew_views(
     *,
     catalog_version: int,
     judge: Judging,
-    run: Callable[[Statement], Awaitable[None]],
+    run: Run,
     drop: Callable[[str], Statement],
 ) -> None:
     """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
@@ -340,7 +319,7 @@ async def _renew(
     view: TempView,
     version: int,
     judge: Judging,
-    run: Callable[[Statement], Awaitable[None]],
+    run: Run,
     drop: Callable[[str], Statement],
 ) -> None:
     verdict = without_ended_views(session, await judge(as_made(session, view)))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
-from gateway.model.catalog import quote
-from gateway.model.statement import Cleared, Refused, Statement, Verdict
+from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
+from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.identifiers import new_event_id, new_handle
+from gateway.session.failures import StatementFailed
+from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
     ENDINGS,
@@ -38,16 +37,13 @@ from gateway.session.whole_errors import shown_whole, whole_failure
 _log = structlog.get_logger(__name__)
 
 
-class Execution:
+class Execution(Deciding[Session, ThriftOperation]):
     """Runs statements in sessions. `abort` closes a session whose state in Spark is no longer known."""
 
     def __init__(
         self, dependencies: Dependencies, *, abort: Callable[[Session, str], Coroutine[Any, Any, None]]
     ) -> None:
-        self._dependencies = dependencies
-        self._verdicts = dependencies.verdicts
-        self._recorder = dependencies.recorder
-        self._limits = dependencies.limits
+        super().__init__(dependencies)
         self._close_aborted = abort
         self._aborting: dict[Session, asyncio.Task[None]] = {}
         self._watches = Watches()
@@ -107,11 +103,11 @@ class Execution:
         `waited`: it was started before, and Spark had no room for it.
         """
         try:
-            require_open(session)
+            session.require_open()
             await self._ask_settings(session)
             return await barriers.while_views_stay(
-                lambda: self._prepare(session),
-                lambda: self._start(session, self._statement(session, text), timeout_s, waited=waited),
+                lambda: self.prepare(session, session.client),
+                lambda: self._start(session, self.own(session, text), timeout_s, waited=waited),
                 wait_s=self._limits.catalog_wait_s,
             )
         finally:
@@ -128,7 +124,7 @@ class Execution:
         """Wait for the end; an error is raised and the operation closed, as a synchronous client expects."""
         while not operation.terminal:
             await self.poll(operation)
-            require_open(operation.session)
+            operation.session.require_open()
         if operation.state != FINISHED:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
@@ -148,12 +144,24 @@ class Execution:
         `waited` is such an operation, for which there is a slot now; `inside` it is a statement of the
         gateway's own, which takes no slot and has ended when this returns.
         """
-        if waited is None and len(session.operations) >= self._limits.operations_per_session:
-            raise LimitExceeded(
-                f"this session has {len(session.operations)} open operations; close some of them first"
-            )
-        # INVARIANT (audit first): only what was decided may reach Spark.
-        operation, cleared = await self._decided(session, statement, waited, inside=inside)
+        if waited is None:
+            session.require_place(self._limits.operations_per_session)
+
+        def ready(verdict: Verdict) -> bool:
+            if isinstance(verdict, Cleared) and not inside:
+                self._waiting.take(session)
+            return session.slot is not None
+
+        operation, cleared = await self._decided(
+            session,
+            statement,
+            session.client,
+            ready=ready,
+            record=lambda *decided: self._record(session, waited, *decided),
+            begin=lambda _, statement_id: (
+                waited or ThriftOperation(session, new_handle(), statement_id, EXECUTE_STATEMENT)
+            ),
+        )
         if operation.let_go:
             # Its client no longer wants it: it was judged again for nothing.
             self._let_names_go(operation)
@@ -163,7 +171,7 @@ class Execution:
             self._deregister(operation)
             operation.hold.end()
             await self._recorder.completed(operation, "not_forwarded", "the session was closed")
-            require_open(session)
+            session.require_open()
         has_room = inside or session.slot is not None
         if not (has_room and await self._forward(operation, cleared, timeout_s, wait=inside)):
             # Nobody waits for Spark with names that others wait for.
@@ -175,53 +183,16 @@ class Execution:
         if operation.closed:
             # The session was closed while Spark was taking the statement.
             await self.abandon(operation, "the session was closed")
-            require_open(session)
+            session.require_open()
         return operation
-
-    async def _decided(
-        self, session: Session, statement: Statement, waited: ThriftOperation | None, *, inside: bool
-    ) -> tuple[ThriftOperation, Cleared]:
-        """Judge and record; return what begins or goes on. Raises StatementRefused, and ViewsMoved too."""
-        statement_id = new_event_id()
-        begun = time.perf_counter()
-        policies_version = self._verdicts.policies_version
-        verdict, hold = await barriers.judge_and_bind(
-            session,
-            self._dependencies,
-            judge=lambda: self._judge(session, statement),
-            let_others_end=lambda: self._let_others_end(session),
-        )
-        operation: ThriftOperation | None = None
-        try:
-            if isinstance(verdict, Cleared) and not inside:
-                self._waiting.take(session)
-            if session.slot is not None:
-                await barriers.record_definer(statement, verdict, lambda one: self._run_inside(session, one))
-                await barriers.reset_settings(
-                    session, statement, verdict, lambda one: self._run_inside(session, one)
-                )
-            await self._record(session, verdict, statement_id, time.perf_counter() - begun, waited)
-            if isinstance(verdict, Refused):
-                raise StatementRefused(verdict, statement_id)
-            operation = waited or ThriftOperation(
-                session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic()
-            )
-        finally:
-            if operation is None:
-                hold.end()
-        operation.cleared, operation.hold = verdict, hold
-        operation.policies_version = policies_version
-        if self._limits.end_results_on_policy_change:
-            operation.basis = session.basis_of(verdict)
-        return operation, verdict
 
     async def _record(
         self,
         session: Session,
+        waited: ThriftOperation | None,
         verdict: Verdict,
         statement_id: str,
         judged_s: float,
-        waited: ThriftOperation | None,
     ) -> None:
         """Make durable what was decided; of what has waited only where that is not what its event says."""
         if waited is not None:
@@ -242,14 +213,6 @@ class Execution:
     def _let_names_go(self, operation: ThriftOperation) -> None:
         operation.hold.end()
         operation.hold = NO_LOCKS
-
-    async def _judge(self, session: Session, statement: Statement) -> Verdict:
-        return await barriers.look_again(
-            session,
-            statement,
-            judge=lambda one: self._verdicts.judge(one, session.client),
-            run=lambda one: self._run_inside(session, one),
-        )
 
     async def _forward(
         self, operation: ThriftOperation, cleared: Cleared, timeout_s: int, *, wait: bool = False
@@ -404,23 +367,6 @@ class Execution:
             statement_id=operation.statement_id,
         )
 
-    async def _settle_pending(self, session: Session) -> None:
-        pending = session.pending
-        if pending is None:
-            return
-        await barriers.settle_pending(
-            self._ended(pending),
-            timeout_s=self._limits.settle_timeout_s,
-            abort=lambda reason: self._abort(session, reason),
-        )
-        require_open(session)
-        session.pending = None
-
-    async def _let_others_end(self, session: Session) -> None:
-        others = self._others(session)
-        await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
-        require_open(session)
-
     def _others(self, session: Session) -> Iterator[Awaitable[None]]:
         for operation in list(session.operations.values()):
             # The one that waits for Spark has the lock: it is the one that others have to end for.
@@ -439,24 +385,8 @@ class Execution:
         while operation.running:
             await self.poll(operation)
 
-    async def _prepare(self, session: Session) -> None:
-        """Bring the session to where the next statement can be judged. The session is locked."""
-        require_open(session)
-        await self._settle_pending(session)
-        await barriers.renew_views(
-            session,
-            self._verdicts.policies_version,
-            catalog_version=self._verdicts.catalog_version,
-            judge=lambda statement: self._verdicts.judge(statement, session.client),
-            run=lambda statement: self._run_inside(session, statement),
-            drop=lambda name: self._statement(session, f"DROP VIEW IF EXISTS {quote(name)}"),
-        )
-
-    async def _run_inside(self, session: Session, statement: Statement) -> None:
-        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
-
-        Spark runs it in the thread of the session's connection: it waits for no place in the pool.
-        """
+    async def run_inside(self, session: Session, statement: Statement, client: Client) -> None:
+        """Spark runs it in the thread of the session's connection: it waits for no place in the pool."""
         try:
             operation = await self._start(session, statement, inside=True)
         except barriers.ViewsMoved:
@@ -464,7 +394,7 @@ class Execution:
         await self._wait(operation)
         await self.close(operation)
 
-    def _statement(self, session: Session, text: str) -> Statement:
+    def own(self, session: Session, text: str) -> Statement:
         return Statement(text=text, principal=session.principal, context=session.context)
 
     # -- its end -----------------------------------------------------------------------------------------
@@ -570,9 +500,3 @@ class Execution:
             hides_target=cleared is not None and cleared.hides_target,
         )
         return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
-
-
-def require_open(session: Session) -> None:
-    """Raise InvalidHandle, in Spark's words, when the session is closed."""
-    if session.closed:
-        raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{session.handle}]")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import compress
 
 from gateway.errors import LimitExceeded
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableName, split_name
 from gateway.model.resource import Resource
-from gateway.session.answers import Visible, one_name, split_name
+from gateway.session.answers import Visible, one_name
 from gateway.session.operation import LocalRows, ResultColumn
 from gateway.session.ports import Catalog
 

@@ -51,12 +51,6 @@ class Metrics:
             "sluice_policy_version", "Version of the policies in force", registry=registry
         )
         # Read from other rooms: on the page once somebody has given `watch` a way to read them.
-        self.reader_restarts = Gauge(
-            "sluice_reader_restarts", "Parser processes that had to be replaced", registry=None
-        )
-        self.ledger_backlog = Gauge(
-            "sluice_ledger_backlog_events", "Audit events that wait for the database", registry=None
-        )
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
         self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
         self.spark_statements = Gauge(

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from gateway.model.statement import Cleared, Client
+from gateway.model.statement import Client
 from gateway.session.barriers import all_same
+from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed
-from gateway.session.session import Basis, judged_of
+from gateway.session.session import judged_of
 from gateway.session.verdicts import Verdicts
-
-
-class OpenResult(Protocol):
-    """An operation of either endpoint, as far as this asks of it."""
-
-    statement_id: str
-    policies_version: int
-
-    @property
-    def cleared(self) -> Cleared | None: ...
-
-    @property
-    def basis(self) -> Basis: ...
 
 
 class OpenResults:
@@ -39,7 +25,7 @@ class OpenResults:
         self._verdicts = verdicts
         self.end = end
 
-    async def require(self, result: OpenResult, client: Client, *, filtered: bool = False) -> None:
+    async def require(self, result: EndpointOperation, client: Client, *, filtered: bool = False) -> None:
         """Raise StatementFailed when the result has ended. `filtered`: the gateway filtered its rows."""
         version = self._verdicts.policies_version
         if not self.end or result.policies_version == version:

@@ -8,27 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.errors import InvalidRequest, SluiceError
-from gateway.model.meaning_settings import may_change_meaning
+from gateway.errors import InvalidHandle, InvalidRequest
 from gateway.model.principal import Principal
-from gateway.model.statement import (
-    ChangeSetting,
-    Cleared,
-    Client,
-    CreateTempView,
-    DropFunction,
-    DropTempView,
-    ResetSettings,
-    SessionContext,
-    SessionEffect,
-    UseNamespace,
-)
+from gateway.model.statement import Client, SessionContext
+from gateway.session.endpoint import EndpointOperation, EndpointSession
 from gateway.session.identifiers import Handle
-from gateway.session.locks import NO_LOCKS
 from gateway.session.ports import BackendOperation, BackendSession
-from gateway.session.session import Basis, NameResolution
 from gateway.session.slots import Slot
-from gateway.session.states import Event, Life, State
+from gateway.session.states import Event, State
 
 PENDING, RUNNING, FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT = 7, 1, 2, 3, 4, 5, 8
 """TOperationState."""
@@ -123,72 +110,21 @@ class LocalRows:
 LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
-class ThriftOperation:
-    """What the gateway knows of a running or finished operation. Only the service changes it.
+class ThriftOperation(EndpointOperation):
+    session: Session
 
-    INVARIANT (one closing event): `completed` goes from False to True once for each statement id, and only
-    then is the `completed` event written. There is none before the decision is on record.
-    """
-
-    __slots__ = (
-        "answer",
-        "arrived",
-        "basis",
-        "cleared",
-        "closed",
-        "completed",
-        "error",
-        "handle",
-        "has_result_set",
-        "hold",
-        "kind",
-        "life",
-        "lock",
-        "log",
-        "moved",
-        "policies_version",
-        "relayed_bytes",
-        "relayed_rows",
-        "session",
-        "slot",
-        "sparks_state",
-        "started",
-        "statement_id",
-        "taking",
-        "tended",
-        "unwanted",
-        "upstream",
-        "used_at",
-    )
-
-    def __init__(
-        self, session: Session, handle: Handle, statement_id: str, kind: int, started: float
-    ) -> None:
-        self.session = session
+    def __init__(self, session: Session, handle: Handle, statement_id: str, kind: int) -> None:
+        super().__init__(session, statement_id)
         self.handle = handle
-        self.statement_id = statement_id
         self.tended = False
         """Whether the gateway has done its part of it already, and Spark had no room then."""
         self.kind = kind
-        self.started = started
-        self.used_at = started
-        self.cleared: Cleared | None = None
-        self.basis: Basis = ()
-        """What its temporary views were made from, where results end with policies."""
         self.upstream: BackendOperation | None = None
         self.answer: LocalRows | None = None
-        self.error: SluiceError | None = None
         self.has_result_set = True
-        self.hold = NO_LOCKS
-        """The names of the catalog that it needs as they are, or changes."""
-        self.life = Life()
         self.sparks_state = RUNNING
         """TOperationState of one that Spark has taken, as it says."""
-        self.completed = False
         self.closed = False
-        self.policies_version = -1
-        self.relayed_rows = 0
-        self.relayed_bytes = 0
         self.lock = asyncio.Lock()
         self.slot: Slot | None = None
         """Its place among those that Spark has."""
@@ -239,44 +175,14 @@ class ThriftOperation:
             slot.release()
 
     @property
-    def changes_names(self) -> bool:
-        """Whether it changes what names, or the texts of policies, mean in this session."""
-        return self.cleared is not None and changes_names(self.cleared.effects)
-
-    @property
-    def principal(self) -> Principal:
-        return self.session.principal
-
-    @property
-    def session_id(self) -> str:
-        return str(self.session.handle)
-
-    @property
     def backend_id(self) -> str:
-        """Spark's id of it; empty before Spark has it."""
         return self.upstream.id if self.upstream is not None else ""
 
-    @property
-    def has_obligations(self) -> bool:
-        """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
-        return self.cleared is not None and (
-            bool(self.cleared.obligations) or self.session.views_have_obligations
-        )
 
-    @property
-    def plain(self) -> bool:
-        """Whether all that Spark says of an error may be told, with the plan and the stack."""
-        cleared = self.cleared
-        return (
-            cleared is not None and cleared.plain and not (self.has_obligations or self.session.views_guarded)
-        )
+class Session(EndpointSession[bytes, ThriftOperation]):
+    """A session of a Thrift client."""
 
-
-class Session(NameResolution):
-    """A session of a Thrift client. Only the service changes it.
-
-    `lock` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
-    """
+    LET_GO = "close some of them first"
 
     def __init__(
         self,
@@ -289,32 +195,21 @@ class Session(NameResolution):
         opened: float,
         context: SessionContext,
     ) -> None:
-        super().__init__(principal, client, context)
+        super().__init__(str(handle), principal, client, context, opened)
         self.handle = handle
         self.protocol_version = protocol_version
         self.backend = backend
-        self.operations: dict[bytes, ThriftOperation] = {}
-        self.pending: ThriftOperation | None = None
         self.slot: Slot | None = None
         """What whoever has the lock may give Spark a statement by."""
         self.stopping: dict[bytes, float] = {}
         """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
         look up their names."""
-        self.used_at = opened
-        self.closed = False
 
     @property
     def busy(self) -> bool:
-        """Whether a statement is being judged or may still be running."""
         return self.lock.locked() or any(operation.running for operation in self.operations.values())
 
-
-def changes_names(effects: Sequence[SessionEffect]) -> bool:
-    """Whether one of the effects changes what names, or the texts of policies, mean in a session."""
-    return any(
-        may_change_meaning(effect.key) if isinstance(effect, ChangeSetting) else isinstance(effect, _CHANGING)
-        for effect in effects
-    )
-
-
-_CHANGING = (UseNamespace, CreateTempView, DropTempView, DropFunction, ResetSettings)
+    def require_open(self) -> None:
+        """Raise InvalidHandle, in Spark's words, when the session is closed."""
+        if self.closed:
+            raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{self.handle}]")

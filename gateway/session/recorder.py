@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import Any, Concatenate, ParamSpec
 
 import structlog
 
-from gateway.errors import LedgerUnavailable, SluiceError
+from gateway.errors import LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
 from gateway.session import audit_records
 from gateway.session.audit_records import Outcome, Stamp
+from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import CallRefusal
 from gateway.session.identifiers import Handle, new_event_id, now
 from gateway.session.metrics import Metrics
@@ -23,26 +24,6 @@ from gateway.session.ports import Ledger
 _log = structlog.get_logger(__name__)
 
 P = ParamSpec("P")
-
-
-class RecordedOperation(Protocol):
-    """An operation of either endpoint, or a call without a statement, as the audit log tells of it."""
-
-    statement_id: str
-    completed: bool
-    started: float
-    relayed_rows: int
-    relayed_bytes: int
-    error: SluiceError | None
-
-    @property
-    def principal(self) -> Principal: ...
-
-    @property
-    def session_id(self) -> str: ...
-
-    @property
-    def backend_id(self) -> str: ...
 
 
 LineageInput = Callable[[Cleared, Mapping[str, str], Mapping[str, str]], Mapping[str, Any] | None]
@@ -102,7 +83,7 @@ class Recorder:
         await self._decided(event, refused=isinstance(verdict, Refused))
 
     async def metadata_decided(
-        self, call: str, arguments: Mapping[str, str], operation: RecordedOperation, client: Client
+        self, call: str, arguments: Mapping[str, str], operation: RecordedCall, client: Client
     ) -> None:
         """Make durable that a metadata call is answered. Raises LedgerUnavailable."""
         event = audit_records.metadata_decided(
@@ -119,7 +100,7 @@ class Recorder:
         self,
         call: str,
         names: Sequence[str],
-        operation: RecordedOperation,
+        operation: RecordedCall,
         client: Client,
         decisions: Sequence[Decision],
         refusal: CallRefusal | None,
@@ -138,7 +119,7 @@ class Recorder:
         )
         await self._decided(event, refused=refusal is not None)
 
-    async def completed(self, operation: RecordedOperation, outcome: Outcome, error: str = "") -> None:
+    async def completed(self, operation: RecordedCall, outcome: Outcome, error: str = "") -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
         # INVARIANT (one closing event): flag and write are not separated by an await.
         if operation.completed:

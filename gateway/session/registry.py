@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
 
 from gateway.errors import BackendUnavailable, LimitExceeded
-from gateway.model.principal import Principal
 from gateway.session.dependencies import Dependencies
+from gateway.session.endpoint import EndpointSession
 
 K = TypeVar("K")
 
 
-class Registrable(Protocol):
-    """A session of either endpoint, as far as its registration goes."""
-
-    principal: Principal
-    used_at: float
-    closed: bool
-
-    @property
-    def busy(self) -> bool: ...
-
-
-S = TypeVar("S", bound=Registrable)
+S = TypeVar("S", bound=EndpointSession[Any, Any])
 
 
 class Registry(Generic[K, S]):
@@ -87,9 +77,37 @@ class Registry(Generic[K, S]):
         most = self._limits.session_idle_s
         return [s for s in self.sessions.values() if not s.busy and now - s.used_at > most]
 
-    async def expire_forever(self, expire: Callable[[], Awaitable[None]], idle_s: float) -> None:
-        """Call `expire` now and then, until cancelled; `idle_s` is how long anything else may be idle."""
-        pause = max(1.0, min(self._limits.session_idle_s, idle_s, 600.0) / 10)
+
+class EndpointSessions(ABC, Generic[K, S]):
+    """All sessions of the clients of one endpoint in one gateway process."""
+
+    def __init__(self, dependencies: Dependencies, *, closing: str, idle_s: float) -> None:
+        """`closing`: as Registry has it; `idle_s`: how long anything but a session may be idle."""
+        self._dependencies = dependencies
+        self.metrics = dependencies.metrics
+        self.limits = dependencies.limits
+        self.recorder = dependencies.recorder
+        self._clock = dependencies.clock
+        self._registry = Registry[K, S](dependencies, closing=closing)
+        self._idle_s = idle_s
+
+    def __len__(self) -> int:
+        return len(self._registry)
+
+    async def run(self) -> None:
+        """Expire what is idle, until cancelled."""
+        pause = max(1.0, min(self.limits.session_idle_s, self._idle_s, 600.0) / 10)
         while True:
             await asyncio.sleep(pause)
-            await expire()
+            await self.expire()
+
+    @abstractmethod
+    async def expire(self) -> None:
+        """End what has been idle for too long; `run` calls it now and then."""
+
+    @abstractmethod
+    async def _close(self, session: S, reason: str) -> None:
+        """Close a session here and in Spark, once."""
+
+    async def _close_all(self, sessions: Iterable[S], reason: str) -> None:
+        await asyncio.gather(*(self._close(session, reason) for session in sessions))

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SluiceError
+from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
 from gateway.model.catalog import dotted, quote
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
-from gateway.session.execution import Execution, require_open
+from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
 from gateway.session.operation import Batch, Session, ThriftOperation
 from gateway.session.ports import Backend, BackendError, FrameSink, RelayedFrame
-from gateway.session.registry import Registry
+from gateway.session.registry import EndpointSessions
 from gateway.session.results import Results
 from gateway.session.states import Event
 
@@ -55,27 +54,19 @@ class OperationReport:
     error: SluiceError | None = None
 
 
-class Sessions:
+class Sessions(EndpointSessions[bytes, Session]):
     """All sessions of HiveServer2 clients of one gateway process."""
 
     def __init__(self, dependencies: Dependencies, backend: Backend) -> None:
-        self._dependencies = dependencies
-        self.metrics = dependencies.metrics
-        self.limits = dependencies.limits
-        self.recorder = dependencies.recorder
+        super().__init__(dependencies, closing="close", idle_s=dependencies.limits.operation_idle_s)
         self._backend = backend
-        self._clock = dependencies.clock
         self._verdicts = dependencies.verdicts
         self._execution = Execution(dependencies, abort=self._close)
         self._results = Results(self._execution, dependencies)
         self._metadata = MetadataCalls(self._results, dependencies)
-        self._registry = Registry[bytes, Session](dependencies, closing="close")
         self._operations: dict[bytes, ThriftOperation] = {}
         self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
         self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
-
-    def __len__(self) -> int:
-        return len(self._registry)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -137,26 +128,17 @@ class Sessions:
         await self._close_all(found, "the client went away")
 
     async def expire(self) -> None:
-        """Close sessions and operations that have been idle for too long; the owner calls it now and then."""
         await self._close_all(self._registry.idle(), "the session was idle for too long")
         now, limit = self._clock(), self.limits.operation_idle_s
         stale = [o for o in self._operations.values() if not o.running and now - o.used_at > limit]
         for operation in stale:
             await self._end(operation, "the operation was idle for too long")
 
-    async def run(self) -> None:
-        """Expire what is idle, until cancelled."""
-        await self._registry.expire_forever(self.expire, self.limits.operation_idle_s)
-
     async def close(self) -> None:
         """Close every session; new ones are refused from here on."""
         self._registry.shut = True
         await self._close_all(self._registry.all(), "the gateway is shutting down")
         await self._execution.stop()
-
-    async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
-        if sessions:
-            await asyncio.gather(*(self._close(session, reason) for session in sessions))
 
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):
@@ -246,11 +228,8 @@ class Sessions:
     ) -> Opened:
         """Answer a metadata call from what the principal may know of; recorded like a statement."""
         session = await self._session(principal, handle)
-        if len(session.operations) >= self.limits.operations_per_session:
-            raise LimitExceeded(
-                f"this session has {len(session.operations)} open operations; close some of them first"
-            )
-        operation = ThriftOperation(session, new_handle(), new_event_id(), kind, time.monotonic())
+        session.require_place(self.limits.operations_per_session)
+        operation = ThriftOperation(session, new_handle(), new_event_id(), kind)
         await self.recorder.metadata_decided(call, patterns.written(types), operation, session.client)
         operation.policies_version = self._verdicts.policies_version
         try:
@@ -265,7 +244,7 @@ class Sessions:
                 await self.recorder.completed(operation, "failed")
         if session.closed:
             await self.recorder.completed(operation, "finished")
-            require_open(session)
+            session.require_open()
         operation.relayed_rows = len(operation.answer.rows)
         session.operations[operation.handle.guid] = operation
         self._operations[operation.handle.guid] = operation

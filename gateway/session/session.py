@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from gateway.model.catalog import Table, TableName, kept_by_sessions
+from gateway.model.handles import PERSISTED, HandleKind, SparkHandle
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
-    PERSISTED,
     CatalogChanged,
     ChangeSetting,
     Cleared,
@@ -33,11 +34,13 @@ from gateway.model.statement import (
 _WORD = re.compile(r"\w+")
 
 
+ENDED_RELATIONS = 1000
+"""Cached relations that ended of which a session remembers why."""
 VIEW_ORIGINS = 64
 """Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
 
-_REGISTERED = ("function:", "table_function:", "data_source:", PERSISTED)
-"""Handles of code by name, and of what Spark's cache has, which a clone of a session has too."""
+_CLONED: frozenset[HandleKind] = frozenset({"function", "table_function", "data_source", "persisted"})
+"""Code by its name, and what Spark's cache has: a clone of a session has them too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,9 @@ class NameResolution:
         self.ended_views: set[str] = set()
         self.views_version = -1
         """Version of the catalog at which the temporary views were judged last."""
-        self.relations: dict[str, CachedRelation] = {}
+        self.relations: dict[SparkHandle, CachedRelation] = {}
+        self.ended_relations: OrderedDict[SparkHandle, None] = OrderedDict()
+        """Cached relations that ended because the policies changed; the latest last."""
         self.lock = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
@@ -293,7 +298,7 @@ class NameResolution:
         return None
 
     def cache_relation(
-        self, handle: str, cleared: Cleared, policies_version: int, statement_id: str, *, most: int
+        self, handle: SparkHandle, cleared: Cleared, policies_version: int, statement_id: str, *, most: int
     ) -> None:
         """Remember a relation that Spark has computed from a cleared plan and keeps under an id.
 
@@ -310,22 +315,29 @@ class NameResolution:
         )
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
-    def drop_origin(self, handle: str) -> None:
+    def drop_origin(self, handle: SparkHandle) -> None:
         """Keep a relation only as long as the policies stay as they are."""
         self.relations[handle] = replace(self.relations[handle], basis=None)
 
-    def add_handle(self, handle: str) -> None:
+    def add_handle(self, handle: SparkHandle) -> None:
         """Let plans refer to something of Spark's session that this session made."""
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
-    def drop_handle(self, handle: str) -> None:
+    def drop_handle(self, handle: SparkHandle) -> None:
         """Let plans no longer refer to it."""
         self.relations.pop(handle, None)
         self.context = replace(self.context, handles=self.context.handles - {handle})
 
+    def end_relation(self, handle: SparkHandle) -> None:
+        """Forget a cached relation whose rows would be others now; plans that name it are told why."""
+        self.drop_handle(handle)
+        self.ended_relations[handle] = None
+        while len(self.ended_relations) > ENDED_RELATIONS:
+            self.ended_relations.popitem(last=False)
+
     def copy_names(self, other: NameResolution) -> None:
         """Begin with what names mean in another session: Spark has cloned it."""
-        registered = frozenset(h for h in other.context.handles if h.startswith(_REGISTERED))
+        registered = frozenset(h for h in other.context.handles if h.kind in _CLONED)
         self.context = replace(other.context, handles=registered)
         self.views = dict(other.views)
         self.ended_views = set(other.ended_views)
@@ -346,7 +358,13 @@ class NameResolution:
         if not isinstance(verdict, Cleared):
             return {}
         named = ((handle, one) for handle, one in self.relations.items() if handle in verdict.handles)
-        return {handle.partition(":")[2]: one.statement_id for handle, one in named}
+        return {handle.id: one.statement_id for handle, one in named}
+
+    # What follows asks of a view which of two kinds it is, because Spark keeps two. Names in one of a text
+    # are looked up whenever it is read: what it reads is found through the views of now, and its basis has
+    # only the cached relations. One of a DataFrame (`inlined`) is a plan whose names mean for ever what they
+    # meant then: its basis has what the views of then were made from, too, and whether one of those is still
+    # there is told by identity, since an equal statement that ran again has made another view.
 
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""

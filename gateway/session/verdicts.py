@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gateway.errors import InvalidRequest, PoliciesStale
@@ -32,6 +32,27 @@ from gateway.model.statement import (
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Promotion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictInputs:
+    """Ports and bounds of judging."""
+
+    judge: Judge
+    policies: Callable[[], PolicySet]
+    authority: Callable[[PolicySet], Authority]
+    catalog: Catalog
+    metrics: Metrics = field(default_factory=Metrics)
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    stale: Callable[[], str | None] = lambda: None
+    """Says why the policies in force are too old to be relied on, None when they are not."""
+    principals: Callable[[], Mapping[str, Principal]] = dict
+    """Those who may log in now."""
+    promotion: Promotion | None = None
+    """Makes tables of files that a statement names."""
+
 
 _Key = tuple[Statement, bool, int, int]
 """A statement, whether it has its query without ids, and the versions of policies and catalog."""
@@ -61,34 +82,18 @@ class Verdicts:
     longer than `verdict_age_s`.
     """
 
-    def __init__(
-        self,
-        *,
-        judge: Judge,
-        policies: Callable[[], PolicySet],
-        authority: Callable[[PolicySet], Authority],
-        catalog: Catalog,
-        limits: SessionLimits,
-        metrics: Metrics,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        stale: Callable[[], str | None] = lambda: None,
-        principals: Callable[[], Mapping[str, Principal]] = dict,
-        promotion: Promotion | None = None,
-    ) -> None:
-        """`stale` says why the policies are too old to be relied on, None when they are not; `principals`
-        are those who may log in now; `promotion` makes tables of files that a statement names."""
-        self._promotion = promotion
-        self._judge = judge
-        self._policies = policies
-        self._authority = authority
-        self._catalog = catalog
-        self._limits = limits
-        self._metrics = metrics
-        self._clock = clock
-        self._now = now
-        self._stale = stale
-        self._principals = principals
+    def __init__(self, inputs: VerdictInputs) -> None:
+        self._promotion = inputs.promotion
+        self._judge = inputs.judge
+        self._policies = inputs.policies
+        self._authority = inputs.authority
+        self._catalog = inputs.catalog
+        self._limits = inputs.limits
+        self._metrics = inputs.metrics
+        self._clock = inputs.clock
+        self._now = inputs.now
+        self._stale = inputs.stale
+        self._principals = inputs.principals
         self._cached: OrderedDict[_Key, _Cached] = OrderedDict()
         self._first: dict[Statement, asyncio.Event] = {}
         """Statements that somebody is the first to have judged; the event says that this has ended."""

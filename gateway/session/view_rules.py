@@ -1,4 +1,5 @@
-"""What temporary views forbid: their names must never reach a table that nobody guarded for them."""
+"""What temporary views forbid, since their names must never reach a table that nobody guarded for them; and
+cached relations that ended."""
 
 from __future__ import annotations
 
@@ -48,6 +49,19 @@ def without_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
         "42P01",
         f"the temporary view `{name}` ended because the policies changed; create it again, "
         f"or write the table's name with its database",
+    )
+
+
+def without_ended_relations(session: NameResolution, verdict: Verdict) -> Verdict:
+    """Tell why a plan names a cached relation that is no more."""
+    if isinstance(verdict, Cleared) or verdict.handles.isdisjoint(session.ended_relations):
+        return verdict
+    return replace(
+        verdict,
+        code="RELATION_ENDED",
+        sqlstate="42P01",
+        message="a checkpoint or cached relation of this plan ended because the policies, or what it was "
+        "computed from, changed; compute it again",
     )
 
 

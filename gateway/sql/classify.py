@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FunctionRef, Reading
 from gateway.sql import cache_commands as cache
@@ -341,9 +342,7 @@ def is_registered(function: FunctionRef, names: Names) -> bool:
     """Whether the name can only mean a function that this session registered: built-in ones come first and
     none of their names can be registered, persistent ones come after. Functions and table functions are
     registered, and looked up, apart."""
-    kind = "table_function" if function.table_valued else "function"
-    return (
-        len(function.parts) == 1
-        and not function.builtin
-        and f"{kind}:{function.parts[0].lower()}" in names.context.handles
-    )
+    if len(function.parts) != 1 or function.builtin:
+        return False
+    kind: HandleKind = "table_function" if function.table_valued else "function"
+    return SparkHandle(kind, function.parts[0].lower()) in names.context.handles

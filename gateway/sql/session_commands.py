@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gateway.model.catalog import levels
+from gateway.model.handles import functions_called
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     is_read_by_clients,
@@ -288,7 +289,7 @@ def drop_temporary_function(scope: CommandScope) -> Required:
     name = parts[-1].lower()
     if name in BUILTIN_NAMES:
         raise CannotClassify(f"`{name}` is built in and cannot be dropped")
-    if {f"function:{name}", f"table_function:{name}"} & scope.names.context.handles:
+    if functions_called(name) & scope.names.context.handles:
         raise CannotClassify(f"dropping `{name}`, which this session registered, is not supported")
     return Required(effects=(DropFunction(name),))
 

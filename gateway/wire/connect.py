@@ -64,7 +64,6 @@ class Method:
     path: str
     """As gRPC names it: `/spark.connect.SparkConnectService/ExecutePlan`."""
     request: type[Message]
-    response: type[Message]
     client_streaming: bool
     server_streaming: bool
 
@@ -77,7 +76,6 @@ def _methods() -> Mapping[str, Method]:
                 method.name,
                 f"/{service.full_name}/{method.name}",
                 GetMessageClass(method.input_type),
-                GetMessageClass(method.output_type),
                 method.client_streaming,
                 method.server_streaming,
             )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from gateway.errors import BackendUnavailable
+from gateway.model.handles import SparkHandle
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import parse, pb, serialize
 from gateway.wire.connect_peek import ResponsePeek, peek
@@ -218,21 +219,21 @@ def rows_of_command(response: bytes) -> bytes | None:
     return relation.local_relation.data if relation.WhichOneof("rel_type") == "local_relation" else None
 
 
-def handles_in(seen: ResponsePeek, data: bytes) -> list[str]:
-    """Return what a response gives an id to: `relation:ID` and `query:ID`."""
+def handles_in(seen: ResponsePeek, data: bytes) -> list[SparkHandle]:
+    """Return what a response gives an id to."""
     match seen.case:
         case peeked.CHECKPOINT_COMMAND_RESULT:
             result = parse(pb.ExecutePlanResponse, data).checkpoint_command_result
-            return [f"relation:{result.relation.relation_id}"]
+            return [SparkHandle("relation", result.relation.relation_id)]
         case peeked.WRITE_STREAM_OPERATION_START_RESULT:
             query = parse(pb.ExecutePlanResponse, data).write_stream_operation_start_result.query_id
-            return [f"query:{query.id}", f"query:{query.run_id}"]
+            return [SparkHandle("query", query.id), SparkHandle("query", query.run_id)]
         case peeked.STREAMING_QUERY_MANAGER_COMMAND_RESULT:
             managed = parse(pb.ExecutePlanResponse, data).streaming_query_manager_command_result
             queries = [*managed.active.active_queries]
             if managed.WhichOneof("result_type") == "query":
                 queries.append(managed.query)
-            return [f"query:{part}" for q in queries for part in (q.id.id, q.id.run_id)]
+            return [SparkHandle("query", part) for q in queries for part in (q.id.id, q.id.run_id)]
         case _:
             return []
 

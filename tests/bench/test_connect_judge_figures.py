@@ -31,9 +31,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
-from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
-from gateway.session.verdicts import Verdicts
+from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.sql.analyse import ScannedTable, Usage
 from tests.bench.figures import Record, median_ms, p95_ms
 from tests.judge_world import SERVICE_DEFS
@@ -133,12 +131,12 @@ async def test_plans_that_are_made_again(record: Record, reader: ReaderPool, qui
         return await judge(statement, snapshot, reader)
 
     verdicts = Verdicts(
-        judge=judged,
-        policies=lambda: policies,
-        authority=engine_for,
-        catalog=StaticCatalog(catalog().tables.values()),
-        limits=SessionLimits(),
-        metrics=Metrics(),
+        VerdictInputs(
+            judge=judged,
+            policies=lambda: policies,
+            authority=engine_for,
+            catalog=StaticCatalog(catalog().tables.values()),
+        )
     )
     context = SessionContext(namespace=("tpch",), endpoint="connect")
     count = 50 if quick else 1_000

@@ -18,9 +18,8 @@ from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
-from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.verdicts import Verdicts
+from gateway.session.verdicts import VerdictInputs, Verdicts
 from tests.bench.figures import Record, median_ms, p95_ms
 from tests.bench.processes import cpu_s
 from tests.judge_world import SERVICE_DEFS
@@ -95,12 +94,13 @@ class Bench:
             return await judge(statement, snapshot, self.reader)
 
         self.verdicts = Verdicts(
-            judge=judged,
-            policies=lambda: policies,
-            authority=engine_for,
-            catalog=StaticCatalog(catalog().tables.values()),
-            limits=SessionLimits(),
-            metrics=self.metrics,
+            VerdictInputs(
+                judge=judged,
+                policies=lambda: policies,
+                authority=engine_for,
+                catalog=StaticCatalog(catalog().tables.values()),
+                metrics=self.metrics,
+            )
         )
         self._texts = 0
 

@@ -13,6 +13,7 @@ import pytest
 from gateway.lineage.recorded import TOO_MUCH, LineageInput, masks_of, pack, read_statement, unpack
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
 from gateway.model.lineage import RESULT, Operation
 from gateway.model.statement import AnswerFilter, AnswerRule, PlanRequest
 from tests.audit.samples import completed, refused
@@ -92,7 +93,7 @@ def test_the_plan_of_a_data_frame_is_kept() -> None:
     assert found.text == "spark.table('raw')"
     assert found.tables == {name_of("raw"): RAW}
     assert found.relations == {"7a1e": UUID(made)}
-    assert found.context.handles == {"relation:7a1e"}
+    assert found.context.handles == {SparkHandle("relation", "7a1e")}
     assert found.tables_only is None
     assert found.runs_queries
 

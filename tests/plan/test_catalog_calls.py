@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
 from gateway.model.resource import Resource
 from gateway.model.statement import (
     AnswerFilter,
@@ -243,7 +244,9 @@ def test_whether_something_exists_is_a_secret_of_its_own() -> None:
 
 
 def test_a_function_that_the_session_registered_is_no_secret() -> None:
-    context = replace(NAMES.context, handles=frozenset({"function:f", "table_function:g"}))
+    context = replace(
+        NAMES.context, handles=frozenset({SparkHandle("function", "f"), SparkHandle("table_function", "g")})
+    )
     names = replace(NAMES, context=context)
     for name in ("f", "F", "g"):
         found = call_privileges(call("function_exists", function_name=name), names)

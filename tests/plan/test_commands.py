@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode, SessionContext
 from gateway.plan.commands import COMMANDS, REFUSED_COMMANDS, command_privileges
 from gateway.plan.reading import CodeUse, PlanReading
@@ -303,12 +304,12 @@ def test_a_command_that_is_code_passes_only_when_the_walk_saw_the_code(
 @pytest.mark.parametrize(
     ("case", "field", "handle"),
     [
-        ("register_function", "function_name", "function:twice"),
-        ("register_table_function", "function_name", "table_function:twice"),
-        ("register_data_source", "name", "data_source:twice"),
+        ("register_function", "function_name", SparkHandle("function", "twice")),
+        ("register_table_function", "function_name", SparkHandle("table_function", "twice")),
+        ("register_data_source", "name", SparkHandle("data_source", "twice")),
     ],
 )
-def test_what_is_registered_is_known_by_its_kind_and_name(case: str, field: str, handle: str) -> None:
+def test_what_is_registered_is_known_by_its_kind_and_name(case: str, field: str, handle: SparkHandle) -> None:
     command = pb.Command()
     setattr(getattr(command, case), field, "Twice")
     found = required_of(command, code=True)

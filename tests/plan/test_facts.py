@@ -8,6 +8,7 @@ from pathlib import Path
 import pyspark.sql.internal
 import pytest
 
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import SessionContext
 from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts, facts_of, names_metadata
 from gateway.plan.reading import CodeUse, ColumnName, FunctionCall, PlanReading
@@ -19,7 +20,7 @@ from gateway.wire.connect import pb
 NAMES = Names(SessionContext(endpoint="connect"), frozenset({"spark_catalog"}))
 
 
-def names_with(*handles: str) -> Names:
+def names_with(*handles: SparkHandle) -> Names:
     return Names(SessionContext(endpoint="connect", handles=frozenset(handles)), frozenset({"spark_catalog"}))
 
 
@@ -65,7 +66,7 @@ def test_functions_that_are_not_known_are_refused(call: FunctionCall) -> None:
 
 @pytest.mark.parametrize("table_valued", [False, True])
 def test_what_the_session_registered_wants_execute_by_its_kind(*, table_valued: bool) -> None:
-    kinds = {False: "function:twice", True: "table_function:twice"}
+    kinds = {False: SparkHandle("function", "twice"), True: SparkHandle("table_function", "twice")}
     call = FunctionCall(parts=("Twice",), table_valued=table_valued)
     reading = PlanReading(message=pb.Plan(), root="", functions=[call])
     found = facts_of(reading, names_with(kinds[table_valued]))
@@ -78,12 +79,14 @@ def test_what_the_session_registered_wants_execute_by_its_kind(*, table_valued: 
 
 
 def test_a_data_source_is_one_that_the_session_registered() -> None:
-    use = CodeUse(name="Mine", access="execute", what="a data source", handle="data_source:mine")
+    use = CodeUse(
+        name="Mine", access="execute", what="a data source", handle=SparkHandle("data_source", "mine")
+    )
     reading = PlanReading(message=pb.Plan(), root="", code=[use])
     refused = facts_of(reading, NAMES)
     assert isinstance(refused, Unsupported)
     assert "`Mine` can reach other systems" in refused.why
-    found = facts_of(reading, names_with("data_source:mine"))
+    found = facts_of(reading, names_with(SparkHandle("data_source", "mine")))
     assert isinstance(found, PlanFacts)
     assert found.code == ("execute system.session.Mine",)
     assert [f"{privilege.access} {privilege.resource}" for privilege in found.required] == list(found.code)

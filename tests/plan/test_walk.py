@@ -13,6 +13,7 @@ from pyspark.sql import types
 from pyspark.sql.connect import functions as F  # noqa: N812  as every program names it
 from pyspark.sql.connect.udf import UserDefinedFunction
 
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import PlanRequest
 from gateway.plan.reading import CodeUse, MalformedPlan, PlanReading
 from gateway.plan.walk import read_plan
@@ -544,12 +545,12 @@ def test_streams_name_their_checkpoints_and_queries(spark: Any, sent: Sent) -> N
     query = frame.writeStream.option("checkpointLocation", "/c").format("parquet").start("/out")
     assert [(use.url, use.access) for use in read(sent.plan).urls] == [("/out", "write"), ("/c", "write")]
     assert query.status == {"message": "idle", "isDataAvailable": False, "isTriggerActive": False}
-    assert [use.handle for use in read(sent.plan).handles] == ["query:q-1"]
+    assert [use.handle for use in read(sent.plan).handles] == [SparkHandle("query", "q-1")]
     asked = pb.Plan()
     asked.command.streaming_query_command.query_id.id = "q-1"
     asked.command.streaming_query_command.query_id.run_id = "r-1"
     asked.command.streaming_query_command.status = True
-    assert read(serialize(asked)).named == {"query:q-1", "query:r-1"}
+    assert read(serialize(asked)).named == {SparkHandle("query", "q-1"), SparkHandle("query", "r-1")}
     frame.writeStream.format("console").start()
     assert read(sent.plan).urls == []
 
@@ -598,7 +599,7 @@ def test_handles_of_cached_relations_are_found(spark: Any, sent: Sent) -> None:
     cached = spark.table("t").localCheckpoint()
     assert read(sent.plan).root == "CheckpointCommand"
     assert not read(sent.plan).lazy
-    assert read(plan_of(cached)).named == {"relation:7a1e"}
+    assert read(plan_of(cached)).named == {SparkHandle("relation", "7a1e")}
     later = spark.table("t").localCheckpoint(eager=False)
     assert read(sent.plan).lazy
     assert read(plan_of(later)).handles

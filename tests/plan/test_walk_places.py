@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
+from gateway.model.handles import SparkHandle
 from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
@@ -176,7 +177,7 @@ def test_a_handle_is_found_wherever_it_may_stand(place: Place) -> None:
     complete(top)
     found = outcome(top)
     assert isinstance(found, PlanReading), found
-    assert found.handles[0].handle in ("relation:abc", "query:abc")
+    assert found.handles[0].handle in (SparkHandle("relation", "abc"), SparkHandle("query", "abc"))
 
 
 @pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.NAMES], ids=_named)

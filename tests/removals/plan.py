@@ -314,14 +314,14 @@ REMOVALS = (
     Removal(
         "streaming queries are handles",
         "plan.walk_commands",
-        'walk.reading.handles.append(HandleUse(handle=f"query:{query.id}", run=f"query:{query.run_id}"))',
+        "walk.reading.handles.append(HandleUse(handle=asked, run=run))",
         "pass",
         "plan.test_walk plan.test_walk_places",
     ),
     Removal(
         "a streaming query is known by its run, too",
         "plan.walk_commands",
-        ', run=f"query:{query.run_id}"))',
+        ", run=run))",
         "))",
         "plan.test_walk",
     ),
@@ -472,7 +472,7 @@ REMOVALS = (
     Removal(
         "sources that nobody registered",
         "plan.facts",
-        "if use.handle and use.handle not in names.context.handles:",
+        "if use.handle is not None and use.handle not in names.context.handles:",
         "if False:",
         "plan.test_facts",
     ),

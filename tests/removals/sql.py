@@ -243,8 +243,8 @@ REMOVALS = (
     Removal(
         "functions and table functions are registered apart",
         "sql.classify",
-        'kind = "table_function" if function.table_valued else "function"',
-        'kind = "function"',
+        'kind: HandleKind = "table_function" if function.table_valued else "function"',
+        'kind: HandleKind = "function"',
         "plan.test_facts",
     ),
     Removal(
@@ -995,7 +995,7 @@ REMOVALS = (
     Removal(
         "registered functions are not dropped",
         "sql.session_commands",
-        '    if {f"function:{name}", f"table_function:{name}"} & scope.names.context.handles:\n',
+        "    if functions_called(name) & scope.names.context.handles:\n",
         "    if False:\n",
         "sql.test_classify",
     ),

@@ -321,4 +321,4 @@ class LakeWorld:
         self.connect = connect.World(bounds, spark=self.spark, **shared)
         judge: Any = LakeJudge(self.lake)
         self.thrift.sessions._verdicts._judge = judge
-        self.connect.service._verdicts._judge = judge
+        self.connect.service._dependencies.verdicts._judge = judge

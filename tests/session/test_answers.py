@@ -10,7 +10,7 @@ import pytest
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import UnknownShape, filter_rows, listed_tables, split_name
+from gateway.session.answers import UnknownShape, filter_rows, listed_tables
 
 COLUMN = re.compile(r"\|-- (.+?): ")
 HIDDEN = {"spark_catalog.hr", "spark_catalog.sales.secret", "lake", "spark_catalog.sales.mixed.ssn"}
@@ -69,7 +69,7 @@ def test_functions_built_in_ones_always() -> None:
     assert shown(AnswerFilter.FUNCTIONS, rows) == [
         *(("abs",), ("!=",), ("spark_catalog.sales.f",), ("a.b.c.d",)),
     ]
-    assert not shown(AnswerFilter.FUNCTIONS, [("a.`b.c`.d",), ("lake.c.d.f",), ("a.``.c.d",)])
+    assert not shown(AnswerFilter.FUNCTIONS, [("a.`b.c`.d",), ("lake.c.d.f",), ("a.``.c.d",), ("sales..f",)])
 
 
 def test_columns_by_the_rules_list() -> None:
@@ -205,8 +205,3 @@ def test_without_a_catalog_nothing_is_shown(filter_: AnswerFilter) -> None:
 def test_every_filter_is_handled() -> None:
     for filter_ in AnswerFilter:
         assert shown(filter_, []) == []
-
-
-def test_names_are_split_at_dots_outside_backticks() -> None:
-    assert split_name("a.`b.c`.d") == ["a", "b.c", "d"]
-    assert split_name("`a``b`") == ["a`b"]

@@ -19,7 +19,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.session.barriers import look_again, record_definer, renew_views
+from gateway.session.barriers import look_again, renew_views, run_before
 from gateway.session.failures import StatementFailed
 from gateway.session.session import JudgedStatement, NameResolution, TempView
 
@@ -180,7 +180,7 @@ async def test_who_defines_a_view_is_recorded_before_its_text_changes() -> None:
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
     asked = statement("ALTER VIEW v AS")
     verdict = await look_again(session, asked, judge=looking.judge, run=looking.run)
-    await record_definer(asked, verdict, looking.run)
+    await run_before(session, asked, verdict, looking.run)
     assert isinstance(verdict, Cleared)
     assert [one.records for one in looking.ran] == [None, looking.definition]
     assert not looking.ran[-1].text, "nothing of the client's is run for it"
@@ -197,4 +197,4 @@ async def test_a_text_is_not_changed_when_its_definer_cannot_be_recorded() -> No
     asked = statement("ALTER VIEW v AS")
     verdict = await look_again(session, asked, judge=looking.judge, run=run)
     with pytest.raises(BackendUnavailable, match="who defines a view"):
-        await record_definer(asked, verdict, run)
+        await run_before(session, asked, verdict, run)

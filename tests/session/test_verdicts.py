@@ -30,9 +30,8 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.limits import SessionLimits
-from gateway.session.metrics import Metrics
 from gateway.session.ports import BackendError
-from gateway.session.verdicts import Verdicts
+from gateway.session.verdicts import VerdictInputs, Verdicts
 from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge
 
 BOB = Principal(user="bob")
@@ -53,15 +52,15 @@ class Judging:
         self.go.set()
         self._judge = FakeJudge()
         self.verdicts = Verdicts(
-            judge=self._judged,
-            policies=lambda: self.policies,
-            authority=lambda _: FakeAuthority(set()),
-            catalog=FakeCatalog(),
-            limits=SessionLimits(),
-            metrics=Metrics(),
-            now=lambda: self.now,
-            stale=lambda: self.stale,
-            principals=lambda: self.principals,
+            VerdictInputs(
+                judge=self._judged,
+                policies=lambda: self.policies,
+                authority=lambda _: FakeAuthority(set()),
+                catalog=FakeCatalog(),
+                now=lambda: self.now,
+                stale=lambda: self.stale,
+                principals=lambda: self.principals,
+            )
         )
         self.principals: dict[str, Principal] = {}
         self.definers: tuple[Principal, ...] = ()
@@ -206,13 +205,13 @@ async def test_what_may_be_told_in_full_is_what_describe_would_tell() -> None:
 def over_live_catalog(judge: Any, query: Any, clock: Callable[[], float]) -> Verdicts:
     """Return verdicts under one set of policies, by what `query` tells of tables."""
     return Verdicts(
-        judge=judge,
-        policies=lambda: PolicySet(version=1),
-        authority=lambda _: FakeAuthority(set()),
-        catalog=LiveCatalog(query, refusal=BackendError, clock=clock),
-        limits=SessionLimits(),
-        metrics=Metrics(),
-        clock=clock,
+        VerdictInputs(
+            judge=judge,
+            policies=lambda: PolicySet(version=1),
+            authority=lambda _: FakeAuthority(set()),
+            catalog=LiveCatalog(query, refusal=BackendError, clock=clock),
+            clock=clock,
+        )
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.model.handles import SparkHandle
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
@@ -65,15 +66,17 @@ async def test_a_clause_of_a_table_that_is_not_known_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "handle", "says"),
     [
-        ("INSERT INTO t REPLACE WHERE x = 1 SELECT * FROM u", "", "raw rows"),
-        ("DROP TEMPORARY FUNCTION abs", "", "built in"),
-        ("DROP TEMPORARY FUNCTION f", "function:f", "this session registered"),
+        ("INSERT INTO t REPLACE WHERE x = 1 SELECT * FROM u", None, "raw rows"),
+        ("DROP TEMPORARY FUNCTION abs", None, "built in"),
+        ("DROP TEMPORARY FUNCTION f", SparkHandle("function", "f"), "this session registered"),
     ],
 )
-async def test_commands_that_are_refused(reader: ReaderPool, text: str, handle: str, says: str) -> None:
+async def test_commands_that_are_refused(
+    reader: ReaderPool, text: str, handle: SparkHandle | None, says: str
+) -> None:
     reading = await reader.read(text)
     assert isinstance(reading, Reading)
-    names = replace(NAMES, context=SessionContext(handles=frozenset({handle})))
+    names = replace(NAMES, context=SessionContext(handles=frozenset({handle} if handle else ())))
     found = classify(reading, names)
     assert isinstance(found, Unsupported), found
     assert says in found.why

@@ -17,6 +17,7 @@ import pytest_asyncio
 import yaml
 
 from gateway.errors import BackendUnavailable
+from gateway.model.handles import SparkHandle
 from gateway.model.reading import NotParsed, Reading
 from gateway.model.spark_minors import NEWEST
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement
@@ -93,7 +94,7 @@ WORLD = World(
 CONTEXT = SessionContext(
     namespace=("d",),
     temp_views=frozenset({"v"}),
-    handles=frozenset({"function:f", "table_function:tf"}),
+    handles=frozenset({SparkHandle("function", "f"), SparkHandle("table_function", "tf")}),
 )
 
 PLAN = "org/apache/spark/sql/catalyst/plans/logical/LogicalPlan"

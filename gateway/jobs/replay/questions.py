@@ -14,6 +14,7 @@ from typing import Any, Literal
 from gateway.lineage.recorded import judged_by, plan_of_record
 from gateway.model.catalog import Table, TableName
 from gateway.model.context import AccessContext
+from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.statement import PlanRequest, SessionContext, Statement
 
@@ -176,7 +177,7 @@ def question_of(row: Row, principals: Mapping[str, Principal]) -> Question | str
             catalog=row["catalog"],
             namespace=tuple(row["namespace"]),
             temp_views=frozenset(row["temp_views"]),
-            handles=frozenset(f"relation:{one}" for one in row["relations"]),
+            handles=frozenset(SparkHandle("relation", one) for one in row["relations"]),
             settings=frozenset(row["settings"]),
             endpoint=endpoint,
         ),

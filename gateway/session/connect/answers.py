@@ -6,14 +6,16 @@ shape that Spark 4 is known to give it raises UnknownShape, and nothing of it ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from gateway.model.catalog import TableName
+from gateway.errors import BackendUnavailable
+from gateway.model.catalog import TableName, split_name
 from gateway.model.statement import AnswerFilter, AnswerRule
 from gateway.session.answers import NONE_VISIBLE, UnknownShape, Visible, filter_rows, listed_tables
+from gateway.wire.connect_calls import rows_of_command
 from gateway.wire.connect_responses import ArrowBatch, Response
 from gateway.wire.protobuf import ProtobufError
 
@@ -108,6 +110,28 @@ def _put_original_relation(response: Response, original_relation: bytes) -> None
         response.replace_relation(original_relation)
     except ProtobufError as error:
         raise UnknownShape("the relation that the client sent cannot be read again") from error
+
+
+def current_namespace(responses: Iterable[bytes]) -> tuple[str, tuple[str, ...]]:
+    """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be.
+
+    Raises BackendUnavailable.
+    """
+    try:
+        for data in responses:
+            if (arrow := rows_of_command(data)) is None:
+                continue
+            match _decode(arrow, 1, MAX_BYTES)[1]:
+                case [(str(catalog), str(namespace))]:
+                    names, parts = split_name(catalog), split_name(namespace)
+                    if parts and len(names) == 1:
+                        return names[0], parts
+    except (ProtobufError, UnknownShape) as error:
+        raise BackendUnavailable(_NOT_READ) from error
+    raise BackendUnavailable(_NOT_READ)
+
+
+_NOT_READ = "Spark's current catalog and database could not be read"
 
 
 class _FilteredAnswer:

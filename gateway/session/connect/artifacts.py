@@ -18,8 +18,9 @@ from gateway.model.statement import Client
 from gateway.pipeline.local_data import LocalDataCheck
 from gateway.session.audit_records import Outcome
 from gateway.session.connect.endings import Endings
-from gateway.session.connect.operation import ConnectSession, SessionCall
+from gateway.session.connect.operation import ConnectSession
 from gateway.session.dependencies import Dependencies
+from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import CallRefusal, StatementFailed, StatementRefused
 from gateway.session.ports import PlanBackend
 from gateway.wire import connect_calls
@@ -270,7 +271,7 @@ class _Upload:
         self._client = client
         self._decisions: list[Decision] = []
         self._stream = ArtifactStream(principal.user, self._may_create)
-        self.calls: list[SessionCall] = []
+        self.calls: list[RecordedCall] = []
         self.named: list[str] = []
 
     def _may_create(self, resource: Resource) -> bool:
@@ -301,18 +302,18 @@ class _Upload:
         names = [name for name in self._stream.names[before:] if not name.startswith(CACHE)]
         if refusal is not None:
             names = names or _names_of(message)
-            call = SessionCall(principal=session.principal, session_id=session.session_id)
+            call = RecordedCall(principal=session.principal, session_id=session.session_id)
             await self._record(names, call, refusal)
             raise session.refusing("AddArtifacts", refusal, call.statement_id)
         if names:
-            call = SessionCall(principal=session.principal, session_id=session.session_id)
+            call = RecordedCall(principal=session.principal, session_id=session.session_id)
             await self._record(names, call, None)
             # INVARIANT (audit first): only below this line may the message reach Spark.
             self.calls.append(call)
             self.named.extend(names)
         return connect_calls.add_artifacts(session.key, message, session.server_session)
 
-    async def _record(self, names: list[str], call: SessionCall, refusal: CallRefusal | None) -> None:
+    async def _record(self, names: list[str], call: RecordedCall, refusal: CallRefusal | None) -> None:
         await self._uploads._recorder.call_decided(
             "AddArtifacts", names, call, self._client, list(self._decisions), refusal
         )

@@ -13,9 +13,10 @@ from gateway.session.connect.artifacts import judge_names
 from gateway.session.connect.config import answer_config, judge_config, not_set, settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Redaction
-from gateway.session.connect.operation import ConnectOperation, ConnectSession, Preparing, SessionCall
+from gateway.session.connect.operation import ConnectOperation, ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
+from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import CallRefusal, StatementFailed
 from gateway.session.ports import PlanBackend
 from gateway.session.states import Event
@@ -88,7 +89,7 @@ class Calls:
 
         asked = request.operation
         name = f"Config.{asked.kind}"
-        call = SessionCall(principal=principal, session_id=session.session_id)
+        call = RecordedCall(principal=principal, session_id=session.session_id)
         question = judge_config(asked, principal.user, may_set, may_read)
         refusal = question if isinstance(question, CallRefusal) else None
         recorded = refusal is not None or asked.kind in ("set", "unset")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from dataclasses import replace
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError
-from gateway.model.catalog import quote
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
+    Checkpoint,
     Cleared,
     Client,
     CreateTempView,
@@ -34,32 +32,26 @@ from gateway.session.connect.operation import (
     Preparing,
 )
 from gateway.session.connect.streams import Streams
+from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.identifiers import new_event_id
-from gateway.session.operation import changes_names
+from gateway.session.endpoint import changes_names
+from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
-from gateway.session.view_rules import refused
+from gateway.session.view_rules import refused, without_ended_relations
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
 
-ENDED_RELATIONS = 1000
-"""Cached relations that ended of which a session remembers why."""
 
-
-class ConnectExecution:
+class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
     """Judges plans and hands them over."""
 
     def __init__(
         self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
     ) -> None:
+        super().__init__(dependencies)
         self._backend = backend
-        self._dependencies = dependencies
-        self._verdicts = dependencies.verdicts
-        self._recorder = dependencies.recorder
         self._endings = endings
-        self._limits = dependencies.limits
         self._clock = dependencies.clock
         self._streams = streams
 
@@ -123,10 +115,7 @@ class ConnectExecution:
     async def run_inside(
         self, session: ConnectSession, statement: Statement, client: Client
     ) -> BufferedAnswer:
-        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
-
-        Raises StatementRefused and StatementFailed.
-        """
+        """Return what Spark answers to it, which has ended."""
         options = ExecutionOptions(internal=True)
         try:
             operation, _ = await self._begin(session, statement, client, options)
@@ -143,37 +132,10 @@ class ConnectExecution:
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
         return operation.buffer
 
-    async def _refresh(self, session: ConnectSession, statement: Statement, client: Client) -> None:
-        await self.run_inside(session, statement, client)
-
-    async def prepare(self, session: ConnectSession, client: Client) -> None:
-        """Bring the session to where the next plan can be judged. The session is locked."""
-        await self._settle_pending(session)
-        version = self._verdicts.policies_version
-
-        async def judge(statement: Statement) -> Verdict:
-            return await self._verdicts.judge(statement, client)
-
-        async def run(statement: Statement) -> None:
-            await self.run_inside(session, statement, client)
-
-        for handle, relation in list(session.relations.items()):
-            if not await barriers.still_right(relation, version, judge):
-                session.end_relation(handle, ENDED_RELATIONS)
-        await barriers.renew_views(
-            session,
-            version,
-            catalog_version=self._verdicts.catalog_version,
-            judge=judge,
-            run=run,
-            drop=lambda name: self.sql(session, f"DROP VIEW IF EXISTS {quote(name)}"),
-        )
-        session.require_open()
-
     def statement(self, session: ConnectSession, plan: PlanRequest) -> Statement:
         return Statement(text="", principal=session.principal, context=session.context, plan=plan)
 
-    def sql(self, session: ConnectSession, text: str) -> Statement:
+    def own(self, session: ConnectSession, text: str) -> Statement:
         """Write a statement of the gateway's own as the plan that a client would send for it."""
         return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
@@ -188,14 +150,11 @@ class ConnectExecution:
         )
 
     async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
-        verdict = await barriers.look_again(
-            session,
-            statement,
-            judge=lambda one: self._verdicts.judge(one, client),
-            run=lambda one: self._refresh(session, one, client),
-        )
-        verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
-        return await self._without_changed_checkpoint(session, verdict, client)
+        verdict = await super()._judge(session, statement, client)
+        verdict = self._within_bounds(session, without_ended_relations(session, verdict))
+        if isinstance(verdict, Refused) or verdict.checkpoint is None:
+            return verdict
+        return await self._without_changed_checkpoint(session, verdict, verdict.checkpoint, client)
 
     async def _begin(
         self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
@@ -204,69 +163,43 @@ class ConnectExecution:
 
         The session is locked. Raises ViewsMoved too.
         """
-        if len(session.operations) >= self._limits.operations_per_session:
-            raise LimitExceeded(
-                f"this session has {len(session.operations)} open operations; let some of them end first"
-            )
-        # INVARIANT (audit first): only what was decided may reach Spark.
-        operation = await self._decided(session, statement, client, options)
-        session.operations[operation.operation_id] = operation
-        if session.closed:
-            self._endings.deregister(operation)
-            await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
-            session.require_open()
-        await self._tend(operation)
-        session.require_open()
-        return operation, self._forwarding(operation, options)
+        session.require_place(self._limits.operations_per_session)
 
-    async def _decided(
-        self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
-    ) -> ConnectOperation:
-        """Judge and record; return what has begun with it. Raises StatementRefused, and ViewsMoved too."""
-        statement_id = new_event_id()
-        begun = time.perf_counter()
-        version = self._verdicts.policies_version
-        verdict, hold = await barriers.judge_and_bind(
-            session,
-            self._dependencies,
-            judge=lambda: self._judge(session, statement, client),
-            let_others_end=lambda: self._let_others_end(session),
-        )
-        operation: ConnectOperation | None = None
-        try:
-            await barriers.record_definer(statement, verdict, lambda one: self._refresh(session, one, client))
-            await barriers.reset_settings(
-                session, statement, verdict, lambda one: self._refresh(session, one, client)
-            )
+        async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
             await self._recorder.decided(
                 verdict,
                 statement_id=statement_id,
                 client=client,
                 session=session.session_id,
-                judged_s=time.perf_counter() - begun,
+                judged_s=judged_s,
                 views=session.views_made_by(verdict),
                 relations=session.relations_made_by(verdict),
                 operation=options.operation_id,
             )
-            if isinstance(verdict, Refused):
-                raise StatementRefused(verdict, statement_id)
-            operation = ConnectOperation(
-                session,
-                options,
-                statement_id,
-                verdict,
-                hold,
-                started=time.monotonic(),
-                policies_version=version,
-                buffer=BufferedAnswer() if _executes(statement) and _is_buffered(verdict, options) else None,
-            )
-        finally:
-            if operation is None:
-                hold.end()
+
+        def begin(cleared: Cleared, statement_id: str) -> ConnectOperation:
+            buffered = _executes(statement) and _is_buffered(cleared, options)
+            buffer = BufferedAnswer() if buffered else None
+            return ConnectOperation(session, options, statement_id, cleared, buffer=buffer)
+
+        operation, _ = await self._decided(
+            session, statement, client, ready=lambda _: True, record=record, begin=begin
+        )
         operation.used_at = self._clock()
-        if self._limits.end_results_on_policy_change:
-            operation.basis = session.basis_of(verdict)
-        return operation
+        session.operations[operation.operation_id] = operation
+        if session.closed:
+            self._endings.deregister(operation)
+            await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
+            session.require_open()
+        try:
+            await self._verdicts.tend(operation.cleared)
+        except BaseException as fault:
+            error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
+            self._endings.deregister(operation)
+            await self._endings.conclude(operation, Event.FAIL, error, known=True)
+            raise
+        session.require_open()
+        return operation, self._forwarding(operation, options)
 
     def _forwarding(self, operation: ConnectOperation, options: ExecutionOptions) -> Envelope:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
@@ -299,16 +232,6 @@ class ConnectExecution:
             operation.task = self._endings.spawn(self._streams.drive(operation, envelope))
         return envelope
 
-    async def _tend(self, operation: ConnectOperation) -> None:
-        """Do what the statement wants of datasets; it ends here when that cannot be done."""
-        try:
-            await self._verdicts.tend(operation.cleared)
-        except BaseException as fault:
-            error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
-            self._endings.deregister(operation)
-            await self._endings.conclude(operation, Event.FAIL, error, known=True)
-            raise
-
     @contextlib.asynccontextmanager
     async def configuring(self, session: ConnectSession, keys: Iterable[str]) -> AsyncIterator[None]:
         """Surround a `Config` call that changes these settings: while some change that expressions depend on,
@@ -323,13 +246,20 @@ class ConnectExecution:
             yield
 
     async def _let_others_end(self, session: ConnectSession) -> None:
-        running = (self._resolved(operation) for operation in list(session.operations.values()))
-        stopping = (_done(task) for task in list(session.stopping))
-        others = itertools.chain(running, stopping)
-        await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
+        await super()._let_others_end(session)
         if session.unstopped:
-            await self._endings.abort(session, "Spark did not say that a statement was stopped")
+            await self._abort(session, "Spark did not say that a statement was stopped")
         session.require_open()
+
+    def _others(self, session: ConnectSession) -> Iterator[Awaitable[None]]:
+        yield from (self._resolved(operation) for operation in list(session.operations.values()))
+        yield from (_done(task) for task in list(session.stopping))
+
+    async def _ended(self, operation: ConnectOperation) -> None:
+        await operation.ended.wait()
+
+    async def _abort(self, session: ConnectSession, reason: str) -> None:
+        await self._endings.abort(session, reason)
 
     def _see_looked_up(self, operation: ConnectOperation) -> None:
         """Find out that Spark has looked up the names of an execution that its client has left."""
@@ -364,13 +294,11 @@ class ConnectExecution:
         )
 
     async def _without_changed_checkpoint(
-        self, session: ConnectSession, verdict: Verdict, client: Client
+        self, session: ConnectSession, verdict: Cleared, checkpoint: Checkpoint, client: Client
     ) -> Verdict:
         """Refuse a stream whose location has a checkpoint that began with other things."""
-        if isinstance(verdict, Refused) or verdict.checkpoint is None:
-            return verdict
         # The gateway's own question for what is in the directory.
-        question = replace(verdict.statement, text="", plan=None, checkpoint=verdict.checkpoint)
+        question = replace(verdict.statement, text="", plan=None, checkpoint=checkpoint)
         operation, envelope = await self._begin(session, question, client, ExecutionOptions())
         try:
             known = connect_calls.listed_checkpoints(await self._analysis(operation, envelope))
@@ -378,19 +306,7 @@ class ConnectExecution:
             if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
-        return going_on_with(verdict, verdict.checkpoint, known)
-
-    async def _settle_pending(self, session: ConnectSession) -> None:
-        pending = session.pending
-        if pending is None:
-            return
-        await barriers.settle_pending(
-            _ended(pending),
-            timeout_s=self._limits.settle_timeout_s,
-            abort=lambda reason: self._endings.abort(session, reason),
-        )
-        session.require_open()
-        session.pending = None
+        return going_on_with(verdict, checkpoint, known)
 
 
 def _executes(statement: Statement) -> bool:
@@ -408,20 +324,3 @@ def _is_buffered(cleared: Cleared, options: ExecutionOptions) -> bool:
 
 async def _done(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
-
-
-async def _ended(operation: ConnectOperation) -> None:
-    await operation.ended.wait()
-
-
-def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdict:
-    """Tell why a plan names a cached relation that is no more."""
-    if isinstance(verdict, Cleared) or verdict.handles.isdisjoint(session.ended_relations):
-        return verdict
-    return replace(
-        verdict,
-        code="RELATION_ENDED",
-        sqlstate="42P01",
-        message="a checkpoint or cached relation of this plan ended because the policies, or what it was "
-        "computed from, changed; compute it again",
-    )

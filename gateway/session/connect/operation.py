@@ -6,29 +6,27 @@ Whose it is, what names and ids mean in it, what runs. No I/O.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from gateway.errors import SluiceError
+from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
 from gateway.session.barriers import overtaken
 from gateway.session.connect.errors import Redaction
+from gateway.session.endpoint import EndpointOperation, EndpointSession
 from gateway.session.failures import CallRefusal, StatementRefused
-from gateway.session.identifiers import new_event_id, new_uuid
-from gateway.session.locks import HeldLocks
-from gateway.session.operation import changes_names
-from gateway.session.session import Basis, NameResolution
-from gateway.session.states import Event, Life
+from gateway.session.identifiers import new_uuid
+from gateway.session.states import Event
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import spark_error
 
-_UNKNOWN = frozenset({""})
+_UNKNOWN = frozenset({SparkHandle("query", "")})
 """The handle of no query."""
 
 
-def reported_queries(cleared: Cleared) -> frozenset[str] | None:
+def reported_queries(cleared: Cleared) -> frozenset[SparkHandle] | None:
     """Return the handles of the streaming queries that a plan asks about, by id and run; None: about any."""
     match cleared.plan_class:
         case "StreamingQueryCommand":
@@ -77,21 +75,6 @@ class Preparing:
         return self.interrupted and self._task is not None and not self._task.uncancel()
 
 
-@dataclass(slots=True, kw_only=True)
-class SessionCall:
-    """A call without a statement that changes a session, for its closing event."""
-
-    statement_id: str = field(default_factory=new_event_id)
-    principal: Principal
-    session_id: str
-    completed: bool = False
-    started: float = field(default_factory=time.monotonic)
-    relayed_rows: int = 0
-    relayed_bytes: int = 0
-    error: SluiceError | None = None
-    backend_id: str = ""
-
-
 class BufferedAnswer:
     """Responses that the gateway holds until the client has released them.
 
@@ -126,6 +109,11 @@ class BufferedAnswer:
     async def changed(self) -> None:
         await self._changed.wait()
 
+    @property
+    def responses(self) -> list[bytes]:
+        """What is held at this moment."""
+        return [data for _, data in self._responses]
+
     def position(self, response_id: str) -> int:
         """Return where reading goes on after a response; without one, at the beginning of what is held.
 
@@ -155,17 +143,12 @@ class BufferedAnswer:
                 self._released = response_id
                 return
 
-    @property
-    def first(self) -> int:
-        return self._first
 
+class ConnectOperation(EndpointOperation):
+    """`ended` is set with its closing event."""
 
-class ConnectOperation:
-    """What the gateway knows of it. Only the service changes it.
-
-    INVARIANT (one closing event): `completed` goes from False to True once, and only then is the `completed`
-    event written; `ended` is set with it.
-    """
+    session: ConnectSession
+    cleared: Cleared
 
     def __init__(
         self,
@@ -173,40 +156,24 @@ class ConnectOperation:
         options: ExecutionOptions,
         statement_id: str,
         cleared: Cleared,
-        hold: HeldLocks,
         *,
-        started: float,
-        policies_version: int,
         buffer: BufferedAnswer | None = None,
     ) -> None:
-        self.session = session
+        super().__init__(session, statement_id)
         self.operation_id = options.operation_id
-        self.statement_id = statement_id
         self.cleared = cleared
-        self.basis: Basis = ()
-        """What its temporary views and cached relations came from, where results end with policies."""
-        self.started = started
-        self.used_at = started
-        self.policies_version = policies_version
         self.digest = options.digest
         self.reattachable = options.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked unless it is buffered."""
         self.queries = reported_queries(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
         self.buffer = buffer
-        self.hold = hold
-        """The names of the catalog that it needs as they are, or changes."""
         self.task: asyncio.Task[None] | None = None
         """Works off an operation whose answer is buffered."""
         self.farewell: asyncio.Task[None] | None = None
         """Reads on after its client has left, to learn how it ends."""
         self.last_response_id = ""
         """Of those that were relayed."""
-        self.life = Life()
-        self.error: SluiceError | None = None
-        self.completed = False
-        self.relayed_rows = 0
-        self.relayed_bytes = 0
         self.reported_bytes = 0
         """Of `relayed_bytes`, what there was when Spark was last told that the client has responses."""
         self.resolved = asyncio.Event()
@@ -259,68 +226,40 @@ class ConnectOperation:
         return self.readers > 0
 
     @property
-    def changes_names(self) -> bool:
-        return changes_names(self.cleared.effects)
-
-    @property
     def has_obligations(self) -> bool:
-        """Whether what Spark runs carries row filters or masks, directly, through a temporary view, or in a
-        streaming query that it tells of."""
-        return (
-            bool(self.cleared.obligations)
-            or self.session.views_have_obligations
-            or self.session.reads_guarded(self.queries)
-        )
-
-    @property
-    def plain(self) -> bool:
-        """Whether all that Spark says of it may be told, with plans, stacks and counts."""
-        return self.cleared.plain and not (self.has_obligations or self.session.views_guarded)
-
-    @property
-    def principal(self) -> Principal:
-        return self.session.principal
-
-    @property
-    def session_id(self) -> str:
-        return self.session.session_id
+        """Also in a streaming query that it tells of."""
+        return super().has_obligations or self.session.reads_guarded(self.queries)
 
     @property
     def backend_id(self) -> str:
         return self.operation_id
 
 
-class ConnectSession(NameResolution):
-    """Only the service changes it. `lock` is held while it is attached, and while a plan is judged and handed
-    to Spark; while `pending` is set, nothing is judged."""
+class ConnectSession(EndpointSession[str, ConnectOperation]):
+    """A session of a Spark Connect client. `lock` is held while it is attached, too."""
+
+    LET_GO = "let some of them end first"
 
     def __init__(self, *, session_id: str, principal: Principal, client: Client, opened: float) -> None:
-        super().__init__(principal, client, SessionContext(endpoint="connect"))
-        self.session_id = session_id
+        super().__init__(session_id, principal, client, SessionContext(endpoint="connect"), opened)
         self.server_session = ""
         """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a
         new one whose names and settings are not known here."""
         self.attached = False
         self.preparing: set[Preparing] = set()
-        self.operations: dict[str, ConnectOperation] = {}
         self.withheld: OrderedDict[str, None] = OrderedDict()
         """Operations that ended before Spark was known to have looked up their names, and that are forgotten:
         should Spark go on with one, nothing of it may be shown. The latest last."""
-        self.pending: ConnectOperation | None = None
         self.stopping: set[asyncio.Task[None]] = set()
         """Calls that stop, in Spark, what may not have looked up its names yet."""
         self.unstopped = False
         """Spark did not say that such a call ended; it may look its names up at any time."""
-        self.ended_relations: OrderedDict[str, None] = OrderedDict()
-        """Cached relations that ended because the policies changed; the latest last."""
-        self.free_queries: set[str] = set()
+        self.free_queries: set[SparkHandle] = set()
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()
         """Errors whose details the client may ask for, by their id."""
         self.artifacts: set[str] = set()
         """Names of files that this session has uploaded."""
-        self.used_at = opened
-        self.closed = False
         self.ending: SluiceError | Exception | None = None
         """What a client is told that finds the session closed under its hands."""
 
@@ -330,19 +269,18 @@ class ConnectSession(NameResolution):
 
     @property
     def busy(self) -> bool:
-        """Whether a plan is being judged, may still be running, or is being read."""
         return self.lock.locked() or any(not o.ended.is_set() or o.attached for o in self.operations.values())
 
-    def add_query(self, handle: str, *, free: bool) -> None:
+    def add_query(self, handle: SparkHandle, *, free: bool) -> None:
         """Let plans ask about a streaming query; `free`: it is known to read nothing guarded."""
         self.add_handle(handle)
         if free:
             self.free_queries.add(handle)
 
-    def reads_guarded(self, queries: frozenset[str] | None) -> bool:
+    def reads_guarded(self, queries: frozenset[SparkHandle] | None) -> bool:
         """Whether one of the streaming queries may carry row filters or masks; None: any of the session."""
         if queries is None:
-            queries = frozenset(h for h in self.context.handles if h.startswith("query:"))
+            queries = frozenset(h for h in self.context.handles if h.kind == "query")
             # A gateway that was started anew knows of none.
             return not queries or not queries <= self.free_queries
         return not queries <= self.free_queries
@@ -371,7 +309,6 @@ class ConnectSession(NameResolution):
         return sum(answer.size for answer in answers if answer is not None)
 
     def require_open(self) -> None:
-        """Raise what the client is to know when the session is closed."""
         if self.closed:
             raise self.ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", self.session_id)
 
@@ -387,13 +324,6 @@ class ConnectSession(NameResolution):
         """Raise Spark's error when the client believes to talk to another session of Spark than this one."""
         if observed and observed != self.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", self.session_id)
-
-    def end_relation(self, handle: str, most: int) -> None:
-        """Forget a cached relation whose rows would be others now; plans that name it are told why."""
-        self.drop_handle(handle)
-        self.ended_relations[handle] = None
-        while len(self.ended_relations) > most:
-            self.ended_relations.popitem(last=False)
 
     def remember_error(self, error_id: str, redaction: Redaction, most: int) -> None:
         """Remember in whose words the details of an error are to be told."""

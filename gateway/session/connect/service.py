@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-import pyarrow as pa
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
@@ -22,19 +21,19 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
-from gateway.session.answers import split_name
+from gateway.session.connect.answers import current_namespace
 from gateway.session.connect.artifacts import Uploads
 from gateway.session.connect.calls import Calls
 from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
-from gateway.session.connect.operation import BufferedAnswer, ConnectSession, ExecutionOptions
+from gateway.session.connect.operation import ConnectSession, ExecutionOptions
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import PlanBackend
-from gateway.session.registry import Registry
+from gateway.session.registry import EndpointSessions
 from gateway.wire import connect_calls, connect_requests
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_session, spark_error
@@ -55,30 +54,27 @@ from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
 
+CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
+ABANDON_S = 10.0
+"""How long Spark is waited for when it is told to forget a session that never came to be."""
 UNRELEASED = 10_000
 """Sessions that are to be released before they are used again, because Spark could not be reached."""
 
 
-class ConnectSessions:
+class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     """All Spark Connect sessions of one gateway process."""
 
     def __init__(
         self, dependencies: Dependencies, backend: PlanBackend, *, secrets: Sequence[str] = ()
     ) -> None:
         """`secrets` is what no client may read in what Spark says, as its token."""
-        self._dependencies = dependencies
-        self.metrics = dependencies.metrics
-        self.limits = dependencies.limits
-        self.recorder = dependencies.recorder
+        super().__init__(dependencies, closing="stop", idle_s=dependencies.limits.detached_s)
         self._backend = backend
-        self._clock = dependencies.clock
-        self._verdicts = dependencies.verdicts
         self._endings = Endings(dependencies, backend, abort=self._close, secrets=secrets)
         self._streams = Streams(dependencies, backend, self._endings)
         self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
         self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
         self._uploads = Uploads(dependencies, backend, self._endings)
-        self._registry = Registry[SessionKey, ConnectSession](dependencies, closing="stop")
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
@@ -86,9 +82,6 @@ class ConnectSessions:
         self.metrics.watch(
             self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
         )
-
-    def __len__(self) -> int:
-        return len(self._registry)
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -292,14 +285,7 @@ class ConnectSessions:
             if session.attached or session.closed:
                 return
             try:
-                await attach(
-                    session,
-                    observed,
-                    client,
-                    backend=self._backend,
-                    execution=self._execution,
-                    told_catalogs=self._dependencies.told_catalogs,
-                )
+                await self._make_ready(session, observed, client)
             except RpcError as fault:
                 raise self._endings.redacted(None, fault, self._endings.plain) from None
             finally:
@@ -307,20 +293,66 @@ class ConnectSessions:
                     # Who waits for the lock begins anew.
                     self._registry.close(session.key, session)
 
+    async def _make_ready(self, session: ConnectSession, observed: str, client: Client) -> None:
+        """Pin the settings of a session and learn what names mean in it. Raises RpcError and SluiceErrors.
+
+        `observed` is Spark's session that the client knows: Spark refuses when it is another one by now. What
+        a first contact that fails has made in Spark, it takes away again.
+        """
+        made = not observed
+        try:
+            await self._learn_names(session, observed, client)
+        except SessionElsewhere:
+            made = False
+            raise
+        finally:
+            if not session.attached and made:
+                await self._abandon(session)
+
+    async def _learn_names(self, session: ConnectSession, observed: str, client: Client) -> None:
+        """The session may be new in Spark, or one that lived on while the gateway was started anew. Of the
+        latter the current catalog and database are asked for. Its temporary views are not known: their names
+        are pinned to the catalog, so that they are out of reach until they are made again. Its cached
+        relations are refused."""
+        if observed and not await is_in_spark(self._backend, session.key):
+            # As Spark says it, which would make the session first and leave it there.
+            raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
+        # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
+        # reader does. What comes after goes to this session of this process or nowhere.
+        told_catalogs = self._dependencies.told_catalogs
+        catalogs = frozenset(told_catalogs().items())
+        opened = await self._backend.open_session(session.session_id, session.principal.user, observed)
+        session.server_session, session.own_settings = opened.id, opened.own_settings
+        # A session that lived on without us may have settings of its client's.
+        settings = changed(opened.settings, opened.own_settings)
+        # What is the same before and after was so when Spark was told. Of what a session that lived on had
+        # been told before, nobody knows whether it is the same.
+        told = catalogs & frozenset(told_catalogs().items())
+        catalogs = frozenset(one for one in told if one[0] not in opened.known_catalogs)
+        session.context = replace(session.context, settings=settings, catalogs=catalogs)
+        session.given_settings |= given(opened.settings, opened.own_settings)
+        # A statement like any other: judged, recorded, and run under the client's name.
+        asked = self._execution.own(session, CURRENT_NAMESPACE)
+        answer = await self._execution.run_inside(session, asked, client)
+        catalog, namespace = current_namespace(answer.responses)
+        session.context = replace(session.context, catalog=catalog, namespace=namespace)
+        session.attached = True
+
+    async def _abandon(self, session: ConnectSession) -> None:
+        """Release a session in Spark; its client may come again with the same id."""
+        request = connect_calls.release_session(session.key, allow_reconnect=True)
+        with suppress(RpcError, BackendUnavailable, TimeoutError):
+            async with asyncio.timeout(ABANDON_S):
+                await self._backend.call("ReleaseSession", request)
+
     async def expire(self) -> None:
-        """End sessions and operations that nobody has used for too long; the owner calls it now and then."""
         now = self._clock()
         for session in self._registry.all():
             for operation in list(session.operations.values()):
                 idle = operation.reattachable and not operation.attached and not operation.released
                 if idle and now - operation.used_at > self.limits.detached_s:
                     await self._streams.release(operation, "its client did not come back")
-        idle_sessions = self._registry.idle()
-        await self._close_all(idle_sessions, "the session was idle for too long", release=True)
-
-    async def run(self) -> None:
-        """Expire what is idle, until cancelled."""
-        await self._registry.expire_forever(self.expire, self.limits.detached_s)
+        await self._close_all(self._registry.idle(), "the session was idle for too long")
 
     async def close(self) -> None:
         """Record the end of all that runs; new sessions are refused from here on.
@@ -329,12 +361,9 @@ class ConnectSessions:
         to one that was killed.
         """
         self._registry.shut = True
-        await self._close_all(self._registry.all(), "the gateway is shutting down", release=False)
+        reason = "the gateway is shutting down"
+        await asyncio.gather(*(self._close(one, reason, release=False) for one in self._registry.all()))
         await self._endings.close()
-
-    async def _close_all(self, sessions: Sequence[ConnectSession], reason: str, *, release: bool) -> None:
-        if sessions:
-            await asyncio.gather(*(self._close(session, reason, release=release) for session in sessions))
 
     async def _close(
         self,
@@ -415,17 +444,6 @@ def _options(asked: ExecutePlanRequest, limits: SessionLimits) -> ExecutionOptio
     )
 
 
-# The first contact with a session: its settings pinned, and what names mean in it learnt from Spark.
-# The session may be new in Spark, or one that lived on while the gateway was started anew. Of the latter the
-# current catalog and database are asked for. Its temporary views are not known: their names are pinned to the
-# catalog, so that they are out of reach until they are made again. Its cached relations are refused.
-
-
-CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
-_ABANDON_S = 10.0
-"""How long Spark is waited for when it is told to forget a session that never came to be."""
-
-
 async def is_in_spark(backend: PlanBackend, key: SessionKey) -> bool:
     """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
 
@@ -436,91 +454,3 @@ async def is_in_spark(backend: PlanBackend, key: SessionKey) -> bool:
     except RpcError as fault:
         return not ends_session(fault)
     return True
-
-
-async def attach(
-    session: ConnectSession,
-    observed: str,
-    client: Client,
-    *,
-    backend: PlanBackend,
-    execution: ConnectExecution,
-    told_catalogs: Callable[[], Mapping[str, int]] = dict,
-) -> None:
-    """Make a session, which is locked, ready for plans. Raises RpcError, BackendUnavailable, SluiceErrors.
-
-    `observed` is the server-side session that the client knows: Spark refuses when it is another one by now.
-    `told_catalogs` are the catalogs that come and go, as Spark is told of them at this moment. What a first
-    contact that fails has made in Spark, it takes away again.
-    """
-    made = not observed
-    try:
-        await _attach(session, observed, client, backend, execution, told_catalogs)
-    except SessionElsewhere:
-        made = False
-        raise
-    finally:
-        if not session.attached and made:
-            await _abandon(session, backend)
-
-
-async def _abandon(session: ConnectSession, backend: PlanBackend) -> None:
-    """Release a session in Spark; its client may come again with the same id."""
-    request = connect_calls.release_session(session.key, allow_reconnect=True)
-    with suppress(RpcError, BackendUnavailable, TimeoutError):
-        async with asyncio.timeout(_ABANDON_S):
-            await backend.call("ReleaseSession", request)
-
-
-async def _attach(
-    session: ConnectSession,
-    observed: str,
-    client: Client,
-    backend: PlanBackend,
-    execution: ConnectExecution,
-    told_catalogs: Callable[[], Mapping[str, int]],
-) -> None:
-    if observed and not await is_in_spark(backend, session.key):
-        # As Spark says it, which would make the session first and leave it there.
-        raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-    # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
-    # reader does. What comes after goes to this session of this process or nowhere.
-    catalogs = frozenset(told_catalogs().items())
-    opened = await backend.open_session(session.session_id, session.principal.user, observed)
-    session.server_session, session.own_settings = opened.id, opened.own_settings
-    # A session that lived on without us may have settings of its client's.
-    settings = changed(opened.settings, opened.own_settings)
-    # What is the same before and after was so when Spark was told. Of what a session that lived on had been
-    # told before, nobody knows whether it is the same.
-    catalogs = frozenset(
-        one for one in catalogs & frozenset(told_catalogs().items()) if one[0] not in opened.known_catalogs
-    )
-    session.context = replace(session.context, settings=settings, catalogs=catalogs)
-    session.given_settings |= given(opened.settings, opened.own_settings)
-    # A statement like any other: judged, recorded, and run under the client's name.
-    answer = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
-    catalog, namespace = _current(answer)
-    session.context = replace(session.context, catalog=catalog, namespace=namespace)
-    session.attached = True
-
-
-def _current(answer: BufferedAnswer) -> tuple[str, tuple[str, ...]]:
-    """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be."""
-    position = answer.position("")
-    while (data := answer.at(position)) is not None:
-        position += 1
-        try:
-            arrow = connect_calls.rows_of_command(data)
-            if arrow is None:
-                continue
-            with pa.ipc.open_stream(arrow) as reader:
-                rows = [tuple(row.values()) for batch in reader for row in batch.to_pylist()]
-        except (ProtobufError, pa.ArrowException, OSError, ValueError) as error:
-            raise BackendUnavailable("Spark's current catalog and database could not be read") from error
-        match rows:
-            case [(str(catalog), str(namespace))]:
-                parts = tuple(split_name(namespace))
-                names = split_name(catalog)
-                if parts and len(names) == 1:
-                    return names[0], parts
-    raise BackendUnavailable("Spark's current catalog and database could not be read")

@@ -1,4 +1,5 @@
-"""Responses on their way: relayed as bytes with back-pressure, or held because they must be changed."""
+"""Responses on their way: relayed as bytes with back-pressure, held because they must be changed, or read on
+for a client that has left."""
 
 from __future__ import annotations
 
@@ -36,83 +37,6 @@ from gateway.wire.connect_peek import ResponsePeek
 from gateway.wire.connect_responses import redacted_response, result_complete
 from gateway.wire.protobuf import ProtobufError
 
-# What becomes of executions whose clients have left, to come back or not: the gateway reads on for them.
-
-Learn = Callable[[ConnectOperation, ResponsePeek, bytes], None]
-"""Remembers what Spark's session keeps under an id that a response gives."""
-
-
-class Farewells:
-    """Reads executions that nobody reads. Spark gives the stream to whoever asked for it last."""
-
-    def __init__(
-        self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, *, learn: Learn
-    ) -> None:
-        self._endings = endings
-        self._backend = backend
-        self._limits = dependencies.limits
-        self._learn = learn
-
-    async def watch(self, operation: ConnectOperation) -> None:
-        """Read an execution that its client has left, until Spark has looked up its names.
-
-        Spark keeps what is read here for the client, and gives the stream to the client when it comes back.
-        """
-        if operation.buffer is not None or operation.attached or not operation.reattachable:
-            return
-        operation.end_farewell()
-        await self._read_on(operation, to_names=True)
-        self.begin(operation)
-
-    def begin(self, operation: ConnectOperation) -> None:
-        """Begin to learn by ourselves how an execution ends that its client may come back to, or never."""
-        if not (operation.ended.is_set() or operation.attached):
-            operation.end_farewell()
-            operation.farewell = self._endings.spawn(self._see_off(operation))
-
-    async def _see_off(self, operation: ConnectOperation) -> None:
-        """Read on where the client left, as long as what comes is small and no rows.
-
-        INVARIANT (one closing event): PySpark leaves its last command before Spark says that it is complete,
-        when its interpreter ends without `stop()`. Rows that nobody took wait for their client, `detached_s`.
-        """
-        more = True
-        while more:
-            await asyncio.sleep(self._limits.farewell_s)
-            more = await self._read_on(operation, to_names=False)
-
-    async def _read_on(self, operation: ConnectOperation, *, to_names: bool) -> bool:
-        """Read an execution after the last response that was relayed; whether there may be more to read."""
-        session = operation.session
-        request = connect_calls.reattach(
-            session.key,
-            operation.operation_id,
-            operation.last_response_id,
-            observed=session.server_session,
-        )
-        # Within this Spark still has everything that a client who comes back may ask for.
-        left = AHEAD_BYTES - operation.relayed_bytes
-        try:
-            async with aclosing(self._backend.reattach(request)) as source:
-                async for data in source:
-                    seen = connect_calls.look_at(data)
-                    known = seen.analysed
-                    if known:
-                        operation.looked_up()
-                        self._learn(operation, seen, data)
-                        if seen.case == peeked.RESULT_COMPLETE:
-                            await self._endings.conclude(operation, Event.FINISH)
-                    left -= len(data)
-                    if (known and to_names) or operation.ended.is_set() or seen.rows or left < 0:
-                        return False
-                return True
-        except RpcError as fault:
-            await self._endings.failed(operation, fault)
-        except SluiceError as fault:
-            _log.info("operation_not_watched", reason=fault.code)
-        return False
-
-
 _log = structlog.get_logger(__name__)
 
 _REPORTING = (
@@ -138,8 +62,6 @@ class Streams:
         self._clock = dependencies.clock
         self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
         self.windows = Windows()
-        self._farewells = Farewells(dependencies, backend, endings, learn=self._learn)
-        self.watch = self._farewells.watch
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Return the responses of a new execution."""
@@ -171,6 +93,9 @@ class Streams:
         self, operation: ConnectOperation, source: AsyncGenerator[bytes, None]
     ) -> AsyncGenerator[bytes, None]:
         """Pass responses on as they are, reading the next one when this one was taken."""
+        # It can end at any response, and each end means something else. Spark's error is the end of the
+        # statement, or of this stream only. What is found out here has Spark stop it. Where Spark is out of
+        # reach, it may go on. Of a client that goes away there is no more than `finally`.
         reading = _ResponseReader(operation, self._clock)
         redaction = self._endings.redaction(operation)
         try:
@@ -204,7 +129,7 @@ class Streams:
             raise
         finally:
             if operation.reattachable:
-                self._farewells.begin(operation)
+                self._begin_farewell(operation)
             else:
                 self._endings.deregister(operation)
                 await self._endings.stop(operation, WENT_AWAY)
@@ -242,7 +167,7 @@ class Streams:
         for handle in connect_calls.handles_in(seen, data):
             if len(session.context.handles) >= self._limits.handles:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
-            if handle.startswith("relation:"):
+            if handle.kind == "relation":
                 session.cache_relation(
                     handle,
                     operation.cleared,
@@ -377,7 +302,7 @@ class Streams:
                     reading.check_current()
         finally:
             if not operation.reattachable:
-                await self._let_go(operation)
+                await self.release(operation, WENT_AWAY)
 
     async def _require_current(self, operation: ConnectOperation, buffer: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
@@ -389,9 +314,6 @@ class Streams:
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
 
-    async def _let_go(self, operation: ConnectOperation) -> None:
-        await self.release(operation, WENT_AWAY)
-
     async def release(self, operation: ConnectOperation, reason: str) -> None:
         """End an operation that its client has let go; one that changes names goes on to its end."""
         operation.released = True
@@ -399,6 +321,67 @@ class Streams:
             return
         self._endings.deregister(operation)
         await self._endings.stop(operation, reason)
+
+    # -- reading on for a client that has left: Spark gives the stream to whoever asked for it last ----------
+
+    async def watch(self, operation: ConnectOperation) -> None:
+        """Read an execution that its client has left, until Spark has looked up its names.
+
+        Spark keeps what is read here for the client, and gives the stream to the client when it comes back.
+        """
+        if operation.buffer is not None or operation.attached or not operation.reattachable:
+            return
+        operation.end_farewell()
+        await self._read_on(operation, to_names=True)
+        self._begin_farewell(operation)
+
+    def _begin_farewell(self, operation: ConnectOperation) -> None:
+        """Begin to learn by ourselves how an execution ends that its client may come back to, or never."""
+        if not (operation.ended.is_set() or operation.attached):
+            operation.end_farewell()
+            operation.farewell = self._endings.spawn(self._see_off(operation))
+
+    async def _see_off(self, operation: ConnectOperation) -> None:
+        """Read on where the client left, as long as what comes is small and no rows.
+
+        INVARIANT (one closing event): PySpark leaves its last command before Spark says that it is complete,
+        when its interpreter ends without `stop()`. Rows that nobody took wait for their client, `detached_s`.
+        """
+        more = True
+        while more:
+            await asyncio.sleep(self._limits.farewell_s)
+            more = await self._read_on(operation, to_names=False)
+
+    async def _read_on(self, operation: ConnectOperation, *, to_names: bool) -> bool:
+        """Read an execution after the last response that was relayed; whether there may be more to read."""
+        session = operation.session
+        request = connect_calls.reattach(
+            session.key,
+            operation.operation_id,
+            operation.last_response_id,
+            observed=session.server_session,
+        )
+        # Within this Spark still has everything that a client who comes back may ask for.
+        left = AHEAD_BYTES - operation.relayed_bytes
+        try:
+            async with aclosing(self._backend.reattach(request)) as source:
+                async for data in source:
+                    seen = connect_calls.look_at(data)
+                    known = seen.analysed
+                    if known:
+                        operation.looked_up()
+                        self._learn(operation, seen, data)
+                        if seen.case == peeked.RESULT_COMPLETE:
+                            await self._endings.conclude(operation, Event.FINISH)
+                    left -= len(data)
+                    if (known and to_names) or operation.ended.is_set() or seen.rows or left < 0:
+                        return False
+                return True
+        except RpcError as fault:
+            await self._endings.failed(operation, fault)
+        except SluiceError as fault:
+            _log.info("operation_not_watched", reason=fault.code)
+        return False
 
     # -- of another run ----------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import pytest
 
 from gateway.errors import BackendMismatch, BackendUnavailable, RpcError, SessionElsewhere
 from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
@@ -140,13 +141,13 @@ def read_plan(plan: PlanRequest) -> Any:
     return (pb.Plan if plan.kind == "execute" else pb.AnalyzePlanRequest).FromString(plan.message)
 
 
-def handles_of(plan: PlanRequest) -> frozenset[str]:
-    found = set[str]()
+def handles_of(plan: PlanRequest) -> frozenset[SparkHandle]:
+    found = set[SparkHandle]()
     for message in messages_in(read_plan(plan)):
         if isinstance(message, pb.CachedRemoteRelation):
-            found.add(f"relation:{message.relation_id}")
+            found.add(SparkHandle("relation", message.relation_id))
         if isinstance(message, pb.StreamingQueryInstanceId):
-            found |= {f"query:{message.id}", f"query:{message.run_id}"}
+            found |= {SparkHandle("query", message.id), SparkHandle("query", message.run_id)}
     return frozenset(found)
 
 
@@ -644,9 +645,9 @@ class PlanJudge:
                 message="user bob needs select on table spark_catalog.hr.employee",
                 snapshot_version=snapshot.version,
             )
-        if (
-            found := re.search("CACHED (.*)", text)
-        ) and f"relation:{found[1]}" not in statement.context.handles:
+        if (found := re.search("CACHED (.*)", text)) and SparkHandle(
+            "relation", found[1]
+        ) not in statement.context.handles:
             return Refused(
                 statement=shown,
                 code="NOT_GOVERNABLE",

@@ -183,7 +183,7 @@ async def test_a_call_to_a_session_that_spark_ended_ends_it_here() -> None:
 async def test_stale_policies_stop_calls_that_need_them() -> None:
     world = World()
     await world.run(table("t"))
-    world.service._verdicts._stale = lambda: "the policies are old"
+    world.service._dependencies.verdicts._stale = lambda: "the policies are old"
     with pytest.raises(PoliciesStale):
         await world.call("Config", operation=config("get", "spark.sql.session.timeZone"))
     with pytest.raises(StatementRefused, match="old"):

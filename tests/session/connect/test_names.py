@@ -9,6 +9,7 @@ import pytest
 from gateway.errors import BackendUnavailable, LimitExceeded, RpcError
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import (
     AnswerFilter,
     AnswerRule,
@@ -259,7 +260,7 @@ async def make_checkpoint(world: World, source: str = "t") -> str:
 async def test_a_checkpoint_may_be_read_by_the_session_that_made_it() -> None:
     world = world_of_names()
     relation = await make_checkpoint(world)
-    assert world.session().context.handles == {f"relation:{relation}"}
+    assert world.session().context.handles == {SparkHandle("relation", relation)}
     await world.run(cached(relation))
     with pytest.raises(StatementRefused, match="unknown relation"):
         await world.run(cached(uid()))
@@ -359,15 +360,15 @@ async def test_a_session_keeps_a_bounded_number_of_handles() -> None:
 
 async def test_what_the_session_registered_is_known_when_spark_has_it() -> None:
     world = world_of_names(SessionLimits(handles=1))
-    world.judge.effects.append(("REGISTER f", (RegisterCode("function:f"),)))
-    world.judge.effects.append(("REGISTER g", (RegisterCode("function:g"),)))
+    world.judge.effects.append(("REGISTER f", (RegisterCode(SparkHandle("function", "f")),)))
+    world.judge.effects.append(("REGISTER g", (RegisterCode(SparkHandle("function", "g")),)))
     world.spark.script("REGISTER", fault("[PYTHON_VERSION_MISMATCH] no"))
     with rpc_error("PYTHON_VERSION_MISMATCH"):
         await world.run(table("REGISTER f"))
     assert world.session().context.handles == frozenset()
     world.spark.script("REGISTER")
     await world.run(table("REGISTER f"))
-    assert world.session().context.handles == {"function:f"}
+    assert world.session().context.handles == {SparkHandle("function", "f")}
     await world.run(table("REGISTER f"))
     with pytest.raises(StatementRefused, match="too many functions"):
         await world.run(table("REGISTER g"))
@@ -381,13 +382,13 @@ async def test_streaming_queries_of_the_session_are_known() -> None:
     started.write_stream_operation_start_result.query_id.run_id = "r1"
     world.spark.script("TABLE", schema(), started)
     await world.run(table("t"))
-    assert world.session().context.handles == {"query:q1", "query:r1"}
+    assert world.session().context.handles == {SparkHandle("query", "q1"), SparkHandle("query", "r1")}
     listed = pb.ExecutePlanResponse()
     query = listed.streaming_query_manager_command_result.active.active_queries.add()
     query.id.id, query.id.run_id = "q2", "r2"
     world.spark.script("TABLE", listed)
     await world.run(table("t"))
-    assert {"query:q2", "query:r2"} <= world.session().context.handles
+    assert {SparkHandle("query", "q2"), SparkHandle("query", "r2")} <= world.session().context.handles
 
 
 async def told_of(world: World, query: str, run: str) -> str:
@@ -397,7 +398,7 @@ async def told_of(world: World, query: str, run: str) -> str:
     world.spark.script(asked, failed)
     world.judge.changes[asked] = {
         "plan_class": "StreamingQueryCommand",
-        "handles": frozenset({f"query:{query}", f"query:{run}"} if query else ()),
+        "handles": frozenset({SparkHandle("query", query), SparkHandle("query", run)} if query else ()),
     }
     answer = (await world.run(table(asked)))[0]
     return str(answer.streaming_query_command_result.exception.exception_message)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded, RpcError, SessionElsewhere
+from gateway.model.handles import SparkHandle
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
@@ -373,7 +374,13 @@ async def test_a_clone_has_the_names_of_its_source() -> None:
     await world.run(sql("USE hr"))
     await world.run(view("v", "t"))
     checkpointed = world.session()
-    for handle in ("relation:x", "query:x", "function:f", "table_function:g", "data_source:d"):
+    for handle in (
+        SparkHandle("relation", "x"),
+        SparkHandle("query", "x"),
+        SparkHandle("function", "f"),
+        SparkHandle("table_function", "g"),
+        SparkHandle("data_source", "d"),
+    ):
         checkpointed.add_handle(handle)
     answer = await world.call("CloneSession", new_session_id=OTHER_SESSION)
     assert answer.new_session_id == OTHER_SESSION
@@ -385,7 +392,11 @@ async def test_a_clone_has_the_names_of_its_source() -> None:
     assert context.namespace == ("hr",)
     assert context.temp_views == {"v"}
     # Spark's clone has none of the relations and queries of its source.
-    assert context.handles == {"function:f", "table_function:g", "data_source:d"}
+    assert context.handles == {
+        SparkHandle("function", "f"),
+        SparkHandle("table_function", "g"),
+        SparkHandle("data_source", "d"),
+    }
     assert world.spark.received.count("SHOW CURRENT NAMESPACE") == 1
     # They are two from here on.
     await world.run(sql("USE hr"), session=OTHER_SESSION)

@@ -1,0 +1,138 @@
+"""A session and an operation as those of either endpoint are. State only, no I/O."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from gateway.errors import LimitExceeded, SluiceError
+from gateway.model.meaning_settings import may_change_meaning
+from gateway.model.principal import Principal
+from gateway.model.statement import (
+    ChangeSetting,
+    Cleared,
+    Client,
+    CreateTempView,
+    DropFunction,
+    DropTempView,
+    ResetSettings,
+    SessionContext,
+    SessionEffect,
+    UseNamespace,
+)
+from gateway.session.identifiers import new_event_id
+from gateway.session.locks import NO_LOCKS
+from gateway.session.session import Basis, NameResolution
+from gateway.session.states import Life
+
+
+@dataclass(eq=False, kw_only=True)
+class RecordedCall:
+    """What a client asked for, as its closing event tells of it: by itself, without a statement."""
+
+    principal: Principal
+    session_id: str
+    statement_id: str = field(default_factory=new_event_id)
+    started: float = field(default_factory=time.monotonic)
+    completed: bool = False
+    relayed_rows: int = 0
+    relayed_bytes: int = 0
+    error: SluiceError | None = None
+
+    @property
+    def backend_id(self) -> str:
+        """Spark's id of it; empty where Spark has none."""
+        return ""
+
+
+class EndpointOperation(RecordedCall):
+    """What the gateway knows of a running or finished operation. Only the service changes it.
+
+    INVARIANT (one closing event): `completed` goes from False to True once for each statement id, and only
+    then is the `completed` event written. There is none before the decision is on record.
+    """
+
+    def __init__(self, session: EndpointSession[Any, Any], statement_id: str) -> None:
+        super().__init__(
+            principal=session.principal, session_id=session.session_id, statement_id=statement_id
+        )
+        self.session = session
+        self.cleared: Cleared | None = None
+        """None for a metadata call, of which there is no verdict."""
+        self.basis: Basis = ()
+        """What its temporary views and cached relations came from, where results end with policies."""
+        self.policies_version = -1
+        self.hold = NO_LOCKS
+        """The names of the catalog that it needs as they are, or changes."""
+        self.life = Life()
+        self.used_at = self.started
+
+    @property
+    def changes_names(self) -> bool:
+        """Whether it changes what names, or the texts of policies, mean in this session."""
+        return self.cleared is not None and changes_names(self.cleared.effects)
+
+    @property
+    def has_obligations(self) -> bool:
+        """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
+        return self.cleared is not None and (
+            bool(self.cleared.obligations) or self.session.views_have_obligations
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether all that Spark says of it may be told, with plans, stacks and counts."""
+        cleared = self.cleared
+        return (
+            cleared is not None and cleared.plain and not (self.has_obligations or self.session.views_guarded)
+        )
+
+
+K = TypeVar("K")
+Op = TypeVar("Op", bound=EndpointOperation)
+
+
+class EndpointSession(NameResolution, Generic[K, Op]):
+    """Only the service changes it. `lock` is held while a statement is judged and handed to Spark; while
+    `pending` is set, nothing is judged."""
+
+    LET_GO: ClassVar[str]
+    """What its client can do when it has too many operations."""
+
+    def __init__(
+        self, session_id: str, principal: Principal, client: Client, context: SessionContext, opened: float
+    ) -> None:
+        super().__init__(principal, client, context)
+        self.session_id = session_id
+        self.operations: dict[K, Op] = {}
+        self.pending: Op | None = None
+        self.used_at = opened
+        self.closed = False
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether a statement is being judged, may still be running, or is being read."""
+
+    @abstractmethod
+    def require_open(self) -> None:
+        """Raise what the client is to know when the session is closed."""
+
+    def require_place(self, most: int) -> None:
+        """Raise LimitExceeded when the session has `most` operations."""
+        if len(self.operations) >= most:
+            raise LimitExceeded(f"this session has {len(self.operations)} open operations; {self.LET_GO}")
+
+
+def changes_names(effects: Sequence[SessionEffect]) -> bool:
+    """Whether one of the effects changes what names, or the texts of policies, mean in a session."""
+    return any(
+        may_change_meaning(effect.key) if isinstance(effect, ChangeSetting) else isinstance(effect, _CHANGING)
+        for effect in effects
+    )
+
+
+_CHANGING = (UseNamespace, CreateTempView, DropTempView, DropFunction, ResetSettings)
