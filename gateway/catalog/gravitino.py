@@ -26,8 +26,8 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.rest import (
     CatalogError,
+    Login,
     RestClient,
-    RestLogin,
     items,
     mapping,
     missed,
@@ -68,7 +68,7 @@ class GravitinoMetalake(Closing):
         self,
         url: str,
         metalake: str,
-        login: RestLogin,
+        login: Login,
         *,
         timeout_s: float = 30.0,
         max_bytes: int = 64 * 1024 * 1024,

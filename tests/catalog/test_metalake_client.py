@@ -27,7 +27,7 @@ async def asked(
     double: Gravitino, login: RestLogin | None = None, metalake: str = METALAKE, timeout_s: float = 60
 ) -> Metalake:
     client = GravitinoMetalake(
-        double.url, metalake, login or RestLogin(), timeout_s=timeout_s, max_bytes=1024 * 1024
+        double.url, metalake, lambda: login or RestLogin(), timeout_s=timeout_s, max_bytes=1024 * 1024
     )
     async with client:
         return await client.everything(tags=True, privileges=True)
