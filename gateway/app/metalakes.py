@@ -20,11 +20,19 @@ from gateway.app.combining import Part
 from gateway.app.opening_catalogs import HIDDEN, open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
-from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog
+from gateway.catalog.providers import (
+    NotForSpark,
+    Wishes,
+    is_secret,
+    secrets_in,
+    secrets_of,
+    spark_catalog,
+)
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import Faults, SluiceError
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs, MetadataObject, Metalake
+from gateway.model.secret_values import ToldSecrets
 from gateway.model.spark_minors import Minor
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import MetalakeSettings, metalake_settings
@@ -41,8 +49,6 @@ Take = Callable[[str, Part], Awaitable[None]]
 MOST_TOLD = 20
 """Catalogs and privileges that one log line names."""
 OWNERS_KEPT = 50_000
-SECRETS_KEPT = 10_000
-"""Secrets that are still hidden after they have changed: a session may have been told of them."""
 GONE_KEPT = 10_000
 
 
@@ -135,7 +141,7 @@ class Metalakes:
             NONE_LISTED,
         )
         self._owners: OrderedDict[TableName, str | None] = OrderedDict()
-        self._secrets: OrderedDict[str, None] = OrderedDict()
+        self._secrets = ToldSecrets()
 
     # -- what others ask -------------------------------------------------------------------------------------
 
@@ -395,20 +401,12 @@ class Metalakes:
                 except Faults as error:
                     where = f"catalog `{lake.name}`, `set.{one.catalog.name}.{key}`"
                     raise Faults([f"{where}: {told}" for told in error.faults]) from None
-                self._keep_secret(shown[key])
+                self._secrets.add(secrets_of(key, shown[key]))
         return replace(one.catalog, parameters={**one.catalog.parameters, **shown})
 
     def _remember(self, one: _InForce) -> None:
         for key, value in one.catalog.parameters.items():
-            for secret in secrets_in(key, value) if value != HIDDEN else ():
-                self._keep_secret(secret)
-
-    def _keep_secret(self, value: str) -> None:
-        if value:
-            self._secrets[value] = None
-            self._secrets.move_to_end(value)
-            while len(self._secrets) > SECRETS_KEPT:
-                self._secrets.popitem(last=False)
+            self._secrets.add(secrets_in(key, value) if value != HIDDEN else ())
 
     # -- telling ---------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
@@ -162,11 +163,9 @@ class SparkThriftBackend:
         """
         await self.endings.close()
 
-    def without_secrets(self, message: str | None) -> str | None:
+    def without_secrets(self, message: str) -> str:
         """Return a message of Spark's without the secrets that sessions are told."""
-        for secret in self._options.secrets if message else ():
-            message = message.replace(secret, "*********(redacted)") if message else message
-        return message
+        return without_secrets(message, self._options.secrets)
 
     @property
     def stop_grace_s(self) -> float:
@@ -174,7 +173,12 @@ class SparkThriftBackend:
 
     async def connect(self, user: str) -> SparkConnection:
         """Open a connection that is logged in as `user`."""
-        return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
+        return await SparkConnection.open(
+            self._options.address,
+            user,
+            self._options.password or "anonymous",
+            redact=self.without_secrets,
+        )
 
     async def introduction(self) -> SparkConfiguration:
         """Return Spark's version and settings, as it says, whatever they are; parsers are not asked for.
@@ -248,7 +252,7 @@ class SparkThriftSession:
         """Whether the connection still stands."""
         return self._connection.alive
 
-    def without_secrets(self, message: str | None) -> str | None:
+    def without_secrets(self, message: str) -> str:
         """Return a message of Spark's without the secrets that sessions are told."""
         return self._backend.without_secrets(message)
 
@@ -443,7 +447,7 @@ class SparkThriftOperation:
             has_result_set=reply.hasResultSet,
             sqlstate=reply.sqlState,
             error_code=reply.errorCode,
-            error_message=self._session.without_secrets(reply.errorMessage),
+            error_message=reply.errorMessage and self._session.without_secrets(reply.errorMessage),
         )
         self._terminal = state.terminal
         if state.state in (TOperationState.FINISHED, TOperationState.ERROR):

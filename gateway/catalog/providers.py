@@ -171,10 +171,17 @@ def is_secret(key: str, value: str) -> bool:
 
 def secrets_in(key: str, value: str) -> tuple[str, ...]:
     """Return what nobody may read of a property's value: all of it, and a password within an address."""
-    within = [one for one in _SECRET_IN_URL.findall(value) if one]
+    within = [one for found in _SECRET_IN_URL.findall(value) if found for one in (found, unquote(found))]
     try:
         password = urlsplit(value.removeprefix("jdbc:")).password
     except ValueError:
         return (value,)
     within += [password, unquote(password)] if password else []
     return tuple(dict.fromkeys([value, *within])) if within or may_hold_secret(key) else ()
+
+
+def secrets_of(key: str, value: str) -> tuple[str, ...]:
+    """Return what nobody may read of a secret parameter's value: as `secrets_in`, and the second half of a
+    credential `ID:SECRET`."""
+    half = value.partition(":")[2] if key.lower() == "credential" else ""
+    return tuple(one for one in dict.fromkeys([value, *secrets_in(key, value), half]) if one)

@@ -18,8 +18,10 @@ from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.errors import Faults
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.spark_minors import NEWEST
+from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
+from gateway.settings.section import Secret
 from tests.catalog.gravitino_double import METALAKE, Gravitino
 
 DRIVER = "org.postgresql.Driver"
@@ -263,6 +265,27 @@ async def test_secrets_as_references_hold_over_a_restart(
     async with running(made) as one:
         with pytest.raises(Faults, match=r"set\.pg\.password"):
             one.metalakes.named()
+
+
+def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> None:
+    """Those of now and of before: a session has what it was told. A secret that is away hides them all the
+    same."""
+    password, url = tmp_path / "password", tmp_path / "url"
+    password.write_text("old")
+    url.write_text("jdbc:postgresql://db/x?password=within")
+    parameters = {"url": Secret(file=url), "driver": DRIVER, "password": Secret(file=password)}
+    connection = CatalogConnection(type="jdbc", connection_params=parameters)
+    catalogs = SparkCatalogs([CatalogEntry(name="pg", catalog=connection)])
+    secrets = catalogs.secrets()
+    assert {"old", "within"} <= set(secrets)
+    password.write_text("new")
+    assert catalogs.of_sessions()["spark.sql.catalog.pg.password"] == "new"
+    assert {"old", "new", "within"} <= set(secrets)
+    password.unlink()
+    with pytest.raises(Faults):
+        catalogs.of_sessions()
+    assert {"old", "new"} <= set(secrets)
+    assert "new" not in repr(secrets)
 
 
 async def test_passwords_of_the_server_are_hidden_from_clients_and_reprs(tmp_path: Path) -> None:

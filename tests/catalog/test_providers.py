@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.app.providers import load_providers, shipped_providers
-from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog
+from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, secrets_of, spark_catalog
 from gateway.catalog.spark_settings import NamedCatalog, session_settings
 from gateway.errors import Faults
 from gateway.model.metalakes import MetalakeCatalog
@@ -164,6 +164,15 @@ def test_a_password_within_an_address_is_hidden_by_itself_too() -> None:
     url = "jdbc:mysql://u:p%40ss@db/x?password=other&a=b"
     assert secrets_in("jdbc-url", url) == (url, "other", "p%40ss", "p@ss")
     assert secrets_in("jdbc-user", "u") == ()
+    encoded = "jdbc:x://db?password=p%40ss"
+    assert secrets_in("url", encoded) == (encoded, "p%40ss", "p@ss")
+
+
+def test_of_a_secret_parameter_all_is_hidden_and_what_is_secret_within() -> None:
+    assert secrets_of("url", "jdbc:x://db?password=p") == ("jdbc:x://db?password=p", "p")
+    assert secrets_of("user", "u") == ("u",)
+    assert secrets_of("credential", "me:hush") == ("me:hush", "hush")
+    assert secrets_of("credential", "hush") == ("hush",)
 
 
 @pytest.mark.parametrize(
