@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +21,7 @@ from gateway.app.opening_catalogs import HIDDEN, open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.providers import (
+    ForSpark,
     NotForSpark,
     Wishes,
     is_secret,
@@ -72,7 +73,7 @@ class MetalakeState:
     """In force, or refused because they are too old."""
     left_out: tuple[LeftOut, ...]
     not_mapped: Mapping[str, int]
-    """What its tags and privileges cannot mean here → how often."""
+    """What its tags, privileges and properties cannot mean here → how often."""
     age_s: float | None
     trouble: str
     stale: str | None
@@ -88,8 +89,15 @@ class _Lake:
     client: GravitinoMetalake | None = None
     held: Metalake = field(default_factory=Metalake)
     left_out: tuple[LeftOut, ...] = ()
+    not_told: Counter[str] = field(default_factory=Counter)
+    """Properties that Spark is not told, though they are meant for it."""
     rules: MetalakeRules = field(default_factory=MetalakeRules)
     part: Part | None = None
+
+    @property
+    def not_mapped(self) -> Mapping[str, int]:
+        """What of it cannot mean here what it means there → how often."""
+        return {**self.rules.not_mapped, **dict(sorted(self.not_told.items()))}
 
     @property
     def name(self) -> str:
@@ -177,7 +185,7 @@ class Metalakes:
                 name=lake.name,
                 catalogs=tuple(one.catalog for one in self._in_force.values() if one.lake == lake.name),
                 left_out=lake.left_out,
-                not_mapped=lake.rules.not_mapped,
+                not_mapped=lake.not_mapped,
                 age_s=lake.source.age_s,
                 trouble=lake.source.trouble or lake.source.cache_trouble,
                 stale=lake.source.stale(),
@@ -200,7 +208,9 @@ class Metalakes:
                 said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
             if state.not_mapped:
                 lost = sum(state.not_mapped.values())
-                said.append(f"metalake `{state.name}`: {lost} tags and privileges cannot be mapped")
+                said.append(
+                    f"metalake `{state.name}`: {lost} tags, privileges and properties cannot be mapped"
+                )
         return "; ".join(said) or None
 
     async def owner(self, table: Table) -> str | None:
@@ -275,7 +285,7 @@ class Metalakes:
                 raise
 
     async def _settle(self) -> None:
-        before = [(lake, lake.part, lake.rules, lake.left_out) for lake in self._lakes]
+        before = [(lake, lake.part, lake.rules, lake.left_out, lake.not_told) for lake in self._lakes]
         chosen, left_out = self._chosen()
         new = {name: self._numbered(name, lake, catalog) for name, (lake, catalog) in chosen.items()}
         old = self._in_force
@@ -295,7 +305,7 @@ class Metalakes:
                     await self._put(part)
                     lake.part = part
         except BaseException:
-            for lake, part_before, lake.rules, lake.left_out in before:
+            for lake, part_before, lake.rules, lake.left_out, lake.not_told in before:
                 changed, lake.part = lake.part, part_before
                 if part_before is not None and changed is not part_before:
                     await self._put(part_before)
@@ -349,13 +359,15 @@ class Metalakes:
         offers: dict[str, NamedCatalog] = {}
         left_out: list[LeftOut] = []
         wishes = _wishes(lake.settings)
+        lake.not_told = Counter()
         for one in lake.held.catalogs:
             name = one.name.lower()
             made = spark_catalog(one, self._providers, self._minor, wishes)
-            if isinstance(made, NamedCatalog) and name in self._reserved:
+            if isinstance(made, ForSpark) and name in self._reserved:
                 made = NotForSpark("its name is taken by the settings or by Spark")
-            if isinstance(made, NamedCatalog):
-                offers[name] = made
+            if isinstance(made, ForSpark):
+                offers[name] = made.catalog
+                lake.not_told.update(f"property {key} of {one.name}" for key in made.left_out)
             else:
                 left_out.append(
                     LeftOut(name=one.name, provider=one.provider, why=made.why, expected=made.expected)
@@ -429,8 +441,7 @@ class Metalakes:
             )
             for one in [one for one in lake.left_out if not one.expected][:MOST_TOLD]:
                 log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
-            if lake.rules.not_mapped:
-                lost = lake.rules.not_mapped
+            if lost := lake.not_mapped:
                 log.warning(
                     "metalake_not_mapped",
                     metalake=lake.name,

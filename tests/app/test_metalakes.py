@@ -162,7 +162,10 @@ async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
         assert {name: one.metalakes.listed().revisions[name] for name in first} == first
         # One changes its provider: a session that has it as it was cannot use it.
         double.catalogs["meta"]["provider"] = "jdbc-mysql"
-        double.catalogs["meta"]["properties"] = {"jdbc-url": "jdbc:mysql://db", "jdbc-driver": "d"}
+        double.catalogs["meta"]["properties"] = {
+            "jdbc-url": "jdbc:mysql://db",
+            "jdbc-driver": "com.mysql.cj.jdbc.Driver",
+        }
         await one.metalakes.look()
         assert one.metalakes.listed().revisions["meta"] > first["meta"]
         assert one.metalakes.listed().revisions["pg"] == first["pg"]
@@ -345,7 +348,7 @@ async def test_tags_move_and_roles_are_revoked(tmp_path: Path) -> None:
         double.grant("reader", "catalog", "pg", "create_view")
         await one.metalakes.look()
         assert one.state().not_mapped == {"ALLOW CREATE_VIEW on CATALOG": 1}
-        assert "1 tags and privileges cannot be mapped" in str(await one.metalakes.told())
+        assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
         double.broken, double.mood = "/tags/", "error"
         double.tags.clear()
         double.tags["pii"] = {}

@@ -162,7 +162,7 @@ def test_a_metalake_is_listed_by_its_file_and_tested_at_its_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     double = Gravitino()
-    double.add("pg", "jdbc-mysql", jdbc_url="jdbc:mysql://db", jdbc_driver="d", jdbc_password="hush")
+    double.add("pg", "jdbc-mysql", jdbc_url="jdbc:mysql://db", jdbc_driver="com.mysql.cj.jdbc.Driver", jdbc_password="hush")
     double.add("odd", "unheard-of")
     monkeypatch.setenv("SLUICE_TEST_LAKE", "hush")
     with served(started(double)):
