@@ -1,7 +1,7 @@
 """Addresses of databases that somebody else names: which of them can be told to a JDBC driver.
 
-Drivers take parameters in their addresses, and some of these name classes, files or statements that the driver
-then runs where it is: in Spark. So an address counts when all of it is known: a database of the table, hosts,
+Drivers take parameters in their addresses, and some of these name classes, files or statements that run where
+the driver does: in Spark. So an address counts when all of it is known: a database of the table, hosts,
 a name, and parameters that stand in the table.
 """
 

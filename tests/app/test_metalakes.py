@@ -291,6 +291,23 @@ def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> 
     assert "new" not in repr(secrets)
 
 
+async def test_what_a_server_may_not_say_is_left_out_and_counted(tmp_path: Path) -> None:
+    double = lake()
+    double.catalogs["pg"]["properties"] |= {
+        "spark.bypass.sessionInitStatement": "DROP TABLE x",
+        "spark.bypass.fetchsize": "10",
+    }
+    async with started(double), running(settings(tmp_path, double)) as one:
+        conf = SparkCatalogs((), one.metalakes).of_sessions()
+        assert conf["spark.sql.catalog.pg.fetchsize"] == "10"
+        assert "DROP" not in str(conf)
+        assert one.state().not_mapped == {"property spark.bypass.sessionInitStatement of pg": 1}
+        assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
+        double.catalogs["pg"]["properties"].pop("spark.bypass.sessionInitStatement")
+        await one.metalakes.look()
+        assert one.state().not_mapped == {}
+
+
 async def test_passwords_of_the_server_are_hidden_from_clients_and_reprs(tmp_path: Path) -> None:
     double = lake()
     async with started(double), running(settings(tmp_path, double)) as one:

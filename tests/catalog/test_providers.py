@@ -313,7 +313,8 @@ def test_of_a_secret_parameter_all_is_hidden_and_what_is_secret_within() -> None
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], enabled_by: nope}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], bypass: {nope: text}}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], bypass: {url: nope}}]",
-        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], properties: {k: {to: url, type: x}}}]",
+        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], "
+        "properties: {k: {to: url, type: x}}}]",
         "bypass: x.\ndatabases: x\nproviders: [{provider: a, kind: jdbc, minors: ['3.5']}]",
         "bypass: x.\ndatabases: [x]\nproviders: [{provider: a, kind: jdbc, minors: ['3.5']}]",
         "bypass: x.\ndatabases: [{database: x}]\nproviders: [{provider: a, kind: jdbc, minors: ['3.5']}]",
