@@ -74,6 +74,8 @@ class MetalakeState:
     left_out: tuple[LeftOut, ...]
     not_mapped: Mapping[str, int]
     """What its tags, privileges and properties cannot mean here → how often."""
+    hidden_roles: tuple[str, ...] = ()
+    """Roles that the server does not show; whoever has one is denied everything."""
     age_s: float | None
     trouble: str
     stale: str | None
@@ -186,6 +188,7 @@ class Metalakes:
                 catalogs=tuple(one.catalog for one in self._in_force.values() if one.lake == lake.name),
                 left_out=lake.left_out,
                 not_mapped=lake.not_mapped,
+                hidden_roles=lake.rules.hidden_roles,
                 age_s=lake.source.age_s,
                 trouble=lake.source.trouble or lake.source.cache_trouble,
                 stale=lake.source.stale(),
@@ -206,6 +209,10 @@ class Metalakes:
             if skipped:
                 names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MOST_TOLD])
                 said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
+            if state.hidden_roles:
+                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MOST_TOLD])
+                why = f"{len(state.hidden_roles)} roles that the server does not show is denied everything"
+                said.append(f"metalake `{state.name}`: whoever has one of {why}: {roles}")
             if state.not_mapped:
                 lost = sum(state.not_mapped.values())
                 said.append(
@@ -441,6 +448,14 @@ class Metalakes:
             )
             for one in [one for one in lake.left_out if not one.expected][:MOST_TOLD]:
                 log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
+            if hidden := lake.rules.hidden_roles:
+                log.error(
+                    "metalake_roles_hidden",
+                    metalake=lake.name,
+                    roles=hidden[:MOST_TOLD],
+                    times=len(hidden),
+                    told="whoever has one is denied everything",
+                )
             if lost := lake.not_mapped:
                 log.warning(
                     "metalake_not_mapped",

@@ -179,6 +179,7 @@ def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
         if key == "metalake":
             rows += [("catalog", str(catalog["name"])) for catalog in value["catalogs"]]
             rows += [("left out", f"{left['name']}: {left['why']}") for left in value["left_out"]]
+            rows += [("role that is not shown", role) for role in value["hidden_roles"]]
             rows += [
                 ("cannot be mapped", f"{what}, {times} times") for what, times in value["not_mapped"].items()
             ]
@@ -260,6 +261,7 @@ def _state_as_json(state: MetalakeState) -> dict[str, Any]:
         "catalogs": [{"name": one.name, "type": one.type} for one in state.catalogs],
         "left_out": [{"name": one.name, "provider": one.provider, "why": one.why} for one in state.left_out],
         "not_mapped": dict(state.not_mapped),
+        "hidden_roles": list(state.hidden_roles),
         "age_s": None if state.age_s is None else round(state.age_s),
         "stale": state.stale,
     }

@@ -291,6 +291,26 @@ def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> 
     assert "new" not in repr(secrets)
 
 
+async def test_a_role_that_the_server_does_not_show_is_told_loudly(tmp_path: Path) -> None:
+    double = lake()
+    double.users["ann"] = ["denies"]
+    double.grant("denies", "catalog", "pg", "!select_table")
+    double.hidden = {"denies": 403}
+    async with started(double), running(settings(tmp_path, double, privileges="true")) as one:
+        assert one.names == ["meta", "pg"]
+        assert one.state().hidden_roles == ("denies",)
+        assert (
+            "whoever has one of 1 roles that the server does not show is denied everything: `denies`"
+            in str(await one.metalakes.told())
+        )
+        denied = [p for p in one.parts["the metalake `lake0`"].policies if p.deny]
+        assert {item.users for policy in denied for item in policy.deny} == {frozenset({"ann"})}
+        double.hidden = {}
+        await one.metalakes.look()
+        assert one.state().hidden_roles == ()
+        assert await one.metalakes.told() is None
+
+
 async def test_what_a_server_may_not_say_is_left_out_and_counted(tmp_path: Path) -> None:
     double = lake()
     double.catalogs["pg"]["properties"] |= {
