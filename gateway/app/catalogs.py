@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.app.metalakes import Metalakes
-from gateway.app.opening_catalogs import revealed
+from gateway.app.opening_catalogs import HIDDEN, revealed
+from gateway.app.providers import shipped_providers
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
 from gateway.model.catalog import levels
 from gateway.model.secret_values import SecretValues, ToldSecrets
+from gateway.model.spark_minors import Minor
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
+from gateway.settings.metalakes import metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
+
+_PLUGIN = "org.apache.gravitino.spark.connector.plugin.GravitinoSparkPlugin"
+_CONNECTOR_LOGINS: Mapping[str, Mapping[str, str]] = {
+    "simple": {"user": "simpleAuth.userName"},
+    "basic": {"user": "basic.username", "password": "basic.password"},
+    "oauth2": {
+        "oauth2-server-uri": "oauth2.serverUri",
+        "oauth2-token-path": "oauth2.tokenPath",
+        "credential": "oauth2.credential",
+        "scope": "oauth2.scope",
+    },
+}
+"""How Gravitino's connector logs in: parameter of the entry → setting of Spark."""
 
 
 class SparkCatalogs:
@@ -21,7 +37,9 @@ class SparkCatalogs:
 
     def __init__(self, entries: Iterable[CatalogEntry], metalakes: Metalakes | None = None) -> None:
         """`metalakes` has catalogs that come and go while the gateway runs."""
-        self._entries = tuple(entry for entry in entries if entry.on_spark)
+        listed = tuple(entries)
+        self._entries = tuple(entry for entry in listed if entry.on_spark)
+        self._lakes = tuple(entry for entry in listed if entry.catalog.kind.lists)
         self._metalakes = metalakes
         self._told = ToldSecrets()
 
@@ -34,13 +52,15 @@ class SparkCatalogs:
         """Return the catalogs that come and go, as a session is given them now: name → revision."""
         return {} if self._metalakes is None else self._metalakes.listed().revisions
 
-    def of_start(self) -> dict[str, str]:
-        """Return what Spark is started with. Raises Faults when a secret cannot be had."""
-        return start_settings(self._revealed())
+    def of_start(self, minor: Minor) -> dict[str, str]:
+        """Return what a Spark of this minor is started with. Raises Faults when a secret cannot be had."""
+        return start_settings(self._revealed(), wished_kinds(self._lakes, minor))
 
-    def extensions(self) -> tuple[str, ...]:
-        """Return the classes of `spark.sql.extensions` that the catalogs need."""
-        return extensions_for(entry.catalog.type for entry in self._entries)
+    def extensions(self, minor: Minor) -> tuple[str, ...]:
+        """Return the classes of `spark.sql.extensions` that the catalogs need, those too that metalakes may
+        bring while Spark runs."""
+        own = (entry.catalog.type for entry in self._entries)
+        return extensions_for([*own, *wished_kinds(self._lakes, minor)])
 
     def secrets(self) -> Sequence[str]:
         """Return the values that no client may read, as they are whenever somebody looks: what Spark has been
@@ -57,6 +77,38 @@ class SparkCatalogs:
                 if isinstance(value, Secret):
                     self._told.add(secrets_of(key, catalog.parameters[key]))
         return shown
+
+
+def wished_kinds(lakes: Iterable[CatalogEntry], minor: Minor) -> list[str]:
+    """Return the types of catalogs that metalakes may bring, as their entries say: `iceberg: true`.
+
+    Gravitino's own connector sees to its extensions by itself.
+    """
+    settings = [metalake_settings(lake.catalog.connection_params) for lake in lakes]
+    enabled = {name for one in settings if not one.own_connectors for name in one.enabled}
+    rows = shipped_providers().rows
+    return list(dict.fromkeys(row.kind for row in rows if row.enabled_by in enabled and minor in row.minors))
+
+
+def connector_settings(lake: CatalogEntry) -> dict[str, str]:
+    """Return what Spark is started with so that it has Gravitino's own connector for a metalake.
+
+    That is nothing where the entry does not want it. A secret stands as `***`.
+    """
+    settings = metalake_settings(lake.catalog.connection_params)
+    if not settings.own_connectors:
+        return {}
+    given = {
+        key.lower(): HIDDEN if isinstance(value, Secret) else value
+        for key, value in lake.catalog.connection_params.items()
+    }
+    told = {"uri": settings.uri, "metalake": settings.metalake}
+    if "iceberg" in settings.enabled:
+        told["enableIcebergSupport"] = "true"
+    if settings.auth != "none":
+        told["authType"] = settings.auth
+        told |= {to: given[key] for key, to in _CONNECTOR_LOGINS[settings.auth].items() if key in given}
+    return {"spark.plugins": _PLUGIN, **{f"spark.sql.gravitino.{key}": value for key, value in told.items()}}
 
 
 def first_context(settings: Settings) -> SessionContext:

@@ -16,6 +16,7 @@ from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.endpoints import Address, Parts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
+    embedded_minor,
     make_backend,
     make_catalog,
     make_judge,
@@ -38,6 +39,7 @@ from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
+from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.users import UserFile
@@ -307,9 +309,8 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
     from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions  # optional
 
     java = find_java(settings.reader.java)
-    parsers = named_parsers(
-        settings.reader, extensions=settings.reader.extensions or own_extensions(settings)
-    )
+    extensions = own_extensions(settings)
+    parsers = named_parsers(settings.reader, extensions=extensions)
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
@@ -322,10 +323,17 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
-        private_conf=SparkCatalogs(settings.catalogs).of_start(),
+        private_conf=embedded_conf(settings, extensions),
         start_timeout_s=embedded.start_timeout_s,
     )
     return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
+
+
+def embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
+    """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
+    told = SparkCatalogs(settings.catalogs).of_start(embedded_minor(settings))
+    told.pop(EXTENSIONS, None)
+    return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 
 
 def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:

@@ -36,7 +36,7 @@ class Gravitino:
     owners: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """(type, full name) → name and `USER` or `GROUP`."""
     hidden: dict[str, int] = field(default_factory=dict)
-    """Roles and tags that the account may not see → the status for who asks for one; no list has such a role."""
+    """Roles and tags that the account may not see → the status for who asks; no list has such a role."""
     unlisted: set[str] = field(default_factory=set)
     """Roles that are not in its list, and told all the same."""
     after: dict[str, Callable[[], object]] = field(default_factory=dict)
