@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
 
-from gateway.app.explaining import asking, make_reader, named_spark_home
-from gateway.app.metalakes import MetalakeState, kept_metalakes
+from gateway.app.explaining import asking, make_reader, minor_of_spark
+from gateway.app.metalake_states import metalake_states
 from gateway.app.opening_catalogs import open_catalog, open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.app.upstream import Queries
@@ -22,15 +22,13 @@ from gateway.catalog.readable import CatalogUnavailable, WritableCatalog
 from gateway.catalog.spark_sql import SparkSqlCatalog
 from gateway.errors import Faults
 from gateway.model.metalakes import RELATIONAL, MetalakeCatalog
-from gateway.model.spark_minors import Minor, supported_minor
-from gateway.reader.java_runtime import spark_version
 from gateway.session.ports import BackendError
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FoundCatalog:
     """A catalog that a name means: one of the settings, or one that a metalake of these has."""
 
     entry: CatalogEntry
@@ -58,12 +56,12 @@ class CatalogAccess:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def named(self, name: str) -> Named | None:
+    async def named(self, name: str) -> FoundCatalog | None:
         """Return what a name means, in any case; None where there is no such catalog. Raises Faults,
         CatalogUnavailable: a metalake that does not answer may have it."""
         entry = entry_named(self._settings, name)
         if entry is not None:
-            return Named(entry)
+            return FoundCatalog(entry)
         lakes = [entry for entry in self._settings.catalogs if entry.catalog.kind.lists]
         if not lakes:
             return None
@@ -79,12 +77,12 @@ class CatalogAccess:
                 continue
             for one in catalogs:
                 if one.name.lower() == name.lower() and one.type == RELATIONAL:
-                    return Named(lake, one.name)
+                    return FoundCatalog(lake, one.name)
         if silent is not None:
             raise silent
         return None
 
-    async def open(self, named: Named) -> WritableCatalog:
+    async def open(self, named: FoundCatalog) -> WritableCatalog:
         """Return a catalog, open. Raises CatalogUnavailable, BackendUnavailable when it is through Spark, and
         Faults for a secret that cannot be had, or a type that is no catalog by itself."""
         entry = named.entry
@@ -125,19 +123,6 @@ class CatalogAccess:
             reader = await self._stack.enter_async_context(await make_reader(self._settings))
             self._spark = await self._stack.enter_async_context(asking(self._settings, reader))
         return self._spark
-
-
-async def metalake_states(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
-    """Return the entries that are metalakes, with what the gateway has of each, by its files."""
-    if not any(entry.catalog.kind.lists for entry in settings.catalogs):
-        return []
-    states = {state.name: state for state in await kept_metalakes(settings, minor_of_spark(settings))}
-    return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
-
-
-def minor_of_spark(settings: Settings) -> Minor:
-    """Return the minor of the Spark that the settings name, or else of the one that is installed."""
-    return supported_minor(spark_version(named_spark_home(settings.reader)))
 
 
 def entry_named(settings: Settings, name: str) -> CatalogEntry | None:

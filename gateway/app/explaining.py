@@ -89,11 +89,12 @@ def own_extensions(settings: Settings) -> tuple[str, ...]:
         return ()
     if settings.reader.extensions is not None:
         return tuple(settings.reader.extensions)
-    return SparkCatalogs(settings.catalogs).extensions(embedded_minor(settings))
+    return SparkCatalogs(settings.catalogs).extensions(minor_of_spark(settings))
 
 
-def embedded_minor(settings: Settings) -> Minor:
-    """Return the minor of the Spark that an embedded one is. Raises JavaNotFound, UnsupportedSpark."""
+def minor_of_spark(settings: Settings) -> Minor:
+    """Return the minor of the Spark that the settings name, or else of the one that is installed; an embedded
+    one is of it. Raises JavaNotFound, UnsupportedSpark."""
     return supported_minor(spark_version(named_spark_home(settings.reader)))
 
 

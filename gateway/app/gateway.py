@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,12 @@ from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.endpoints import Address, Parts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
-    embedded_minor,
     make_backend,
     make_catalog,
     make_judge,
     make_reader,
     make_upstream,
+    minor_of_spark,
     named_parsers,
     own_extensions,
 )
@@ -150,15 +150,13 @@ class Gateway:
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()
         self._stack.push_async_callback(queries.close)
-        known: Iterable[str] = ()
         try:
             spark_version = (await upstream.ask()).version
-            known = await upstream.own_catalogs()
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
-        await metalakes.start(rules.take, known)
+        await metalakes.start(rules.take, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner)
         catalog = make_catalog(settings, queries, reader, metalakes, owners)
@@ -331,7 +329,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
 
 def embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
     """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
-    told = SparkCatalogs(settings.catalogs).of_start(embedded_minor(settings))
+    told = SparkCatalogs(settings.catalogs).of_start(minor_of_spark(settings))
     told.pop(EXTENSIONS, None)
     return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,11 @@ log = structlog.get_logger(__name__)
 Take = Callable[[str, Part], Awaitable[None]]
 """Puts a source of policies in force. Raises Faults, and then nothing has changed."""
 
+OwnCatalogs = Callable[[], Awaitable[Mapping[str, str]]]
+"""Asks Spark which catalogs it has by itself: name → class. Raises BackendUnavailable."""
+
+SPARK_POLL_S = 30.0
+"""Seconds between questions for these: a Spark that was started anew may have others."""
 MOST_TOLD = 20
 """Catalogs and privileges that one log line names."""
 OWNERS_KEPT = 50_000
@@ -140,6 +145,9 @@ class Metalakes:
             if entry.catalog.kind.lists and only in (None, entry)
         ]
         self._take: Take | None = None
+        self._own: OwnCatalogs | None = None
+        self._of_spark: Mapping[str, str] | None = None
+        """Spark's own catalogs: name, lower case → class; None while they are not known."""
         self._changing = asyncio.Lock()
         self._in_force: dict[str, _InForce] = {}
         self._gone: OrderedDict[str, str] = OrderedDict()
@@ -252,11 +260,14 @@ class Metalakes:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    async def start(self, take: Take, reserved: Iterable[str] = ()) -> None:
+    async def start(self, take: Take, own: OwnCatalogs | None = None) -> None:
         """Take what the files hold, then ask every server once. Whatever they say, this does not raise.
-        `reserved`: more names that no metalake may have."""
-        self._take = take
-        self._reserved |= {name.lower() for name in reserved}
+
+        `own` tells which catalogs Spark has by itself, whose names no metalake may have. As long as it
+        cannot, none of theirs is in force; without it all other names are free.
+        """
+        self._take, self._own = take, own
+        self._of_spark = await self._asked_spark(own) if own is not None and self._lakes else {}
         # One after the other: of two with the same catalog it is the first one's.
         for lake in self._lakes:
             await lake.source.start(partial(self._offered, lake))
@@ -266,6 +277,33 @@ class Metalakes:
         async with asyncio.TaskGroup() as group:
             for lake in self._lakes:
                 group.create_task(lake.source.run())
+            if self._lakes:
+                group.create_task(self._watch_spark())
+
+    async def _watch_spark(self) -> None:
+        while True:
+            await asyncio.sleep(SPARK_POLL_S)
+            await self.look_at_spark()
+
+    async def look_at_spark(self) -> None:
+        """Ask Spark for its own catalogs once: one that was started anew may have others. Does not raise."""
+        found = await self._asked_spark(self._own) if self._own is not None else None
+        if found is None or found == self._of_spark:
+            return
+        async with self._changing:
+            before, self._of_spark = self._of_spark, found
+            try:
+                await self._settle()
+            except Faults as error:
+                self._of_spark = before
+                log.warning("own_catalogs_not_taken", trouble="; ".join(error.faults))
+
+    async def _asked_spark(self, own: OwnCatalogs) -> Mapping[str, str] | None:
+        try:
+            return {name.lower(): kind for name, kind in (await own()).items()}
+        except SluiceError as error:
+            log.warning("own_catalogs_not_told", trouble=error.message)
+            return None
 
     async def look(self) -> None:
         """Ask every server once."""
@@ -319,7 +357,8 @@ class Metalakes:
             self._listed = earlier
             raise
         for name in old.keys() - new.keys():
-            self._gone[name] = f"which the metalake `{old[name].lake}` does not have any more"
+            gone = f"which the metalake `{old[name].lake}` does not have any more"
+            self._gone[name] = "which Spark itself has now" if name in (self._of_spark or ()) else gone
         for name in new:
             self._gone.pop(name, None)
         while len(self._gone) > GONE_KEPT:
@@ -370,8 +409,8 @@ class Metalakes:
         for one in lake.held.catalogs:
             name = one.name.lower()
             made = spark_catalog(one, self._providers, self._minor, wishes)
-            if isinstance(made, ForSpark) and name in self._reserved:
-                made = NotForSpark("its name is taken by the settings or by Spark")
+            if isinstance(made, ForSpark) and (why := self._taken(name, made.catalog)):
+                made = NotForSpark(why)
             if isinstance(made, ForSpark):
                 offers[name] = made.catalog
                 lake.not_told.update(f"property {key} of {one.name}" for key in made.left_out)
@@ -380,6 +419,16 @@ class Metalakes:
                     LeftOut(name=one.name, provider=one.provider, why=made.why, expected=made.expected)
                 )
         return offers, left_out
+
+    def _taken(self, name: str, catalog: NamedCatalog) -> str:
+        """Say why nobody may have a name, empty where it is free."""
+        if name in self._reserved:
+            return "its name is taken by the settings"
+        if self._of_spark is None:
+            return "which catalogs Spark has by itself is not known yet"
+        # Gravitino's connector makes catalogs known to Spark by itself: those are what we mean.
+        own = self._of_spark.get(name)
+        return "" if own in (None, catalog.parameters.get("class")) else "its name is taken by Spark"
 
     def _numbered(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
         known = self._in_force.get(name)

@@ -138,9 +138,10 @@ class SparkThriftBackend:
         return session
 
     async def _open(
-        self, principal: Principal, protocol_version: int, settings: Mapping[str, str]
+        self, principal: Principal, protocol_version: int, settings: Mapping[str, str], *, told: bool = True
     ) -> SparkThriftSession:
-        configuration = session_configuration({**self._options.catalogs(), **self._options.pinned}, settings)
+        catalogs = self._options.catalogs() if told else {}
+        configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
         connection = await self.connect(principal.user)
         try:
             # Neither user name nor password here: under SASL Spark takes the identity from the login.
@@ -185,8 +186,15 @@ class SparkThriftBackend:
 
         Raises BackendUnavailable.
         """
+        return await self._introduced(told=True)
+
+    async def untouched(self) -> Mapping[str, str]:
+        """Return what is set in a new session that was told of no catalogs. Raises BackendUnavailable."""
+        return (await self._introduced(told=False)).settings
+
+    async def _introduced(self, *, told: bool) -> SparkConfiguration:
         try:
-            session = await self._open(PROBE, TProtocolVersion.V10, {})
+            session = await self._open(PROBE, TProtocolVersion.V10, {}, told=told)
             try:
                 asked = Questions(session)
                 settings = await asked.settings()

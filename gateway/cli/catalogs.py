@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gateway.app.catalog_access import CatalogAccess, Named, metalake_states, minor_of_spark
+from gateway.app.catalog_access import CatalogAccess, FoundCatalog
+from gateway.app.explaining import minor_of_spark
+from gateway.app.metalake_states import metalake_states
 from gateway.app.metalakes import MetalakeState, asked_metalake
 from gateway.app.opening_catalogs import HIDDEN, revealed
 from gateway.catalog.providers import is_secret
@@ -54,12 +56,12 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             return asyncio.run(_test(settings, arguments, terminal))
 
 
-async def _named(settings: Settings, access: CatalogAccess, names: Sequence[str]) -> tuple[Named, ...]:
+async def _named(settings: Settings, access: CatalogAccess, names: Sequence[str]) -> tuple[FoundCatalog, ...]:
     """Return what names mean, all entries where there are none. Raises Faults."""
     if not names:
-        return tuple(Named(entry) for entry in settings.catalogs)
+        return tuple(FoundCatalog(entry) for entry in settings.catalogs)
     sources = {source.name for source in settings.file_sources()}
-    found: list[Named] = []
+    found: list[FoundCatalog] = []
     faults: list[str] = []
     for name in dict.fromkeys(names):
         if name.lower() in sources:
@@ -198,7 +200,7 @@ def _parts(written: str) -> tuple[str, ...]:
     return parts
 
 
-async def _databases(access: CatalogAccess, place: Named) -> dict[str, Any]:
+async def _databases(access: CatalogAccess, place: FoundCatalog) -> dict[str, Any]:
     """Return a catalog's databases, or why they are not known."""
     if _is_list(place):
         return {}
@@ -232,11 +234,11 @@ def _message(error: SluiceError) -> str:
     return "; ".join(error.faults) if isinstance(error, Faults) else error.message
 
 
-def _is_list(place: Named) -> bool:
+def _is_list(place: FoundCatalog) -> bool:
     return place.entry.catalog.kind.lists and not place.listed
 
 
-def _as_json(place: Named, state: MetalakeState | None) -> dict[str, Any]:
+def _as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
     entry = place.entry
     if place.listed:
         return _listed_as_json(place, state)
@@ -254,7 +256,7 @@ def _as_json(place: Named, state: MetalakeState | None) -> dict[str, Any]:
     }
 
 
-def _listed_as_json(place: Named, state: MetalakeState | None) -> dict[str, Any]:
+def _listed_as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
     """Return what the gateway has of a catalog of a metalake, by its file: what Spark is told, or why not."""
     known = {one.name: one for one in state.catalogs} if state is not None else {}
     left_out = {one.name: one.why for one in state.left_out} if state is not None else {}
@@ -315,7 +317,7 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
     return exit_codes.UNAVAILABLE if any(not one["ok"] for one in results) else exit_codes.OK
 
 
-async def _tested(settings: Settings, access: CatalogAccess, place: Named) -> dict[str, Any]:
+async def _tested(settings: Settings, access: CatalogAccess, place: FoundCatalog) -> dict[str, Any]:
     try:
         if _is_list(place):
             return {"name": place.name, "ok": True, **(await _metalake(settings, place.entry))}

@@ -15,9 +15,9 @@ from gateway.app.catalogs import SparkCatalogs
 from gateway.app.combining import Part
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
-from gateway.errors import Faults
+from gateway.errors import BackendUnavailable, Faults
 from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.spark_minors import NEWEST
+from gateway.model.spark_minors import NEWEST, Minor
 from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
@@ -49,7 +49,7 @@ class Clock:
 class Running:
     """Metalakes that were started, and what policies got of them."""
 
-    def __init__(self, made: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, made: Settings, clock: Clock | None = None, minor: Minor = NEWEST) -> None:
         from functools import partial
 
         from gateway.sources.metalake import MetalakeSource
@@ -57,7 +57,7 @@ class Running:
         time = clock or Clock()
         source = partial(MetalakeSource, clock=lambda: time.now, wall_clock=lambda: 1e9 + time.now)
         self.settings = made
-        self.metalakes = Metalakes(made, NEWEST, make_source=source)
+        self.metalakes = Metalakes(made, minor, make_source=source)
         self.parts: dict[str, Part] = {}
         self.refuse = ""
         self.seen: list[tuple[frozenset[str], frozenset[str]]] = []
@@ -139,11 +139,69 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
         "files": "of type FILESET, which holds no tables",
         "ice": "provider `lakehouse-iceberg` is not known for Spark 4.3",
         "odd": "provider `lakehouse-unheard-of` is not known",
-        "own": "its name is taken by the settings or by Spark",
-        "spark_catalog": "its name is taken by the settings or by Spark",
+        "own": "its name is taken by the settings",
+        "spark_catalog": "its name is taken by the settings",
     }
     assert "odd" in told
     assert "files" not in told
+
+
+class OwnSpark:
+    """What Spark says of the catalogs that it has by itself."""
+
+    def __init__(self, **catalogs: str) -> None:
+        self.catalogs = catalogs
+        self.away = False
+
+    async def __call__(self) -> dict[str, str]:
+        if self.away:
+            raise BackendUnavailable("Spark cannot be reached")
+        return self.catalogs
+
+
+async def test_names_that_spark_has_itself_are_those_that_it_has_now(tmp_path: Path) -> None:
+    double, spark = lake(), OwnSpark(META="org.own.Catalog")
+    async with started(double):
+        one = Running(settings(tmp_path, double))
+        await one.metalakes.start(one.take, spark)
+        assert one.names == ["pg"]
+        assert one.why("meta") == "its name is taken by Spark"
+        # Spark is started anew, with others.
+        spark.catalogs = {"pg": "org.own.Catalog"}
+        await one.metalakes.look_at_spark()
+        assert one.names == ["meta"]
+        assert one.metalakes.listed().refused == {"pg": "which Spark itself has now"}
+        spark.away = True
+        await one.metalakes.look_at_spark()
+        assert one.names == ["meta"]
+        await one.metalakes.close()
+
+
+async def test_while_it_is_not_known_what_spark_has_no_catalog_is_in_force(tmp_path: Path) -> None:
+    double, spark = lake(), OwnSpark(meta="org.own.Catalog")
+    spark.away = True
+    async with started(double):
+        one = Running(settings(tmp_path, double))
+        await one.metalakes.start(one.take, spark)
+        assert one.names == []
+        assert "is not known yet" in one.why("pg")
+        spark.away = False
+        await one.metalakes.look_at_spark()
+        assert one.names == ["pg"]
+        await one.metalakes.close()
+
+
+async def test_what_gravitinos_connector_made_known_to_spark_is_the_metalakes(tmp_path: Path) -> None:
+    double = Gravitino()
+    double.add("pg", "jdbc-postgresql", jdbc_url="jdbc:postgresql://db/x", jdbc_driver=DRIVER)
+    double.add("my", "jdbc-mysql", jdbc_url="jdbc:mysql://db/x", jdbc_driver=DRIVER)
+    kind = "org.apache.gravitino.spark.connector.jdbc.postgresql.GravitinoPostgreSqlCatalogSpark35"
+    async with started(double):
+        made = settings(tmp_path, double, connectors="gravitino")
+        one = Running(made, minor=Minor(3, 5))
+        await one.metalakes.start(one.take, OwnSpark(pg=kind, my="org.own.Catalog"))
+        assert one.names == ["pg"]
+        await one.metalakes.close()
 
 
 async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
@@ -276,7 +334,11 @@ def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> 
     password, url = tmp_path / "password", tmp_path / "url"
     password.write_text("old")
     url.write_text("jdbc:postgresql://db/x?password=within")
-    parameters = {"url": Secret(file=url), "driver": DRIVER, "password": Secret(file=password)}
+    parameters: dict[str, str | Secret] = {
+        "url": Secret(file=url),
+        "driver": DRIVER,
+        "password": Secret(file=password),
+    }
     connection = CatalogConnection(type="jdbc", connection_params=parameters)
     catalogs = SparkCatalogs([CatalogEntry(name="pg", catalog=connection)])
     secrets = catalogs.secrets()

@@ -69,12 +69,13 @@ def backend_for(server: FakeHiveServer, **options: Any) -> SparkThriftBackend:
         **options,
     }
     password, grace = timeouts.pop("password", ""), timeouts.pop("stop_grace_s", 0.05)
-    secrets = timeouts.pop("secrets", ())
+    secrets, catalogs = timeouts.pop("secrets", ()), timeouts.pop("catalogs", {})
     return SparkThriftBackend(
         SparkThriftOptions(
             address=SparkAddress(host=server.host, port=server.port, **timeouts),
             password=str(password),
             secrets=secrets,
+            catalogs=lambda: catalogs,
             stop_grace_s=grace,
         )
     )
@@ -98,6 +99,16 @@ async def test_the_principal_is_asserted_by_the_login_and_by_nothing_else() -> N
         (opened,) = server.opened
         assert (opened.user, opened.claimed_user, opened.protocol) == ("alice", None, 9)
         assert "hive.server2.proxy.user" not in opened.configuration
+
+
+async def test_who_asks_what_spark_has_by_itself_tells_it_of_no_catalogs() -> None:
+    async with FakeHiveServer() as server:
+        backend = backend_for(server, catalogs={"spark.sql.catalog.pg": "a.Catalog"})
+        await backend.introduction()
+        await backend.untouched()
+        told, untold = (opened.configuration for opened in server.opened)
+        assert told["set:hiveconf:spark.sql.catalog.pg"] == "a.Catalog"
+        assert "set:hiveconf:spark.sql.catalog.pg" not in untold
 
 
 async def test_every_reading_setting_is_pinned_and_the_clients_own_come_along() -> None:
