@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from gateway.app.metalakes import Metalakes
 from gateway.app.opening_catalogs import HIDDEN, revealed
 from gateway.app.providers import shipped_providers
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
+from gateway.errors import Faults
 from gateway.model.catalog import levels
 from gateway.model.secret_values import SecretValues, ToldSecrets
 from gateway.model.spark_minors import Minor
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
-from gateway.settings.metalakes import metalake_settings
+from gateway.settings.metalakes import SET, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
@@ -76,6 +78,12 @@ class SparkCatalogs:
             for key, value in entry.catalog.connection_params.items():
                 if isinstance(value, Secret):
                     self._told.add(secrets_of(key, catalog.parameters[key]))
+        for lake in self._lakes:
+            # Gravitino's connector logs in by itself, as Spark was told when it started.
+            for key, value in lake.catalog.connection_params.items() if connector_settings(lake) else ():
+                if isinstance(value, Secret) and not key.lower().startswith(SET):
+                    with suppress(Faults):
+                        self._told.add(secrets_of(key, value.reveal()))
         return shown
 
 

@@ -72,7 +72,8 @@ class IcebergRestCatalog(WithoutFunctions):
         """`separator`: what stands between the levels of a namespace, percent-encoded as servers tell it."""
         self._client = RestClient(url, login, told=_told)
         self._warehouse = warehouse
-        own = {"uri": url, "prefix": prefix, "namespace-separator": separator}
+        self._url = url
+        own = {"prefix": prefix, "namespace-separator": separator}
         self._own = {key: value for key, value in own.items() if value}
         self._prefix = prefix
         self._separator = _SEPARATOR
@@ -93,10 +94,10 @@ class IcebergRestCatalog(WithoutFunctions):
     def _configure(self, config: Mapping[str, Any]) -> None:
         # What the server overrides comes before what we were told, and that before its defaults.
         usual, always = properties(config.get("defaults")), properties(config.get("overrides"))
-        told = {**usual, **self._own, **always}
+        told = {**usual, "uri": self._url, **self._own, **always}
         self._prefix = told.get("prefix", "")
         self._separator = unquote(told.get("namespace-separator", "")) or _SEPARATOR
-        if told["uri"] != self._own["uri"]:
+        if told["uri"] != self._url:
             self._client.move(told["uri"])
         self._client.wish(_headers(usual), _headers(always))
         routes = config.get("endpoints")

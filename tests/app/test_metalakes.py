@@ -353,6 +353,16 @@ def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> 
     assert "new" not in repr(secrets)
 
 
+def test_the_login_of_gravitinos_connector_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark has it, since it started."""
+    monkeypatch.setenv("SLUICE_TEST_LAKE", "me:hush")
+    credential = {"auth": "oauth2", "oauth2-server-uri": "http://l", "credential": "{env: SLUICE_TEST_LAKE}"}
+    made = settings(tmp_path, Gravitino(url="http://g"), connectors="gravitino", **credential)
+    assert set(SparkCatalogs(made.catalogs).secrets()) == {"me:hush", "hush"}
+    made = settings(tmp_path, Gravitino(url="http://g"), **credential)
+    assert list(SparkCatalogs(made.catalogs).secrets()) == []
+
+
 async def test_a_role_that_the_server_does_not_show_is_told_loudly(tmp_path: Path) -> None:
     double = lake()
     double.users["ann"] = ["denies"]
