@@ -1,4 +1,5 @@
-"""Catalogs of the settings as a command opens them: where they are kept, or else through Spark.
+"""Catalogs of the settings, and those of its metalakes, as a command opens them: where they are kept, or else
+through Spark.
 
 What is read and changed here is not judged, and stands in no record: it is done with the secrets of the
 settings, by whoever may read these. The gateway itself has no part in it, and imports nothing of this.
@@ -7,18 +8,37 @@ settings, by whoever may read these. The gateway itself has no part in it, and i
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Self
 
-from gateway.app.explaining import asking, make_reader
-from gateway.app.opening_catalogs import open_catalog
+from gateway.app.explaining import asking, make_reader, minor_of_spark
+from gateway.app.metalake_states import metalake_states
+from gateway.app.opening_catalogs import open_catalog, open_metalake
+from gateway.app.providers import shipped_providers
 from gateway.app.upstream import Queries
+from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.live import LiveCatalog
-from gateway.catalog.readable import WritableCatalog
+from gateway.catalog.readable import CatalogUnavailable, WritableCatalog
 from gateway.catalog.spark_sql import SparkSqlCatalog
 from gateway.errors import Faults
+from gateway.model.metalakes import RELATIONAL, MetalakeCatalog
 from gateway.session.ports import BackendError
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogConnection, CatalogEntry
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCatalog:
+    """A catalog that a name means: one of the settings, or one that a metalake of these has."""
+
+    entry: CatalogEntry
+    listed: str = ""
+    """The name that it has in the metalake of the entry; empty: it is the entry itself."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as it is written where it stands."""
+        return self.listed or self.entry.name
 
 
 class CatalogAccess:
@@ -28,6 +48,7 @@ class CatalogAccess:
         self._settings = settings
         self._stack = AsyncExitStack()
         self._spark: tuple[Queries, LiveCatalog] | None = None
+        self._metalakes: dict[str, tuple[GravitinoMetalake, tuple[MetalakeCatalog, ...]]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -35,9 +56,38 @@ class CatalogAccess:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def open(self, entry: CatalogEntry) -> WritableCatalog:
+    async def named(self, name: str) -> FoundCatalog | None:
+        """Return what a name means, in any case; None where there is no such catalog. Raises Faults,
+        CatalogUnavailable: a metalake that does not answer may have it."""
+        entry = entry_named(self._settings, name)
+        if entry is not None:
+            return FoundCatalog(entry)
+        lakes = [entry for entry in self._settings.catalogs if entry.catalog.kind.lists]
+        if not lakes:
+            return None
+        # Of two that have it, it is whose the gateway took it from.
+        states = [state for _, state in await metalake_states(self._settings)]
+        first = {one.name for one in states if name.lower() in {of.name.lower() for of in one.catalogs}}
+        silent: CatalogUnavailable | None = None
+        for lake in sorted(lakes, key=lambda lake: lake.name not in first):
+            try:
+                _, catalogs = await self._asked_metalake(lake)
+            except CatalogUnavailable as error:
+                silent = silent or error
+                continue
+            for one in catalogs:
+                if one.name.lower() == name.lower() and one.type == RELATIONAL:
+                    return FoundCatalog(lake, one.name)
+        if silent is not None:
+            raise silent
+        return None
+
+    async def open(self, named: FoundCatalog) -> WritableCatalog:
         """Return a catalog, open. Raises CatalogUnavailable, BackendUnavailable when it is through Spark, and
         Faults for a secret that cannot be had, or a type that is no catalog by itself."""
+        entry = named.entry
+        if named.listed:
+            return await self._of_metalake(entry, named.listed)
         direct = open_catalog(entry)
         if direct is not None:
             return await self._stack.enter_async_context(direct)
@@ -47,6 +97,22 @@ class CatalogAccess:
         return await self._stack.enter_async_context(
             SparkSqlCatalog(entry.name, queries.query, live, refusal=BackendError)
         )
+
+    async def _of_metalake(self, lake: CatalogEntry, name: str) -> WritableCatalog:
+        metalake, catalogs = await self._asked_metalake(lake)
+        provider = next(one.provider for one in catalogs if one.name == name)
+        row = shipped_providers().row(provider, minor_of_spark(self._settings))
+        if row is None:
+            raise Faults([f"`{name}`: what types mean of provider `{provider}` is not known"])
+        return await self._stack.enter_async_context(metalake.catalog(name, row.types))
+
+    async def _asked_metalake(
+        self, lake: CatalogEntry
+    ) -> tuple[GravitinoMetalake, tuple[MetalakeCatalog, ...]]:
+        if lake.name not in self._metalakes:
+            metalake = await self._stack.enter_async_context(open_metalake(lake))
+            self._metalakes[lake.name] = (metalake, await metalake.catalogs())
+        return self._metalakes[lake.name]
 
     async def spark(self) -> Queries:
         """Return Spark as the catalog asks it. Raises BackendUnavailable."""

@@ -32,7 +32,7 @@ from gateway.model.spark_configuration import (
     SparkConfiguration,
     extensions_of,
 )
-from gateway.model.spark_minors import PLANS, UnsupportedSpark, minor_of, supported_minor
+from gateway.model.spark_minors import PLANS, Minor, UnsupportedSpark, minor_of, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
@@ -85,7 +85,15 @@ def own_extensions(settings: Settings) -> tuple[str, ...]:
     """Return the extensions that an embedded Spark is started with; none when Spark is another's."""
     if settings.backend.embedded is None:
         return ()
-    return SparkCatalogs(settings.catalogs).extensions()
+    if settings.reader.extensions is not None:
+        return tuple(settings.reader.extensions)
+    return SparkCatalogs(settings.catalogs).extensions(minor_of_spark(settings))
+
+
+def minor_of_spark(settings: Settings) -> Minor:
+    """Return the minor of the Spark that the settings name, or else of the one that is installed; an embedded
+    one is of it. Raises JavaNotFound, UnsupportedSpark."""
+    return supported_minor(spark_version(named_spark_home(settings.reader)))
 
 
 def named_parsers(

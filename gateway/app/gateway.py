@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from gateway.app.explaining import (
     make_judge,
     make_reader,
     make_upstream,
+    minor_of_spark,
     named_parsers,
     own_extensions,
 )
@@ -38,6 +39,7 @@ from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
+from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.users import UserFile
@@ -148,15 +150,13 @@ class Gateway:
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()
         self._stack.push_async_callback(queries.close)
-        known: Iterable[str] = ()
         try:
             spark_version = (await upstream.ask()).version
-            known = await upstream.own_catalogs()
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
-        await metalakes.start(rules.take, known)
+        await metalakes.start(rules.take, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner)
         catalog = make_catalog(settings, queries, reader, metalakes, owners)
@@ -307,9 +307,8 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
     from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions  # optional
 
     java = find_java(settings.reader.java)
-    parsers = named_parsers(
-        settings.reader, extensions=settings.reader.extensions or own_extensions(settings)
-    )
+    extensions = own_extensions(settings)
+    parsers = named_parsers(settings.reader, extensions=extensions)
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
@@ -322,10 +321,17 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
-        private_conf=SparkCatalogs(settings.catalogs).of_start(),
+        private_conf=embedded_conf(settings, extensions),
         start_timeout_s=embedded.start_timeout_s,
     )
     return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
+
+
+def embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
+    """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
+    told = SparkCatalogs(settings.catalogs).of_start(minor_of_spark(settings))
+    told.pop(EXTENSIONS, None)
+    return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 
 
 def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:

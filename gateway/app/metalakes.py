@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,20 @@ from gateway.app.combining import Part
 from gateway.app.opening_catalogs import HIDDEN, open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
-from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog
+from gateway.catalog.providers import (
+    ForSpark,
+    NotForSpark,
+    Wishes,
+    is_secret,
+    secrets_in,
+    secrets_of,
+    spark_catalog,
+)
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import Faults, SluiceError
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs, MetadataObject, Metalake
+from gateway.model.secret_values import ToldSecrets
 from gateway.model.spark_minors import Minor
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import MetalakeSettings, metalake_settings
@@ -38,11 +47,14 @@ log = structlog.get_logger(__name__)
 Take = Callable[[str, Part], Awaitable[None]]
 """Puts a source of policies in force. Raises Faults, and then nothing has changed."""
 
+OwnCatalogs = Callable[[], Awaitable[Mapping[str, str]]]
+"""Asks Spark which catalogs it has by itself: name → class. Raises BackendUnavailable."""
+
+SPARK_POLL_S = 30.0
+"""Seconds between questions for these: a Spark that was started anew may have others."""
 MOST_TOLD = 20
 """Catalogs and privileges that one log line names."""
 OWNERS_KEPT = 50_000
-SECRETS_KEPT = 10_000
-"""Secrets that are still hidden after they have changed: a session may have been told of them."""
 GONE_KEPT = 10_000
 
 
@@ -66,7 +78,9 @@ class MetalakeState:
     """In force, or refused because they are too old."""
     left_out: tuple[LeftOut, ...]
     not_mapped: Mapping[str, int]
-    """What its tags and privileges cannot mean here → how often."""
+    """What its tags, privileges and properties cannot mean here → how often."""
+    hidden_roles: tuple[str, ...] = ()
+    """Roles that the server does not show; whoever has one is denied everything."""
     age_s: float | None
     trouble: str
     stale: str | None
@@ -82,8 +96,15 @@ class _Lake:
     client: GravitinoMetalake | None = None
     held: Metalake = field(default_factory=Metalake)
     left_out: tuple[LeftOut, ...] = ()
+    not_told: Counter[str] = field(default_factory=Counter)
+    """Properties that Spark is not told, though they are meant for it."""
     rules: MetalakeRules = field(default_factory=MetalakeRules)
     part: Part | None = None
+
+    @property
+    def not_mapped(self) -> Mapping[str, int]:
+        """What of it cannot mean here what it means there → how often."""
+        return {**self.rules.not_mapped, **dict(sorted(self.not_told.items()))}
 
     @property
     def name(self) -> str:
@@ -124,6 +145,9 @@ class Metalakes:
             if entry.catalog.kind.lists and only in (None, entry)
         ]
         self._take: Take | None = None
+        self._own: OwnCatalogs | None = None
+        self._of_spark: Mapping[str, str] | None = None
+        """Spark's own catalogs: name, lower case → class; None while they are not known."""
         self._changing = asyncio.Lock()
         self._in_force: dict[str, _InForce] = {}
         self._gone: OrderedDict[str, str] = OrderedDict()
@@ -135,7 +159,7 @@ class Metalakes:
             NONE_LISTED,
         )
         self._owners: OrderedDict[TableName, str | None] = OrderedDict()
-        self._secrets: OrderedDict[str, None] = OrderedDict()
+        self._secrets = ToldSecrets()
 
     # -- what others ask -------------------------------------------------------------------------------------
 
@@ -171,7 +195,8 @@ class Metalakes:
                 name=lake.name,
                 catalogs=tuple(one.catalog for one in self._in_force.values() if one.lake == lake.name),
                 left_out=lake.left_out,
-                not_mapped=lake.rules.not_mapped,
+                not_mapped=lake.not_mapped,
+                hidden_roles=lake.rules.hidden_roles,
                 age_s=lake.source.age_s,
                 trouble=lake.source.trouble or lake.source.cache_trouble,
                 stale=lake.source.stale(),
@@ -192,9 +217,15 @@ class Metalakes:
             if skipped:
                 names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MOST_TOLD])
                 said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
+            if state.hidden_roles:
+                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MOST_TOLD])
+                why = f"{len(state.hidden_roles)} roles that the server does not show is denied everything"
+                said.append(f"metalake `{state.name}`: whoever has one of {why}: {roles}")
             if state.not_mapped:
                 lost = sum(state.not_mapped.values())
-                said.append(f"metalake `{state.name}`: {lost} tags and privileges cannot be mapped")
+                said.append(
+                    f"metalake `{state.name}`: {lost} tags, privileges and properties cannot be mapped"
+                )
         return "; ".join(said) or None
 
     async def owner(self, table: Table) -> str | None:
@@ -229,11 +260,14 @@ class Metalakes:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    async def start(self, take: Take, reserved: Iterable[str] = ()) -> None:
+    async def start(self, take: Take, own: OwnCatalogs | None = None) -> None:
         """Take what the files hold, then ask every server once. Whatever they say, this does not raise.
-        `reserved`: more names that no metalake may have."""
-        self._take = take
-        self._reserved |= {name.lower() for name in reserved}
+
+        `own` tells which catalogs Spark has by itself, whose names no metalake may have. As long as it
+        cannot, none of theirs is in force; without it all other names are free.
+        """
+        self._take, self._own = take, own
+        self._of_spark = await self._asked_spark(own) if own is not None and self._lakes else {}
         # One after the other: of two with the same catalog it is the first one's.
         for lake in self._lakes:
             await lake.source.start(partial(self._offered, lake))
@@ -243,6 +277,36 @@ class Metalakes:
         async with asyncio.TaskGroup() as group:
             for lake in self._lakes:
                 group.create_task(lake.source.run())
+            if self._lakes:
+                group.create_task(self._watch_spark())
+
+    async def _watch_spark(self) -> None:
+        while True:
+            await asyncio.sleep(SPARK_POLL_S)
+            await self.look_at_spark()
+
+    async def look_at_spark(self) -> None:
+        """Ask Spark for its own catalogs once: one that was started anew may have others. Does not raise."""
+        found = await self._asked_spark(self._own) if self._own is not None else None
+        if found is None or found == self._of_spark:
+            return
+        async with self._changing:
+            before, self._of_spark = self._of_spark, found
+            try:
+                await self._settle()
+            except Exception as error:  # noqa: BLE001 - a task's root: what was before is in force
+                self._of_spark = before
+                log.warning("own_catalogs_not_taken", trouble=type(error).__name__)
+
+    async def _asked_spark(self, own: OwnCatalogs) -> Mapping[str, str] | None:
+        try:
+            return {name.lower(): kind for name, kind in (await own()).items()}
+        except SluiceError as error:
+            trouble = error.message
+        except Exception as error:  # noqa: BLE001 - a task's root: a Spark that answers oddly ends no gateway
+            trouble = type(error).__name__
+        log.warning("own_catalogs_not_told", trouble=trouble)
+        return None
 
     async def look(self) -> None:
         """Ask every server once."""
@@ -269,7 +333,7 @@ class Metalakes:
                 raise
 
     async def _settle(self) -> None:
-        before = [(lake, lake.part, lake.rules, lake.left_out) for lake in self._lakes]
+        before = [(lake, lake.part, lake.rules, lake.left_out, lake.not_told) for lake in self._lakes]
         chosen, left_out = self._chosen()
         new = {name: self._numbered(name, lake, catalog) for name, (lake, catalog) in chosen.items()}
         old = self._in_force
@@ -289,14 +353,15 @@ class Metalakes:
                     await self._put(part)
                     lake.part = part
         except BaseException:
-            for lake, part_before, lake.rules, lake.left_out in before:
+            for lake, part_before, lake.rules, lake.left_out, lake.not_told in before:
                 changed, lake.part = lake.part, part_before
                 if part_before is not None and changed is not part_before:
                     await self._put(part_before)
             self._listed = earlier
             raise
         for name in old.keys() - new.keys():
-            self._gone[name] = f"which the metalake `{old[name].lake}` does not have any more"
+            gone = f"which the metalake `{old[name].lake}` does not have any more"
+            self._gone[name] = "which Spark itself has now" if name in (self._of_spark or ()) else gone
         for name in new:
             self._gone.pop(name, None)
         while len(self._gone) > GONE_KEPT:
@@ -343,18 +408,30 @@ class Metalakes:
         offers: dict[str, NamedCatalog] = {}
         left_out: list[LeftOut] = []
         wishes = _wishes(lake.settings)
+        lake.not_told = Counter()
         for one in lake.held.catalogs:
             name = one.name.lower()
             made = spark_catalog(one, self._providers, self._minor, wishes)
-            if isinstance(made, NamedCatalog) and name in self._reserved:
-                made = NotForSpark("its name is taken by the settings or by Spark")
-            if isinstance(made, NamedCatalog):
-                offers[name] = made
+            if isinstance(made, ForSpark) and (why := self._taken(name, made.catalog)):
+                made = NotForSpark(why)
+            if isinstance(made, ForSpark):
+                offers[name] = made.catalog
+                lake.not_told.update(f"property {key} of {one.name}" for key in made.left_out)
             else:
                 left_out.append(
                     LeftOut(name=one.name, provider=one.provider, why=made.why, expected=made.expected)
                 )
         return offers, left_out
+
+    def _taken(self, name: str, catalog: NamedCatalog) -> str:
+        """Say why nobody may have a name, empty where it is free."""
+        if name in self._reserved:
+            return "its name is taken by the settings"
+        if self._of_spark is None:
+            return "which catalogs Spark has by itself is not known yet"
+        # Gravitino's connector makes catalogs known to Spark by itself: those are what we mean.
+        own = self._of_spark.get(name)
+        return "" if own in (None, catalog.parameters.get("class")) else "its name is taken by Spark"
 
     def _numbered(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
         known = self._in_force.get(name)
@@ -395,20 +472,12 @@ class Metalakes:
                 except Faults as error:
                     where = f"catalog `{lake.name}`, `set.{one.catalog.name}.{key}`"
                     raise Faults([f"{where}: {told}" for told in error.faults]) from None
-                self._keep_secret(shown[key])
+                self._secrets.add(secrets_of(key, shown[key]))
         return replace(one.catalog, parameters={**one.catalog.parameters, **shown})
 
     def _remember(self, one: _InForce) -> None:
         for key, value in one.catalog.parameters.items():
-            for secret in secrets_in(key, value) if value != HIDDEN else ():
-                self._keep_secret(secret)
-
-    def _keep_secret(self, value: str) -> None:
-        if value:
-            self._secrets[value] = None
-            self._secrets.move_to_end(value)
-            while len(self._secrets) > SECRETS_KEPT:
-                self._secrets.popitem(last=False)
+            self._secrets.add(secrets_in(key, value) if value != HIDDEN else ())
 
     # -- telling ---------------------------------------------------------------------------------------------
 
@@ -431,8 +500,15 @@ class Metalakes:
             )
             for one in [one for one in lake.left_out if not one.expected][:MOST_TOLD]:
                 log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
-            if lake.rules.not_mapped:
-                lost = lake.rules.not_mapped
+            if hidden := lake.rules.hidden_roles:
+                log.error(
+                    "metalake_roles_hidden",
+                    metalake=lake.name,
+                    roles=hidden[:MOST_TOLD],
+                    times=len(hidden),
+                    told="whoever has one is denied everything",
+                )
+            if lost := lake.not_mapped:
                 log.warning(
                     "metalake_not_mapped",
                     metalake=lake.name,

@@ -23,7 +23,9 @@ class MetalakesCollector(Collector):
             "sluice_metalake_left_out", "Catalogs that Spark is not told of", labels=["metalake"]
         )
         lost = GaugeMetricFamily(
-            "sluice_metalake_not_mapped", "Tags and privileges that cannot be mapped", labels=["metalake"]
+            "sluice_metalake_not_mapped",
+            "Tags, privileges and properties that cannot be mapped",
+            labels=["metalake"],
         )
         age = GaugeMetricFamily(
             "sluice_metalake_age_seconds",

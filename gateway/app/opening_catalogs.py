@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
-from gateway.catalog.iceberg_rest import IcebergRestCatalog
+from gateway.catalog.iceberg_rest import HEADER, IcebergRestCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import WritableCatalog
 from gateway.catalog.rest import RestLogin
@@ -30,17 +30,12 @@ def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCat
         case "hive" | "generic-hive-metastore":
             return HiveMetastoreCatalog(given["hive.metastore.uris"])
         case "iceberg" if given.get("type", "").lower() == "rest":
-            login = RestLogin(
-                token=given.get("token", ""),
-                credential=given.get("credential", ""),
-                token_url=given.get("oauth2-server-uri", ""),
-                scope=given.get("scope", ""),
-            )
             return IcebergRestCatalog(
                 given.get("uri", ""),
                 warehouse=given.get("warehouse", ""),
                 prefix=given.get("prefix", ""),
-                login=login,
+                separator=given.get("namespace-separator", ""),
+                login=lambda: _iceberg_login(_parameters(entry)),
             )
         case "iceberg" if given.get("type", "").lower() == "hive" and "uri" in given:
             return HiveMetastoreCatalog(given["uri"])
@@ -50,23 +45,12 @@ def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCat
 
 def open_metalake(entry: CatalogEntry) -> GravitinoMetalake:
     """Return the metalake of an entry of type `gravitino`, to be opened. Raises Faults."""
-    given = _parameters(entry)
     settings = metalake_settings(entry.catalog.connection_params)
-    match settings.auth:
-        case "none":
-            login = RestLogin()
-        case "simple":
-            # Gravitino's simple login: a user by name, whose password is not looked at.
-            login = RestLogin(user=given.get("user", "sluice"), password="dummy")  # noqa: S106
-        case "basic":
-            login = RestLogin(user=given.get("user", ""), password=given.get("password", ""))
-        case _:
-            url, path = given.get("oauth2-server-uri", ""), given.get("oauth2-token-path", "")
-            login = RestLogin(
-                token_url=f"{url.rstrip('/')}/{path.lstrip('/')}" if path else url,
-                credential=given.get("credential", ""),
-                scope=given.get("scope", ""),
-            )
+
+    def login() -> RestLogin:
+        return _metalake_login(settings.auth, _parameters(entry))
+
+    login()  # a secret that is missing is told before anybody is asked
     return GravitinoMetalake(
         settings.uri,
         settings.metalake,
@@ -74,6 +58,35 @@ def open_metalake(entry: CatalogEntry) -> GravitinoMetalake:
         timeout_s=settings.timeout_s,
         max_bytes=settings.max_bytes,
     )
+
+
+def _iceberg_login(given: Mapping[str, str]) -> RestLogin:
+    return RestLogin(
+        token=given.get("token", ""),
+        credential=given.get("credential", ""),
+        token_url=given.get("oauth2-server-uri", "v1/oauth/tokens"),
+        scope=given.get("scope", "catalog"),
+        more={key: given[key] for key in ("audience", "resource") if key in given},
+        headers={key.removeprefix(HEADER): value for key, value in given.items() if key.startswith(HEADER)},
+    )
+
+
+def _metalake_login(auth: str, given: Mapping[str, str]) -> RestLogin:
+    match auth:
+        case "none":
+            return RestLogin()
+        case "simple":
+            # Gravitino's simple login: a user by name, whose password is not looked at.
+            return RestLogin(user=given.get("user", "sluice"), password="dummy")  # noqa: S106
+        case "basic":
+            return RestLogin(user=given.get("user", ""), password=given.get("password", ""))
+        case _:
+            url, path = given.get("oauth2-server-uri", ""), given.get("oauth2-token-path", "")
+            return RestLogin(
+                token_url=f"{url.rstrip('/')}/{path.lstrip('/')}" if path else url,
+                credential=given.get("credential", ""),
+                scope=given.get("scope", ""),
+            )
 
 
 def revealed(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:

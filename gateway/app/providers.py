@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.app.rule_files import read_texts, shipped_rules
+from gateway.catalog.jdbc_addresses import JdbcDatabase
 from gateway.catalog.kinds import KINDS
-from gateway.catalog.providers import PropertyRule, Provider, Providers
+from gateway.catalog.providers import TYPES, PropertyRule, Provider, Providers
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.model.spark_minors import SUPPORTED, Minor
 from gateway.policy.diagnostics import Diagnostics, Path, unknown_keys
@@ -17,10 +18,22 @@ from gateway.settings.metalakes import PROVIDER_SWITCHES
 
 SHIPPED = "catalog_providers.yaml"
 _MINORS: Mapping[str, Minor] = {str(minor): minor for minor in SUPPORTED}
-PROVIDER_KEYS = frozenset({"bypass", "types", "providers"})
+PROVIDER_KEYS = frozenset({"bypass", "types", "databases", "providers"})
 _KEYS = frozenset(
-    {"provider", "kind", "minors", "class", "connectors", "enabled_by", "properties", "fixed", "types"}
+    {
+        "provider",
+        "kind",
+        "minors",
+        "class",
+        "connectors",
+        "enabled_by",
+        "properties",
+        "bypass",
+        "fixed",
+        "types",
+    }
 )
+_DATABASE_KEYS = frozenset({"database", "drivers", "parameters", "separator", "in_memory"})
 
 
 @functools.cache
@@ -36,16 +49,50 @@ def load_providers(text: str, file: str) -> Providers:
     faults = Diagnostics(document)
     data = document.data
     if not isinstance(data, dict) or not isinstance(data.get("providers"), list):
-        faults.add((), "a table of providers has `bypass`, `types` and `providers`")
+        faults.add((), "a table of providers has `bypass`, `types`, `databases` and `providers`")
         faults.raise_any()
     unknown_keys(data, PROVIDER_KEYS, (), faults, "a table of providers")
     bypass = data.get("bypass")
     if not isinstance(bypass, str) or not bypass.endswith("."):
         faults.add(("bypass",), "`bypass` is what names of properties begin with, and ends with a dot")
     types = _types(data.get("types"), ("types",), faults)
+    databases = _databases(data.get("databases"), ("databases",), faults)
     rows = [_row(row, ("providers", at), types, faults) for at, row in enumerate(data["providers"])]
     faults.raise_any()
-    return Providers(rows=tuple(row for row in rows if row is not None), bypass=str(bypass))
+    return Providers(
+        rows=tuple(row for row in rows if row is not None), bypass=str(bypass), databases=databases
+    )
+
+
+def _databases(value: Any, at: Path, faults: Diagnostics) -> tuple[JdbcDatabase, ...]:
+    found: list[JdbcDatabase] = []
+    for place, one in enumerate(value if isinstance(value, list) else []):
+        where = (*at, place)
+        if not isinstance(one, dict):
+            faults.add(where, "a database is a mapping with `database`, `drivers` and `parameters`")
+            continue
+        unknown_keys(one, _DATABASE_KEYS, where, faults, "a database")
+        drivers, parameters = one.get("drivers"), one.get("parameters")
+        if not all(
+            isinstance(listed, list) and all(isinstance(name, str) for name in listed)
+            for listed in (drivers, parameters)
+        ):
+            faults.add(where, "`drivers` and `parameters` are lists of texts")
+            continue
+        if one.get("separator", "&") not in ("&", ";"):
+            faults.add((*where, "separator"), "`separator` is `&` or `;`")
+        found.append(
+            JdbcDatabase(
+                name=str(one.get("database")),
+                drivers=frozenset(drivers or ()),
+                parameters=frozenset(name.lower() for name in parameters or ()),
+                separator=one.get("separator", "&"),
+                in_memory=one.get("in_memory") is True,
+            )
+        )
+    if value is not None and not isinstance(value, list):
+        faults.add(at, "`databases` is a list")
+    return tuple(found)
 
 
 def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> Provider | None:
@@ -66,7 +113,8 @@ def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> P
         faults.add(at, "`minors` says for which versions of Spark it holds")
     fixed = _texts(row.get("fixed"), (*at, "fixed"), faults)
     properties = _properties(row.get("properties"), (*at, "properties"), faults)
-    for key in (*fixed, *(rule.to for rule in properties.values())):
+    bypass = _bypass(row.get("bypass"), (*at, "bypass"), faults)
+    for key in (*fixed, *(rule.to for rule in (*properties.values(), *bypass.values()))):
         if not KINDS[kind].takes(key):
             faults.add(at, f"kind `{kind}` has no parameter `{key}`")
     return Provider(
@@ -77,6 +125,7 @@ def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> P
         connectors=_classes(row.get("connectors"), (*at, "connectors"), faults),
         enabled_by=str(enabled_by),
         properties=properties,
+        bypass=bypass,
         fixed=fixed,
         types={**types, **_types(row.get("types"), (*at, "types"), faults)},
     )
@@ -98,17 +147,36 @@ def _properties(value: Any, at: Path, faults: Diagnostics) -> dict[str, Property
     found: dict[str, PropertyRule] = {}
     for key, rule in (value or {}).items() if isinstance(value or {}, dict) else ():
         if not isinstance(rule, dict) or not isinstance(rule.get("to"), str):
-            faults.add((*at, key), "a property has `to`, and may have `values`")
+            faults.add((*at, key), "a property has `to`, and may have `values` or a `type`")
             continue
-        unknown_keys(rule, frozenset({"to", "values"}), (*at, key), faults, "a property")
+        unknown_keys(rule, frozenset({"to", "values", "type"}), (*at, key), faults, "a property")
         values = rule.get("values", [])
         if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
             faults.add((*at, key), "`values` is a list of texts")
             values = []
-        found[key] = PropertyRule(to=rule["to"], values=frozenset(one.lower() for one in values))
+        found[key] = PropertyRule(
+            to=rule["to"],
+            values={one.lower(): one for one in values},
+            type=_type(rule.get("type", "text"), (*at, key), faults),
+        )
     if value is not None and not isinstance(value, dict):
         faults.add(at, "a mapping of properties is expected")
     return found
+
+
+def _bypass(value: Any, at: Path, faults: Diagnostics) -> dict[str, PropertyRule]:
+    """Return rules of parameters by their names in lower case."""
+    told = _texts(value, at, faults)
+    return {
+        key.lower(): PropertyRule(to=key, type=_type(one, (*at, key), faults)) for key, one in told.items()
+    }
+
+
+def _type(value: Any, at: Path, faults: Diagnostics) -> str:
+    if value not in TYPES:
+        faults.add(at, f"a type is one of {', '.join(sorted(TYPES))}")
+        return "text"
+    return str(value)
 
 
 def _types(value: Any, at: Path, faults: Diagnostics) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,14 +65,16 @@ class Upstream:
             raise Faults(["`backend` names no Spark"])
         return told[0]
 
-    async def own_catalogs(self) -> Iterable[str]:
-        """Return the names of the catalogs that a new session of Spark has. Raises BackendUnavailable."""
+    async def own_catalogs(self) -> Mapping[str, str]:
+        """Return the catalogs that a new session of Spark has by itself: name → class. Raises
+        BackendUnavailable."""
         if self.thrift is not None:
-            return (await self.thrift.introduction()).catalogs
-        if self.connect is None:
+            settings = await self.thrift.untouched()
+        elif self.connect is not None:
+            # A session with an id of the gateway's own may have been told of catalogs by another gateway.
+            settings = await self.connect.backend.untouched()
+        else:
             raise Faults(["`backend` names no Spark"])
-        # A session with an id of the gateway's own may have been told of catalogs by another gateway.
-        settings = await self.connect.backend.untouched()
         return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
 
     async def introduction(self) -> SparkConfiguration:

@@ -30,6 +30,7 @@ from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
@@ -139,9 +140,10 @@ class SparkThriftBackend:
         return session
 
     async def _open(
-        self, principal: Principal, protocol_version: int, settings: Mapping[str, str]
+        self, principal: Principal, protocol_version: int, settings: Mapping[str, str], *, told: bool = True
     ) -> SparkThriftSession:
-        configuration = session_configuration({**self._options.catalogs(), **self._options.pinned}, settings)
+        catalogs = self._options.catalogs() if told else {}
+        configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
         connection = await self.connect(principal.user)
         try:
             # Neither user name nor password here: under SASL Spark takes the identity from the login.
@@ -164,11 +166,9 @@ class SparkThriftBackend:
         """
         await self.endings.close()
 
-    def without_secrets(self, message: str | None) -> str | None:
+    def without_secrets(self, message: str) -> str:
         """Return a message of Spark's without the secrets that sessions are told."""
-        for secret in self._options.secrets if message else ():
-            message = message.replace(secret, "*********(redacted)") if message else message
-        return message
+        return without_secrets(message, self._options.secrets)
 
     @property
     def stop_grace_s(self) -> float:
@@ -176,15 +176,27 @@ class SparkThriftBackend:
 
     async def connect(self, user: str) -> SparkConnection:
         """Open a connection that is logged in as `user`."""
-        return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
+        return await SparkConnection.open(
+            self._options.address,
+            user,
+            self._options.password or "anonymous",
+            redact=self.without_secrets,
+        )
 
     async def introduction(self) -> SparkConfiguration:
         """Return Spark's version and settings, as it says, whatever they are; parsers are not asked for.
 
         Raises BackendUnavailable.
         """
+        return await self._introduced(told=True)
+
+    async def untouched(self) -> Mapping[str, str]:
+        """Return what is set in a new session that was told of no catalogs. Raises BackendUnavailable."""
+        return (await self._introduced(told=False)).settings
+
+    async def _introduced(self, *, told: bool) -> SparkConfiguration:
         try:
-            session = await self._open(PROBE, TProtocolVersion.V10, {})
+            session = await self._open(PROBE, TProtocolVersion.V10, {}, told=told)
             try:
                 asked = Questions(session)
                 settings = await asked.settings()
@@ -250,7 +262,7 @@ class SparkThriftSession:
         """Whether the connection still stands."""
         return self._connection.alive
 
-    def without_secrets(self, message: str | None) -> str | None:
+    def without_secrets(self, message: str) -> str:
         """Return a message of Spark's without the secrets that sessions are told."""
         return self._backend.without_secrets(message)
 
@@ -445,7 +457,7 @@ class SparkThriftOperation:
             has_result_set=reply.hasResultSet,
             sqlstate=reply.sqlState,
             error_code=reply.errorCode,
-            error_message=self._session.without_secrets(reply.errorMessage),
+            error_message=reply.errorMessage and self._session.without_secrets(reply.errorMessage),
         )
         self._terminal = state.terminal
         if state.state in (TOperationState.FINISHED, TOperationState.ERROR):

@@ -82,8 +82,12 @@ class Begun(Generic[R]):
 class SparkConnection(asyncio.Protocol):
     """A logged-in connection. Once anything goes wrong with it, it is closed and every call fails."""
 
-    def __init__(self, address: SparkAddress, user: str, password: str) -> None:
+    def __init__(
+        self, address: SparkAddress, user: str, password: str, *, redact: Callable[[str], str] = str
+    ) -> None:
+        """`redact` takes out of what Spark says in a reply what nobody may read."""
         self._address = address
+        self._redact = redact
         self._login: PlainClient | None = PlainClient(user, password)
         self._logged_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -95,10 +99,12 @@ class SparkConnection(asyncio.Protocol):
         self._error: BackendUnavailable | None = None
 
     @classmethod
-    async def open(cls, address: SparkAddress, user: str, password: str) -> SparkConnection:
+    async def open(
+        cls, address: SparkAddress, user: str, password: str, *, redact: Callable[[str], str] = str
+    ) -> SparkConnection:
         """Connect and log in as `user`. Raises BackendUnavailable."""
         try:
-            connection = cls(address, user, password)
+            connection = cls(address, user, password, redact=redact)
         except ValueError as error:
             raise InvalidRequest("the user name cannot be sent to Spark") from error
         loop = asyncio.get_running_loop()
@@ -318,7 +324,10 @@ class SparkConnection(asyncio.Protocol):
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
             raise BackendError(
-                _message(status), status.sqlState, status.errorCode or 0, tuple(status.infoMessages or ())
+                self._redact(_message(status)),
+                status.sqlState,
+                status.errorCode or 0,
+                tuple(map(self._redact, status.infoMessages or ())),
             )
         return reply
 

@@ -6,7 +6,7 @@ Paths and shapes are those of Gravitino's OpenAPI documents (`docs/open-api` of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -26,8 +26,8 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.rest import (
     CatalogError,
+    Login,
     RestClient,
-    RestLogin,
     items,
     mapping,
     missed,
@@ -57,6 +57,10 @@ MAX_TAGS = 10_000
 MAX_ROLES = 10_000
 AT_ONCE = 8
 """Questions that are asked at the same time."""
+_HIDDEN = frozenset({403, 404})
+"""Statuses for a role that is not there, or not to be seen by the account that asks."""
+_Members = dict[str, tuple[str, ...]]
+"""User or group → names of the roles."""
 _NO_OWNERS = frozenset({404, 405, 501})
 """Statuses of a server that does not know the object, or has no owners at all."""
 
@@ -68,7 +72,7 @@ class GravitinoMetalake(Closing):
         self,
         url: str,
         metalake: str,
-        login: RestLogin,
+        login: Login,
         *,
         timeout_s: float = 30.0,
         max_bytes: int = 64 * 1024 * 1024,
@@ -93,8 +97,7 @@ class GravitinoMetalake(Closing):
         """Return what there is: the catalogs and, where they are wanted, tags; and roles with who has them,
         and owners of the catalogs. What cannot be had whole is not had: raises CatalogUnavailable."""
         catalogs = await self.catalogs()
-        users = await self._members("users") if privileges else {}
-        groups = await self._members("groups") if privileges else {}
+        users, groups, roles = await self._grants() if privileges else ({}, {}, ())
         own: dict[MetadataObject, Owner] = {}
         if privileges:
             relational = [(one.name,) for one in catalogs if one.type == RELATIONAL and one.in_use]
@@ -106,7 +109,7 @@ class GravitinoMetalake(Closing):
         return Metalake(
             catalogs=catalogs,
             tags=await self._tags() if tags else (),
-            roles=await self._roles() if privileges else (),
+            roles=roles,
             users=users,
             groups=groups,
             owners=own,
@@ -133,25 +136,47 @@ class GravitinoMetalake(Closing):
             raise CatalogUnavailable(f"the metalake has more than {MAX_TAGS} tags")
         by_name = {text(tag.get("name"), "name"): properties(tag.get("properties")) for tag in told}
         found = []
-        for name, listed in await self._each("tags/{}/objects", sorted(by_name)):
+        answers = await self._each("tags/{}/objects", sorted(by_name))
+        if len(answers) < len(by_name):
+            # Gone meanwhile, or else something that masks may rest on is kept from us.
+            again = items((await self._asked("tags")).get("names"), "names")
+            kept = (by_name.keys() - {name for name, _ in answers}) & set(again)
+            if kept:
+                raise CatalogUnavailable(f"the server does not show what has the tag `{min(kept)}`")
+        for name, listed in answers:
             objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
             found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
         return tuple(found)
 
-    async def _roles(self) -> tuple[MetalakeRole, ...]:
-        names = items((await self._asked("roles")).get("names"), "names")
+    async def _grants(self) -> tuple[_Members, _Members, tuple[MetalakeRole, ...]]:
+        """Return users, groups and roles; a role that somebody has and that is not among them is hidden."""
+        users, groups = await self._members("users"), await self._members("groups")
+        held = {role for members in (users, groups) for names in members.values() for role in names}
+        roles = await self._roles(held)
+        if held - {role.name for role in roles}:
+            # One that is gone meanwhile is nobody's by now.
+            users, groups = await self._members("users"), await self._members("groups")
+        return users, groups, roles
+
+    async def _roles(self, held: Iterable[str]) -> tuple[MetalakeRole, ...]:
+        """Return the roles of the list, and those that somebody has: a list leaves out what the account that
+        asks may not see."""
+        listed = {text(one, "name") for one in items((await self._asked("roles")).get("names"), "names")}
+        names = sorted(listed.union(held))
         if len(names) > MAX_ROLES:
             raise CatalogUnavailable(f"the metalake has more than {MAX_ROLES} roles")
         found = []
-        for name, answer in await self._each("roles/{}", sorted(text(one, "name") for one in names)):
+        for name, answer in await self._each("roles/{}", names, missing=_HIDDEN):
             role = mapping(answer.get("role"), "role")
             told = [mapping(o, "object") for o in items(role.get("securableObjects"), "objects")]
             grants = tuple((self._object(one), _privileges(one)) for one in told)
             found.append(MetalakeRole(name=name, grants=grants))
         return tuple(found)
 
-    async def _each(self, path: str, names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
-        """Ask one question about each name, a few at a time; what is not there any more has no answer."""
+    async def _each(
+        self, path: str, names: Sequence[str], *, missing: frozenset[int] = frozenset({404})
+    ) -> list[tuple[str, Mapping[str, Any]]]:
+        """Ask one question about each name, a few at a time; a status of `missing` is no answer."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def ask(name: str) -> Mapping[str, Any] | None:
@@ -159,7 +184,7 @@ class GravitinoMetalake(Closing):
                 try:
                     return await self.ask(path.format(quote(name, safe="")))
                 except CatalogError as error:
-                    if error.status == 404:
+                    if error.status in missing:
                         return None
                     raise unavailable(error) from None
 
@@ -172,7 +197,7 @@ class GravitinoMetalake(Closing):
             await asyncio.gather(*tasks, return_exceptions=True)
         return [(name, told) for name, told in zip(names, answers, strict=True) if told is not None]
 
-    async def _members(self, what: str) -> dict[str, tuple[str, ...]]:
+    async def _members(self, what: str) -> _Members:
         """Return users or groups with their roles."""
         answer = await self._asked(what, {"details": "true"})
         found = {}

@@ -1,13 +1,14 @@
 """An Iceberg REST catalog, by the core routes of Iceberg's REST specification.
 
-Namespaces may be nested: their levels stand apart by 0x1F on the wire, and by dots here. Lists come in pages.
+Namespaces may be nested: their levels stand apart on the wire by what the server says, or 0x1F, and by dots
+here. Lists come in pages. What the server's configuration says counts as it does for Iceberg's own client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from gateway.catalog.iceberg_documents import new_table, new_view
 from gateway.catalog.readable import (
@@ -18,6 +19,7 @@ from gateway.catalog.readable import (
     DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
+    NotSupported,
     TableAlreadyExists,
     TableEntry,
     WithoutFunctions,
@@ -25,8 +27,8 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.rest import (
     CatalogError,
+    Login,
     RestClient,
-    RestLogin,
     items,
     mapping,
     missed,
@@ -54,34 +56,52 @@ _TYPES = {
 _ROUTE = "{route}"
 """Stands for `tables` or `views`; no quoted name has such signs."""
 _NO_VIEWS = frozenset({400, 404, 405, 406, 501})
-"""Statuses of a server without views, as they were seen."""
+"""Statuses of a server without views that does not list its routes, as they were seen."""
+_VIEWS = "GET /v1/{prefix}/namespaces/{namespace}/views"
+"""The route of lists of views, as servers list routes: one that lists others has no views."""
+HEADER = "header."
+"""What parameters begin with that are headers."""
 
 
 class IcebergRestCatalog(WithoutFunctions):
     """See WritableCatalog. A database is made below one that is there; a dropped table keeps its files."""
 
-    def __init__(self, url: str, *, warehouse: str = "", prefix: str = "", login: RestLogin) -> None:
-        if login.credential and not login.token_url:
-            login = RestLogin(
-                token_url=f"{url.rstrip('/')}/v1/oauth/tokens",
-                credential=login.credential,
-                scope=login.scope or "catalog",
-            )
+    def __init__(
+        self, url: str, *, warehouse: str = "", prefix: str = "", separator: str = "", login: Login
+    ) -> None:
+        """`separator`: what stands between the levels of a namespace, percent-encoded as servers tell it."""
         self._client = RestClient(url, login, told=_told)
         self._warehouse = warehouse
+        self._url = url
+        own = {"prefix": prefix, "namespace-separator": separator}
+        self._own = {key: value for key, value in own.items() if value}
         self._prefix = prefix
+        self._separator = _SEPARATOR
+        self._has_views = True
 
     async def __aenter__(self) -> Self:
         try:
             query = {"warehouse": self._warehouse} if self._warehouse else None
-            config = mapping(await self._ask("GET", "v1/config", query), "configuration")
+            self._configure(mapping(await self._ask("GET", "v1/config", query), "configuration"))
+        except CatalogError as error:
+            await self._client.close()
+            raise unavailable(error) from None
         except BaseException:
             await self._client.close()
             raise
-        # What the server overrides comes before what we were told, and that before its defaults.
-        told = {**properties(config.get("defaults")), **({"prefix": self._prefix} if self._prefix else {})}
-        self._prefix = {**told, **properties(config.get("overrides"))}.get("prefix", "")
         return self
+
+    def _configure(self, config: Mapping[str, Any]) -> None:
+        # What the server overrides comes before what we were told, and that before its defaults.
+        usual, always = properties(config.get("defaults")), properties(config.get("overrides"))
+        told = {**usual, "uri": self._url, **self._own, **always}
+        self._prefix = told.get("prefix", "")
+        self._separator = unquote(told.get("namespace-separator", "")) or _SEPARATOR
+        if told["uri"] != self._url:
+            self._client.move(told["uri"])
+        self._client.wish(_headers(usual), _headers(always))
+        routes = config.get("endpoints")
+        self._has_views = not routes or _VIEWS in items(routes, "endpoints")
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
@@ -106,23 +126,28 @@ class IcebergRestCatalog(WithoutFunctions):
         )
 
     async def tables(self, database: str) -> Sequence[str]:
-        return await self._names(database, "tables")
+        try:
+            return await self._listed(database, "tables")
+        except CatalogError as error:
+            raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
 
     async def views(self, database: str) -> Sequence[str]:
-        try:
-            return await self._names(database, "views")
-        except NoSuchDatabase:
-            # A server without views answers 404 as well.
-            await self.database(database)
-            return ()
+        if self._has_views:
+            try:
+                return await self._listed(database, "views")
+            except CatalogError as error:
+                if error.status not in _NO_VIEWS:
+                    raise unavailable(error) from None
+        await self.database(database)
+        return ()
 
     async def table(self, database: str, name: str) -> TableEntry:
         path = self._namespace(database)
-        for route, kind in (("tables", TableKind.TABLE), ("views", TableKind.VIEW)):
+        for route, kind in self._kinds():
             try:
                 answer = await self._ask("GET", f"{path}/{route}/{quote(name, safe='')}")
             except CatalogError as error:
-                if error.status != 404:
+                if not _is_missing(route, error):
                     raise unavailable(error) from None
                 continue
             metadata = mapping(mapping(answer, "table").get("metadata"), "metadata")
@@ -176,7 +201,11 @@ class IcebergRestCatalog(WithoutFunctions):
         route = "views" if is_view else "tables"
         body = new_view(table, table.database.split(".")) if is_view else new_table(table)
         await self.database(table.database)  # here as well
-        missing = NoSuchDatabase(f"there is no database `{table.database}`")
+        missing: Exception = NoSuchDatabase(f"there is no database `{table.database}`")
+        if is_view:
+            missing = NotSupported("the server has no views")
+            if not self._has_views:
+                raise missing
         there = TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
         with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._tell("POST", f"{self._namespace(table.database)}/{route}", body)
@@ -227,14 +256,14 @@ class IcebergRestCatalog(WithoutFunctions):
         body: Mapping[str, Any] | None = None,
     ) -> None:
         """Do something to a table, or to a view where there is no such table."""
-        for route in ("tables", "views"):
+        for route, _ in self._kinds():
             try:
                 await self._tell(method, path.replace(_ROUTE, route), body)
                 return
             except CatalogError as error:
                 if error.status == 409:
                     raise conflict from None
-                if error.status != 404 and not (route == "views" and error.status in _NO_VIEWS):
+                if not _is_missing(route, error):
                     raise refused(error, None) from None
         if not ignored:
             raise NoSuchTable(f"there is no table `{name}`")
@@ -247,7 +276,7 @@ class IcebergRestCatalog(WithoutFunctions):
         await self._client.ask(method, path, body=body)
 
     async def _below(self, parent: tuple[str, ...], found: list[str]) -> None:
-        query = {"parent": _SEPARATOR.join(parent)} if parent else {}
+        query = {"parent": self._separator.join(parent)} if parent else {}
         try:
             below = await self._pages(self._route("namespaces"), "namespaces", query)
         except CatalogError as error:
@@ -261,11 +290,8 @@ class IcebergRestCatalog(WithoutFunctions):
             if len(parts) < LEVELS:
                 await self._below(parts, found)
 
-    async def _names(self, database: str, route: str) -> Sequence[str]:
-        try:
-            found = await self._pages(f"{self._namespace(database)}/{route}", "identifiers", {})
-        except CatalogError as error:
-            raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+    async def _listed(self, database: str, route: str) -> Sequence[str]:
+        found = await self._pages(f"{self._namespace(database)}/{route}", "identifiers", {})
         return sorted(text(mapping(one, "identifier").get("name"), "name") for one in found)
 
     async def _pages(self, path: str, key: str, query: Mapping[str, str]) -> list[Any]:
@@ -280,6 +306,12 @@ class IcebergRestCatalog(WithoutFunctions):
             token = text(following, "page token")
         raise CatalogUnavailable("a list that does not end")
 
+    def _kinds(self) -> Iterator[tuple[str, TableKind]]:
+        """Yield the routes of what may have the name of a table."""
+        yield "tables", TableKind.TABLE
+        if self._has_views:
+            yield "views", TableKind.VIEW
+
     async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:
         return await self._client.ask(method, path, query=query)
 
@@ -288,7 +320,15 @@ class IcebergRestCatalog(WithoutFunctions):
         return f"v1/{prefix}/{path}" if prefix else f"v1/{path}"
 
     def _namespace(self, database: str) -> str:
-        return self._route(f"namespaces/{quote(_SEPARATOR.join(database.split('.')), safe='')}")
+        return self._route(f"namespaces/{quote(self._separator.join(database.split('.')), safe='')}")
+
+
+def _is_missing(route: str, error: CatalogError) -> bool:
+    return error.status == 404 or (route == "views" and error.status in _NO_VIEWS)
+
+
+def _headers(told: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix(HEADER): value for key, value in told.items() if key.startswith(HEADER)}
 
 
 def _told(answer: Any) -> tuple[str, str]:

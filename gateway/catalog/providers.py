@@ -1,13 +1,18 @@
-"""What Spark is told of a catalog of a metalake: by provider and Spark's minor, from a table of `rules/`."""
+"""What Spark is told of a catalog of a metalake: by provider and Spark's minor, from a table of `rules/`.
+
+A server says where data is, and not which code runs: of its properties those count that the table names, with
+values of the type that stands there.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
+from gateway.catalog.jdbc_addresses import JdbcDatabase, unfit
 from gateway.catalog.kinds import KINDS
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.model.metalakes import RELATIONAL, MetalakeCatalog
@@ -32,13 +37,41 @@ _SECRET_VALUE = re.compile(
 """What is a secret under any name: logins of HTTP, signed tokens, keys in PEM."""
 
 
+_HOST_LIST = r"[\w.-]+(?::\d{1,5})?"
+_FORMS: Mapping[str, re.Pattern[str]] = {
+    "text": re.compile(r"(?s:.*)"),
+    "number": re.compile(r"-?\d{1,18}(?: ?(?:ms|s|m|min|h|d))?"),
+    "boolean": re.compile(r"true|false", re.IGNORECASE),
+    "address": re.compile(r"https?://[^\s#]+"),
+    "metastore": re.compile(rf"thrift://{_HOST_LIST}(?:, ?thrift://{_HOST_LIST})*"),
+}
+_OF_DATABASES = frozenset({"jdbc", "driver"})
+_ANYWHERE = "anywhere"
+TYPES = frozenset({*_FORMS, *_OF_DATABASES, _ANYWHERE})
+"""What a value may be. `anywhere` is one of `address`, `metastore` and `jdbc`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyRule:
     """Which parameter a property becomes."""
 
     to: str
-    values: frozenset[str] = frozenset()
-    """Lower-case values that it may have; none: any."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Values that it may have, in lower case → as they are told; none: any of its type."""
+    type: str = "text"
+    """One of TYPES."""
+
+    def why_not(self, value: str, databases: Sequence[JdbcDatabase]) -> str | None:
+        """Say why a value is not told, in words that go on after the property's name."""
+        if self.values:
+            return None if value.lower() in self.values else f"is none of {', '.join(self.values.values())}"
+        if self.type == "driver":
+            known = any(value in one.drivers for one in databases)
+            return None if known else "is no driver that is known"
+        if self.type == "jdbc" or (self.type == _ANYWHERE and value.startswith("jdbc:")):
+            return unfit(value, databases)
+        forms = ("address", "metastore") if self.type == _ANYWHERE else (self.type,)
+        return None if any(_FORMS[form].fullmatch(value) for form in forms) else f"is no {' or '.join(forms)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +90,8 @@ class Provider:
     enabled_by: str = ""
     """Parameter of the entry in `catalogs:` that has to be true; empty: none."""
     properties: Mapping[str, PropertyRule] = field(default_factory=dict)
+    bypass: Mapping[str, PropertyRule] = field(default_factory=dict)
+    """Parameters (lower case) that a server may say by their names."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     """What the server's types are in Spark."""
@@ -69,6 +104,8 @@ class Providers:
     rows: tuple[Provider, ...]
     bypass: str
     """What a property begins with that is a parameter by itself."""
+    databases: tuple[JdbcDatabase, ...] = ()
+    """Those whose addresses and drivers a server may name."""
 
     def row(self, provider: str, minor: Minor) -> Provider | None:
         """Return the row of a provider, or None."""
@@ -93,6 +130,15 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
+class ForSpark:
+    """A catalog as Spark is told of it."""
+
+    catalog: NamedCatalog
+    left_out: tuple[str, ...] = ()
+    """Properties that are meant for Spark, and that a server does not say."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotForSpark:
     """Spark is not told of a catalog."""
 
@@ -103,7 +149,7 @@ class NotForSpark:
 
 def spark_catalog(
     catalog: MetalakeCatalog, providers: Providers, minor: Minor, wishes: Wishes
-) -> NamedCatalog | NotForSpark:
+) -> ForSpark | NotForSpark:
     """Return a catalog as Spark is told of it, or why it is left out, in words that go on."""
     if catalog.type != RELATIONAL:
         return NotForSpark(f"of type {catalog.type or 'unknown'}, which holds no tables", expected=True)
@@ -131,30 +177,32 @@ def spark_catalog(
             return NotForSpark(
                 f"Gravitino has no connector for provider `{catalog.provider}` and Spark {minor}"
             )
-        # It asks the server for everything else.
-        return NamedCatalog(name=catalog.name, type=row.kind, parameters={"class": own})
-    return _told(catalog, row, providers.bypass, wishes, minor)
+        # It asks the server for everything else, but for what the entry says.
+        given = wishes.set_parameters.get(catalog.name.lower(), {})
+        return ForSpark(NamedCatalog(name=catalog.name, type=row.kind, parameters={"class": own, **given}))
+    return _told(catalog, row, providers, wishes, minor)
 
 
 def _told(
-    catalog: MetalakeCatalog, row: Provider, bypass: str, wishes: Wishes, minor: Minor
-) -> NamedCatalog | NotForSpark:
+    catalog: MetalakeCatalog, row: Provider, providers: Providers, wishes: Wishes, minor: Minor
+) -> ForSpark | NotForSpark:
     kind = KINDS[row.kind]
     own = wishes.set_parameters.get(catalog.name.lower(), {})
     given = {key.lower() for key in own}
     parameters: dict[str, str] = dict(row.fixed)
-    for key in sorted(catalog.left_out):
-        to = _parameter(key, row, bypass)
-        if to is not None and kind.takes(to) and to.lower() not in given:
-            return NotForSpark(f"its `{key}` is not known while the server is away")
-    for key, value in sorted(catalog.properties.items()):
-        rule = row.properties.get(key)
-        to = _parameter(key, row, bypass)
-        if to is None or not kind.takes(to):
-            continue
-        if rule is not None and rule.values and value.lower() not in rule.values:
-            return NotForSpark(f"its `{key}` is none of {', '.join(sorted(rule.values))}")
-        parameters[to] = value.lower() if rule is not None and rule.values else value
+    left_out: list[str] = []
+    for key in sorted({*catalog.left_out, *catalog.properties}):
+        rule = _rule(key, row, providers.bypass)
+        if rule is None:
+            left_out += [key] if key.startswith(providers.bypass) else []
+        elif rule.to.lower() not in given:
+            if key in catalog.left_out:
+                return NotForSpark(f"its `{key}` is not known while the server is away")
+            value = catalog.properties[key]
+            why = rule.why_not(value, providers.databases)
+            if why is not None:
+                return NotForSpark(f"its `{key}` {why}")
+            parameters[rule.to] = rule.values.get(value.lower(), value)
     parameters = {key: value for key, value in parameters.items() if key.lower() not in given} | dict(own)
     missing = kind.missing(parameters)
     if missing:
@@ -164,16 +212,17 @@ def _told(
             return NotForSpark(f"its parameter `{key}` holds characters that Spark would replace")
     if minor in row.classes:
         parameters["class"] = row.classes[minor]
-    return NamedCatalog(name=catalog.name, type=row.kind, parameters=parameters)
+    named = NamedCatalog(name=catalog.name, type=row.kind, parameters=parameters)
+    return ForSpark(named, left_out=tuple(left_out))
 
 
-def _parameter(key: str, row: Provider, bypass: str) -> str | None:
-    """Return the parameter that a property becomes. `class` is never one: it would run as it says."""
-    rule = row.properties.get(key)
-    if rule is not None:
-        return rule.to
-    to = key.removeprefix(bypass)
-    return to if to != key and to and to.lower() != "class" else None
+def _rule(key: str, row: Provider, bypass: str) -> PropertyRule | None:
+    """Return what a property becomes, None where it becomes nothing. INVARIANT (a server does not say which
+    code runs): only what the table names."""
+    found = row.properties.get(key)
+    if found is None and key.startswith(bypass):
+        found = row.bypass.get(key.removeprefix(bypass).lower())
+    return found
 
 
 def is_secret(key: str, value: str) -> bool:
@@ -186,7 +235,8 @@ def secrets_in(key: str, value: str) -> tuple[str, ...]:
     if _SECRET_VALUE.match(value):
         return tuple(dict.fromkeys((value, value.split()[-1])))
     spellings = dict.fromkeys((value, unquote(value)))
-    within = [one for text in spellings for found in _SECRET_IN_URL.findall(text) for one in found if one]
+    found = [one for text in spellings for groups in _SECRET_IN_URL.findall(text) for one in groups if one]
+    within = [part for one in found for part in (one, unquote(one))]
     try:
         address = urlsplit(value.removeprefix("jdbc:"))
         # Of a store's address it can be a container: `abfss://container@account`.
@@ -195,3 +245,10 @@ def secrets_in(key: str, value: str) -> tuple[str, ...]:
     except ValueError:
         return (value,)
     return tuple(dict.fromkeys([value, *within])) if within or may_hold_secret(key) else ()
+
+
+def secrets_of(key: str, value: str) -> tuple[str, ...]:
+    """Return what nobody may read of a secret parameter's value: as `secrets_in`, and the second half of a
+    credential `ID:SECRET`."""
+    half = value.partition(":")[2] if key.lower() == "credential" else ""
+    return tuple(one for one in dict.fromkeys([value, *secrets_in(key, value), half]) if one)

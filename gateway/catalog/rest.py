@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,13 +19,15 @@ from gateway.catalog.readable import CatalogRefused, CatalogUnavailable, NotSupp
 
 TOLD_CHARS = 200
 """How much of a server's own words stands in a message."""
+UNAUTHORIZED = 401
 EARLY_S = 30.0
 """Seconds before its end at which a token is replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestLogin:
-    """How a server is logged in to; without anything: not at all."""
+    """How a server is logged in to; without anything: not at all. A user counts before a credential, and that
+    before a token."""
 
     token: str = field(default="", repr=False)
     """A bearer token."""
@@ -31,10 +35,18 @@ class RestLogin:
     password: str = field(default="", repr=False)
     """HTTP's basic login."""
     token_url: str = ""
-    """Where OAuth2's client credentials are exchanged for a token."""
+    """Where the credential is exchanged for a token; a path is one below the server's address."""
     credential: str = field(default="", repr=False)
-    """`ID:SECRET`, or a secret by itself."""
+    """OAuth2's client credentials: `ID:SECRET`, or a secret by itself."""
     scope: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """What else is said when the credential is exchanged: `audience`, `resource`."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What every question has, that for a token too."""
+
+
+Login = Callable[[], RestLogin]
+"""Reads the secrets as they are now. Raises Faults when one cannot be had."""
 
 
 class CatalogError(Exception):
@@ -47,13 +59,28 @@ class CatalogError(Exception):
         self.message = message
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Granted:
+    """What questions show, until when by the clock, or until it is refused."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    authorization: Mapping[str, str] = field(repr=False)
+    """The header of this name, where there is a login."""
+    until: float = math.inf
+
+
 class RestClient:
-    """Speaks to one server. Everything raises CatalogUnavailable when it gives no answer of HTTP and JSON."""
+    """Speaks to one server. Everything raises CatalogUnavailable when it gives no answer of HTTP and JSON,
+    and Faults when a secret cannot be had.
+
+    It logs in with the first question, and anew when a token ends or is refused: then secrets are read again,
+    which may have been replaced.
+    """
 
     def __init__(
         self,
         url: str,
-        login: RestLogin,
+        login: Login,
         *,
         accept: str = "application/json",
         told: Callable[[Any], tuple[str, str]],
@@ -62,15 +89,17 @@ class RestClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`told` reads kind and message out of the JSON of an error."""
-        self._url = url.rstrip("/")
+        self._url = self._login_url = url.rstrip("/")
         self._login = login
         self._accept = accept
         self._told = told
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._clock = clock
-        self._token = login.token
-        self._token_until = float("inf")
+        self._usual: Mapping[str, str] = {}
+        self._always: Mapping[str, str] = {}
+        self._granted: _Granted | None = None
+        self._logging_in = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -88,45 +117,82 @@ class RestClient:
         body: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the JSON of an answer, None where it is empty. Raises CatalogError for an error status."""
-        headers = {"Accept": self._accept, **await self._authorization()}
         url = f"{self._url}/{path}"
-        status, content = await self._send(method, url, headers=headers, params=query, json=body)
+        granted = await self._authorized()
+        status, content = await self._asked(method, url, granted, params=query, json=body)
+        if status == UNAUTHORIZED:
+            # Once: who is refused with what is new is refused.
+            anew = await self._authorized(refused=granted)
+            if (anew.headers, anew.authorization) != (granted.headers, granted.authorization):
+                status, content = await self._asked(method, url, anew, params=query, json=body)
         if status >= 400:
             kind, message = self._error(content)
             raise CatalogError(status, kind, message[:TOLD_CHARS])
         return self._json(content) if content.strip() else None
 
-    async def _authorization(self) -> dict[str, str]:
-        login = self._login
+    def move(self, url: str) -> None:
+        """Ask at another address from now on; logins stay where they are. Raises CatalogUnavailable for none,
+        and for one that would show in the clear what was encrypted."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CatalogUnavailable(f"{self._host}: names another address, which is none")
+        if parts.scheme == "http" and urlsplit(self._url).scheme == "https":
+            raise CatalogUnavailable(f"{self._host}: names another address, which is not encrypted")
+        self._url = url.rstrip("/")
+
+    def wish(self, usual: Mapping[str, str], always: Mapping[str, str]) -> None:
+        """Show the headers that the server wants: some where the login says no others, and some always."""
+        self._usual, self._always = usual, always
+
+    async def _asked(self, method: str, url: str, granted: _Granted, **request: Any) -> tuple[int, bytes]:
+        own = {"Accept": self._accept}
+        headers = _merged(own, self._usual, granted.headers, self._always, granted.authorization)
+        return await self._send(method, url, headers=headers, **request)
+
+    async def _authorized(self, refused: _Granted | None = None) -> _Granted:
+        """Return what is shown now, and not what was refused if anything else can be had."""
+        # Those who are refused together log in together.
+        async with self._logging_in:
+            granted = self._granted
+            if granted is None or granted is refused or self._clock() >= granted.until:
+                granted = self._granted = await self._log_in()
+            return granted
+
+    async def _log_in(self) -> _Granted:
+        login = self._login()
         if login.user:
             plain = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
-            return {"Authorization": f"Basic {plain}"}
-        if login.token_url and (not self._token or self._clock() >= self._token_until):
-            await self._log_in()
-        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            return _shown(login, f"Basic {plain}")
+        if login.credential:
+            return await self._exchange(login)
+        return _shown(login, f"Bearer {login.token}" if login.token else "")
 
-    async def _log_in(self) -> None:
+    async def _exchange(self, login: RestLogin) -> _Granted:
         # A secret may hold colons, an id may not: so Iceberg and Gravitino read it.
-        ident, colon, secret = self._login.credential.partition(":")
+        ident, colon, secret = login.credential.partition(":")
         if not colon:
             ident, secret = "", ident
-        form = {"grant_type": "client_credentials", "client_secret": secret}
+        form = {"grant_type": "client_credentials", "client_secret": secret, **login.more}
         if ident:
             form["client_id"] = ident
-        if self._login.scope:
-            form["scope"] = self._login.scope
-        status, content = await self._send("POST", self._login.token_url, headers={}, data=form)
+        if login.scope:
+            form["scope"] = login.scope
+        url = login.token_url
+        if not url.startswith(("http://", "https://")):
+            url = f"{self._login_url}/{url.lstrip('/')}"
+        first = _shown(login, f"Bearer {login.token}" if login.token else "")
+        headers = _merged(first.headers, first.authorization)
+        status, content = await self._send("POST", url, headers=headers, data=form)
         # An answer to a login is not told: it may repeat what was sent.
         if status >= 400:
             raise CatalogUnavailable(f"{self._host}: the login was refused with status {status}")
-        granted = self._json(content)
-        token = granted.get("access_token") if isinstance(granted, dict) else None
+        answer = self._json(content)
+        token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or not token:
             raise CatalogUnavailable(f"{self._host}: the login gave no token")
-        lasts = granted.get("expires_in")
-        known = isinstance(lasts, int | float) and not isinstance(lasts, bool)
-        self._token = token
-        self._token_until = self._clock() + max(float(lasts) - EARLY_S, 1.0) if known else float("inf")
+        lasts_s = _seconds(answer.get("expires_in"))
+        until = math.inf if lasts_s is None else self._clock() + max(lasts_s - EARLY_S, 1.0)
+        return _shown(login, f"Bearer {token}", until)
 
     async def _send(self, method: str, url: str, **request: Any) -> tuple[int, bytes]:
         if self._session is None:
@@ -163,6 +229,26 @@ class RestClient:
             return self._told(json.loads(content))
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
             return "", "an error without a message"
+
+
+def _shown(login: RestLogin, authorization: str, until: float = math.inf) -> _Granted:
+    shown = {"Authorization": authorization} if authorization else {}
+    return _Granted(headers=login.headers, authorization=shown, until=until)
+
+
+def _merged(*headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers of which a later one replaces an earlier one, however it is written."""
+    last = {name.lower(): (name, value) for one in headers for name, value in one.items()}
+    return dict(last.values())
+
+
+def _seconds(told: Any) -> float | None:
+    """Return how long a token lasts, which some servers write as a text; None when it is not told."""
+    try:
+        lasts_s = math.nan if isinstance(told, bool) else float(told)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return lasts_s if math.isfinite(lasts_s) else None
 
 
 def refused(error: CatalogError, missing: Exception | None) -> Exception:

@@ -46,14 +46,17 @@ def session_settings(catalogs: Iterable[NamedCatalog]) -> dict[str, str]:
     return told
 
 
-def start_settings(catalogs: Iterable[NamedCatalog]) -> dict[str, str]:
-    """Return what a Spark is started with, that of `session_settings` included."""
+def start_settings(catalogs: Iterable[NamedCatalog], more: Iterable[str] = ()) -> dict[str, str]:
+    """Return what a Spark is started with, that of `session_settings` included.
+
+    `more` are types of catalogs that come while it runs.
+    """
     listed = tuple(catalogs)
     told = session_settings(listed)
     for catalog in listed:
         if catalog.name.lower() == SESSION_CATALOG:
             told.update(_of_session_catalog(catalog))
-    extensions = extensions_for(catalog.type for catalog in listed)
+    extensions = extensions_for([*(catalog.type for catalog in listed), *more])
     return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 
 

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gateway.app.catalog_access import CatalogAccess, entry_named
-from gateway.app.explaining import named_spark_home
-from gateway.app.metalakes import MetalakeState, asked_metalake, kept_metalakes
+from gateway.app.catalog_access import CatalogAccess, FoundCatalog
+from gateway.app.explaining import minor_of_spark
+from gateway.app.metalake_states import metalake_states
+from gateway.app.metalakes import MetalakeState, asked_metalake
 from gateway.app.opening_catalogs import HIDDEN, revealed
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (
@@ -22,17 +23,15 @@ from gateway.catalog.readable import (
     NoSuchTable,
     ReadableCatalog,
 )
-from gateway.catalog.spark_settings import start_settings
 from gateway.cli import exit_codes
 from gateway.cli.settings import settings_of
+from gateway.cli.spark_conf import spark_conf
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
 from gateway.model.catalog import split_name
 from gateway.model.files import FileSource
-from gateway.model.spark_minors import Minor, supported_minor
-from gateway.reader.java_runtime import spark_version
 from gateway.session.ports import BackendError
 from gateway.session.redact import redact
 from gateway.settings import Settings
@@ -52,25 +51,32 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         case "create-database" | "drop-database":
             return asyncio.run(_change(settings, arguments, terminal))
         case "spark-conf":
-            return _spark_conf(settings, arguments, terminal)
+            return asyncio.run(_spark_conf(settings, arguments, terminal))
         case _:
             return asyncio.run(_test(settings, arguments, terminal))
 
 
-def _named(settings: Settings, names: Sequence[str]) -> tuple[CatalogEntry, ...]:
-    found = {name: entry_named(settings, name) for name in names}
-    unknown = [name for name, entry in found.items() if entry is None]
+async def _named(settings: Settings, access: CatalogAccess, names: Sequence[str]) -> tuple[FoundCatalog, ...]:
+    """Return what names mean, all entries where there are none. Raises Faults."""
+    if not names:
+        return tuple(FoundCatalog(entry) for entry in settings.catalogs)
     sources = {source.name for source in settings.file_sources()}
-    of_files = [name for name in unknown if name.lower() in sources]
-    if of_files:
-        raise Faults(
-            [f"`{name}` is a source of files; `sluice datasets list` has its tables" for name in of_files]
-        )
-    if unknown:
-        listed = dict.fromkeys([*(entry.name for entry in settings.catalogs), *settings.policies.catalogs])
-        known = ", ".join(f"`{name}`" for name in listed) or "none"
-        raise Faults([f"there is no catalog `{name}` in `catalogs`; there is {known}" for name in unknown])
-    return tuple(entry for entry in found.values() if entry is not None) or settings.catalogs
+    found: list[FoundCatalog] = []
+    faults: list[str] = []
+    for name in dict.fromkeys(names):
+        if name.lower() in sources:
+            faults.append(f"`{name}` is a source of files; `sluice datasets list` has its tables")
+        elif (named := await access.named(name)) is not None:
+            found.append(named)
+        else:
+            listed = dict.fromkeys(
+                [*(entry.name for entry in settings.catalogs), *settings.policies.catalogs]
+            )
+            known = ", ".join(f"`{name}`" for name in listed) or "none"
+            faults.append(f"there is no catalog `{name}` in `catalogs`; there is {known}")
+    if faults:
+        raise Faults(faults)
+    return tuple(found)
 
 
 def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -98,7 +104,7 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
         _Row(one.name, "files", own.get(SESSION_CATALOG, ""), one.database, note=one.root)
         for one in settings.file_sources()
     ]
-    for entry, state in asyncio.run(_metalakes(settings)):
+    for entry, state in asyncio.run(metalake_states(settings)):
         of, service = f"in {entry.name}", entry.policies
         rows += [_Row(one.name, one.type, service, note=of) for one in state.catalogs]
         rows += [
@@ -140,33 +146,20 @@ class _Row(NamedTuple):
     default: bool = False
 
 
-def _minor(settings: Settings) -> Minor:
-    """Return the minor of the Spark that the settings name, or else of the one that is installed."""
-    return supported_minor(spark_version(named_spark_home(settings.reader)))
-
-
-async def _metalakes(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
-    """Return the entries that are metalakes, with what the gateway has of each, by its files."""
-    if not any(entry.catalog.kind.lists for entry in settings.catalogs):
-        return []
-    states = {state.name: state for state in await kept_metalakes(settings, _minor(settings))}
-    return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
-
-
 async def _show(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     names = [_parts(name) for name in arguments.names] or [(entry.name,) for entry in settings.catalogs]
-    entries = _named(settings, [parts[0] for parts in names])
-    by_name = {entry.name.lower(): entry for entry in entries}
-    states = {state.name: state for _, state in await _metalakes(settings)}
+    states = {state.name: state for _, state in await metalake_states(settings)}
     told: list[dict[str, Any]] = []
     async with CatalogAccess(settings) as access:
+        places = await _named(settings, access, [parts[0] for parts in names])
+        by_name = {place.name.lower(): place for place in places}
         for catalog, *below in names:
-            entry = by_name[catalog.lower()]
+            place = by_name[catalog.lower()]
             if below:
-                told += await shown(await access.open(entry), entry.name, below)
+                told += await shown(await access.open(place), place.name, below)
             else:
                 told.append(
-                    {**_as_json(entry, states.get(entry.name)), **await _databases(access, entry)},
+                    {**_as_json(place, states.get(place.entry.name)), **await _databases(access, place)}
                 )
     if arguments.json:
         terminal.json(told)
@@ -183,6 +176,7 @@ def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
         if key == "metalake":
             rows += [("catalog", str(catalog["name"])) for catalog in value["catalogs"]]
             rows += [("left out", f"{left['name']}: {left['why']}") for left in value["left_out"]]
+            rows += [("role that is not shown", role) for role in value["hidden_roles"]]
             rows += [
                 ("cannot be mapped", f"{what}, {times} times") for what, times in value["not_mapped"].items()
             ]
@@ -210,12 +204,12 @@ def _parts(written: str) -> tuple[str, ...]:
     return parts
 
 
-async def _databases(access: CatalogAccess, entry: CatalogEntry) -> dict[str, Any]:
+async def _databases(access: CatalogAccess, place: FoundCatalog) -> dict[str, Any]:
     """Return a catalog's databases, or why they are not known."""
-    if entry.catalog.kind.lists:
+    if _is_list(place):
         return {}
     try:
-        return {"databases": list(await (await access.open(entry)).databases())}
+        return {"databases": list(await (await access.open(place)).databases())}
     except SluiceError as error:
         return {"databases": [], "trouble": _message(error)}
 
@@ -225,18 +219,18 @@ async def _change(settings: Settings, arguments: argparse.Namespace, terminal: T
     names = [_parts(name) for name in arguments.names]
     if not names or any(len(parts) < 2 for parts in names):
         raise Faults([f"`{arguments.action}` takes databases with their catalogs, such as `lake.sales`"])
-    entries = _named(settings, [parts[0] for parts in names])
-    by_name = {entry.name.lower(): entry for entry in entries}
     async with CatalogAccess(settings) as access:
+        places = await _named(settings, access, [parts[0] for parts in names])
+        by_name = {place.name.lower(): place for place in places}
         for catalog, *below in names:
-            entry = by_name[catalog.lower()]
-            opened, database = await access.open(entry), ".".join(below)
+            place = by_name[catalog.lower()]
+            opened, database = await access.open(place), ".".join(below)
             if arguments.action == "create-database":
                 await opened.create_database(DatabaseEntry(name=database))
             else:
                 await opened.drop_database(database)
             done = "is there" if arguments.action == "create-database" else "is dropped"
-            terminal.line(f"{entry.name}.{database} {done}")
+            terminal.line(f"{place.name}.{database} {done}")
     return exit_codes.OK
 
 
@@ -244,7 +238,14 @@ def _message(error: SluiceError) -> str:
     return "; ".join(error.faults) if isinstance(error, Faults) else error.message
 
 
-def _as_json(entry: CatalogEntry, state: MetalakeState | None) -> dict[str, Any]:
+def _is_list(place: FoundCatalog) -> bool:
+    return place.entry.catalog.kind.lists and not place.listed
+
+
+def _as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
+    entry = place.entry
+    if place.listed:
+        return _listed_as_json(place, state)
     shown = revealed(entry, hidden=True)
     told = {} if state is None else {"metalake": _state_as_json(state)}
     return {
@@ -259,26 +260,47 @@ def _as_json(entry: CatalogEntry, state: MetalakeState | None) -> dict[str, Any]
     }
 
 
+def _listed_as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
+    """Return what the gateway has of a catalog of a metalake, by its file: what Spark is told, or why not."""
+    known = {one.name: one for one in state.catalogs} if state is not None else {}
+    left_out = {one.name: one.why for one in state.left_out} if state is not None else {}
+    found = known.get(place.listed)
+    parameters = dict(found.parameters) if found is not None else {}
+    return {
+        "name": place.listed,
+        "of": place.entry.name,
+        "type": found.type if found is not None else None,
+        "policies": place.entry.policies,
+        "on_spark": found is not None,
+        "parameters": _properties(parameters),
+        **({"left_out": left_out[place.listed]} if place.listed in left_out else {}),
+    }
+
+
 def _state_as_json(state: MetalakeState) -> dict[str, Any]:
     return {
         "catalogs": [{"name": one.name, "type": one.type} for one in state.catalogs],
         "left_out": [{"name": one.name, "provider": one.provider, "why": one.why} for one in state.left_out],
         "not_mapped": dict(state.not_mapped),
+        "hidden_roles": list(state.hidden_roles),
         "age_s": None if state.age_s is None else round(state.age_s),
         "stale": state.stale,
     }
 
 
-def _spark_conf(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+async def _spark_conf(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Print what Spark must be told, in the form of spark-defaults.conf. A secret stands as `***`."""
-    entries = [entry for entry in _named(settings, arguments.names) if entry.on_spark]
-    told = start_settings(revealed(entry, hidden=True) for entry in entries)
+    async with CatalogAccess(settings) as access:
+        entries = [place.entry for place in await _named(settings, access, arguments.names)]
+    told, notes = await spark_conf(settings, entries)
     if arguments.json:
         terminal.json(told)
         return exit_codes.OK
     for key, value in told.items():
         note = terminal.style("   # put the secret here", DIM) if value == HIDDEN else ""
         terminal.line(f"{key} {value}{note}")
+    for one in notes:
+        terminal.line(terminal.style(f"# {one}", DIM))
     return exit_codes.OK
 
 
@@ -286,9 +308,9 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
     asked = {name.lower() for name in arguments.names}
     sources = [source for source in settings.file_sources() if not asked or source.name in asked]
     of_catalogs = [name for name in arguments.names if name.lower() not in {one.name for one in sources}]
-    entries = _named(settings, of_catalogs) if of_catalogs or not asked else ()
     async with CatalogAccess(settings) as access:
-        results = [await _tested(settings, access, entry) for entry in entries]
+        places = await _named(settings, access, of_catalogs) if of_catalogs or not asked else ()
+        results = [await _tested(settings, access, place) for place in places]
         results += [await _reached(access, source) for source in sources]
     if arguments.json:
         terminal.json(results)
@@ -299,14 +321,14 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
     return exit_codes.UNAVAILABLE if any(not one["ok"] for one in results) else exit_codes.OK
 
 
-async def _tested(settings: Settings, access: CatalogAccess, entry: CatalogEntry) -> dict[str, Any]:
+async def _tested(settings: Settings, access: CatalogAccess, place: FoundCatalog) -> dict[str, Any]:
     try:
-        if entry.catalog.kind.lists:
-            return {"name": entry.name, "ok": True, **(await _metalake(settings, entry))}
-        databases = await (await access.open(entry)).databases()
+        if _is_list(place):
+            return {"name": place.name, "ok": True, **(await _metalake(settings, place.entry))}
+        databases = await (await access.open(place)).databases()
     except SluiceError as error:
-        return {"name": entry.name, "ok": False, "said": _message(error)}
-    return {"name": entry.name, "ok": True, "said": f"answers, with {len(databases)} databases"}
+        return {"name": place.name, "ok": False, "said": _message(error)}
+    return {"name": place.name, "ok": True, "said": f"answers, with {len(databases)} databases"}
 
 
 async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
@@ -322,7 +344,7 @@ async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
 
 
 async def _metalake(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
-    state = await asked_metalake(settings, _minor(settings), entry)
+    state = await asked_metalake(settings, minor_of_spark(settings), entry)
     if state.trouble:
         return {"ok": False, "said": state.trouble}
     told = [{"name": one.name, "provider": one.type, "left_out": ""} for one in state.catalogs]

@@ -113,6 +113,12 @@ class Metalake:
     owners: Mapping[MetadataObject, Owner] = field(default_factory=dict)
     """Of the metalake and its relational catalogs."""
 
+    @property
+    def hidden_roles(self) -> frozenset[str]:
+        """Roles that users or groups have, and that were not told."""
+        held = {role for members in (self.users, self.groups) for roles in members.values() for role in roles}
+        return frozenset(held - {role.name for role in self.roles})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCatalogs:

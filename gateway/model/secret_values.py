@@ -2,8 +2,43 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
+
+REDACTED = "*********(redacted)"
+"""Spark's own word for what it does not show."""
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without secrets, the longest first: one may be a part of another."""
+    for secret in sorted({one for one in secrets if one and one in text}, key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+class ToldSecrets:
+    """Values that Spark was told, of now and of before: a session keeps what it was told. Of more than `most`
+    those that were told last."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._values: OrderedDict[str, None] = OrderedDict()
+        self._most = most
+
+    def add(self, values: Iterable[str]) -> None:
+        """Remember what Spark is told now."""
+        for value in values:
+            if value:
+                self._values[value] = None
+                self._values.move_to_end(value)
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._values))
+
+    def __repr__(self) -> str:
+        return "ToldSecrets(***)"
 
 
 class SecretValues(Sequence[str]):

@@ -2,7 +2,9 @@
 
 Tags are put on what has them; what lies below inherits them, as in Gravitino. A privilege allows what it
 does in Gravitino or less: a table needs USE_CATALOG and USE_SCHEMA above it, among the roles of the same user
-or of the same group. What is denied may be more than there: a privilege that is not known denies everything.
+or of the same group. What is denied may be more than there: a privilege that is not known denies everything,
+one on an object that is not understood denies in its whole catalog, and who has a role that the server does
+not show is denied everything, because there may be a denial in it.
 """
 
 from __future__ import annotations
@@ -53,6 +55,14 @@ _OF_OTHERS = frozenset(
 )  # fmt: skip
 """Privileges that say nothing of tables: nothing is lost, nor denied, where they are left out."""
 
+_HOLD_NO_TABLES = frozenset(
+    {
+        "FILESET", "TOPIC", "MODEL", "MODEL_VERSION", "ROLE", "USER", "GROUP", "TAG", "POLICY", "JOB",
+        "JOB_TEMPLATE", "FUNCTION", "SEMANTIC_MODEL",
+    }
+)  # fmt: skip
+"""Types of objects on which a denial denies nothing of tables."""
+
 NamePattern = tuple[str, ...]
 """Catalog, database and table as far as they are named; `*` for any."""
 
@@ -65,6 +75,8 @@ class MetalakeRules:
     policies: tuple[Policy, ...] = ()
     not_mapped: Mapping[str, int] = field(default_factory=dict)
     """What cannot be said in access types, or of tables → how often."""
+    hidden_roles: tuple[str, ...] = ()
+    """Roles of users and groups that the server does not show; whoever has one is denied everything."""
 
 
 def rules_of(
@@ -74,29 +86,66 @@ def rules_of(
     catalogs = {catalog.lower(): catalog for catalog in taken}
     lost: Counter[str] = Counter()
     tagged = tuple(_tagged(metalake, catalogs, lost))
-    policies = _Grants(metalake, catalogs, lost).policies(name, service) if privileges else ()
-    return MetalakeRules(tagged=tagged, policies=policies, not_mapped=dict(sorted(lost.items())))
+    policies: tuple[Policy, ...] = ()
+    hidden: tuple[str, ...] = ()
+    if privileges:
+        policies = _Grants(metalake, catalogs, lost).policies(name, service)
+        hidden = tuple(sorted(metalake.hidden_roles))
+    return MetalakeRules(
+        tagged=tagged, policies=policies, not_mapped=dict(sorted(lost.items())), hidden_roles=hidden
+    )
 
 
 def _tagged(metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str]) -> Iterator[TaggedResource]:
     for tag in metalake.tags:
         made = Tag(type=tag.name, attributes=dict(tag.properties))
         for one in tag.objects:
-            if one.level is None:
+            readings = _readings(one)
+            if not readings:
                 lost[f"tags on {one.type}"] += 1
-                continue
-            for parts in _in(one, catalogs):
+            for parts in (parts for reading in readings for parts in _in(reading, catalogs)):
                 # `?` is any one character: better a tag too many than none.
                 values = [ResourceValues(values=(_NOT_LITERAL.sub("?", part),)) for part in parts]
                 yield TaggedResource(resources=dict(zip(_LEVELS, values, strict=False)), tags=(made,))
 
 
-def _in(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[NamePattern]:
-    """Yield where an object is, among the catalogs that were taken: a metalake is in all of them."""
-    if not one.parts:
+def _in(place: NamePattern, catalogs: Mapping[str, str]) -> Iterator[NamePattern]:
+    """Yield where a place is, among the catalogs that were taken: a metalake is in all of them."""
+    if not place:
         yield from ((catalog,) for catalog in catalogs.values())
-    elif one.parts[0].lower() in catalogs:
-        yield one.parts
+    elif place[0].lower() in catalogs:
+        yield place
+
+
+def _readings(one: MetadataObject) -> list[NamePattern]:
+    """Return what the full name of an object can mean; nothing where it holds no tables, or is no name of its
+    type. A name with a dot in it comes in more parts than its type has: then it is one of a nested namespace,
+    or of a column. No other name that statements can have has dots."""
+    parts = one.parts
+    match one.type:
+        case "METALAKE" | "CATALOG" if one.level is not None:
+            return [parts]
+        case "SCHEMA" if len(parts) > 1:
+            return [(parts[0], ".".join(parts[1:]))]
+        case "TABLE" | "VIEW" if len(parts) > 2:
+            return [(parts[0], ".".join(parts[1:-1]), parts[-1])]
+        case "COLUMN" if len(parts) > 3:
+            return [
+                (parts[0], ".".join(parts[1:at]), parts[at], ".".join(parts[at + 1 :]))
+                for at in range(2, len(parts) - 1)
+            ]
+    return []
+
+
+def _denied_in(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[NamePattern]:
+    """Yield where a denial on an object holds: there, of a column in its table, and in the whole catalog for
+    what is no name of its type, or of a type that nobody here has heard of."""
+    if one.type in _HOLD_NO_TABLES:
+        return
+    for reading in _readings(one) or [one.parts[:1]]:
+        place = reading[:3]
+        if all(_PLAIN.fullmatch(level) for part in place for level in part.split(".")):
+            yield from _in(place, catalogs)
 
 
 @dataclass(slots=True)
@@ -124,10 +173,15 @@ class _Grants:
         for members, group in ((self._metalake.users, False), (self._metalake.groups, True)):
             for member, roles in members.items():
                 by_roles.setdefault(frozenset(roles), set()).add((member, group))
+        hidden = self._metalake.hidden_roles
         for names, who in by_roles.items():
+            if names & hidden:
+                # INVARIANT (deny is the ground state): what a role that is not seen denies is not known.
+                for catalog in self._catalogs.values():
+                    self._deny_all((catalog,), who)
             self._granted([self._roles[role] for role in sorted(names) if role in self._roles], who)
         for owned, owner in self._metalake.owners.items():
-            for (catalog,) in _in(owned, self._catalogs):
+            for (catalog,) in _in(owned.parts, self._catalogs):
                 for place in _all_of((catalog,)):
                     self._allow(place, ALL, {(owner.name, owner.group)})
         return tuple(
@@ -140,15 +194,16 @@ class _Grants:
         given: defaultdict[str, set[NamePattern]] = defaultdict(set)
         for role in roles:
             for one, privileges in role.grants:
+                for privilege in (privilege for privilege in privileges if privilege.denied):
+                    for place in _denied_in(one, self._catalogs):
+                        self._deny(privilege, place, who)
                 if one.level is None or one.level is Level.COLUMN:
                     continue
-                for place in _in(one, self._catalogs):
+                for place in _in(one.parts, self._catalogs):
                     if not all(map(_PLAIN.fullmatch, place)):
                         continue
-                    for privilege in privileges:
-                        if privilege.denied:
-                            self._deny(privilege, place, who)
-                        elif privilege.name == "SELECT_VIEW":
+                    for privilege in (privilege for privilege in privileges if not privilege.denied):
+                        if privilege.name == "SELECT_VIEW":
                             if one.level is Level.VIEW:
                                 given["SELECT_TABLE"].add(place)
                         else:
@@ -182,8 +237,11 @@ class _Grants:
             # USE_CATALOG, USE_SCHEMA, and whatever nobody here has heard of.
             if privilege.name == "USE_SCHEMA" and len(place) == 1:
                 place = _filled(place, 2)
-            for below in _all_of(place):
-                self._items(below).denied.setdefault(ALL, set()).update(who)
+            self._deny_all(place, who)
+
+    def _deny_all(self, place: NamePattern, who: set[tuple[str, bool]]) -> None:
+        for below in _all_of(place):
+            self._items(below).denied.setdefault(ALL, set()).update(who)
 
     def _allow(self, place: NamePattern, accesses: frozenset[str], who: set[tuple[str, bool]]) -> None:
         self._items(place).allowed.setdefault(accesses, set()).update(who)

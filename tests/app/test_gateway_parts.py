@@ -13,13 +13,14 @@ import pytest
 
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.endpoints import require_free, tls_context
-from gateway.app.explaining import make_upstream, own_places
+from gateway.app.explaining import make_upstream, own_extensions, own_places
 from gateway.app.files import reserved_urls
-from gateway.app.gateway import only_one, session_limits, to_the_end, together
+from gateway.app.gateway import embedded_conf, only_one, session_limits, to_the_end, together
 from gateway.app.opening_catalogs import open_catalog
 from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.spark_configuration import NOT_COMPARED
+from gateway.model.table_formats import ICEBERG
 from gateway.policy.reserved import ReservedPlace
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings, Tls
@@ -34,6 +35,31 @@ async def test_parts_start_together_and_come_back_in_order() -> None:
 
     async with asyncio.timeout(120):
         assert await together(part("a"), part("b")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("wish", ["iceberg: true", "iceberg: true, connectors: gravitino", "iceberg: false"])
+@pytest.mark.parametrize("version", ["4.1", "4.2"])
+def test_an_embedded_spark_is_started_with_what_metalakes_may_bring(
+    tmp_path: Path, wish: str, version: str
+) -> None:
+    """Extensions have to be there at its start; the metalake's catalogs come later."""
+    jars = tmp_path / "sparks" / f"{version}.1" / "jars"
+    jars.mkdir(parents=True)
+    (jars / f"spark-catalyst_2.13-{version}.1.jar").touch()
+    text = f"""
+backend: {{embedded: {{directory: spark}}}}
+reader: {{spark_version: "{version}", spark_jars: sparks}}
+catalogs:
+  - name: lake
+    catalog: {{type: gravitino, connection-params: {{uri: "http://g", metalake: m, {wish}}}}}
+"""
+    settings = parse_settings(text, "gateway.yaml", tmp_path)
+    found = own_extensions(settings)
+    # There is no build of Iceberg for 4.2, so none of its catalogs is taken there.
+    wanted = (wish, version) == ("iceberg: true", "4.1")
+    assert found == ((ICEBERG.extension,) if wanted else ())
+    told = embedded_conf(settings, found)
+    assert told == ({"spark.sql.extensions": ICEBERG.extension} if wanted else {})
 
 
 async def test_the_first_error_cancels_the_other_parts_and_is_the_one_raised() -> None:

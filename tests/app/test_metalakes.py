@@ -15,11 +15,13 @@ from gateway.app.catalogs import SparkCatalogs
 from gateway.app.combining import Part
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
-from gateway.errors import Faults
+from gateway.errors import BackendUnavailable, Faults
 from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.spark_minors import NEWEST
+from gateway.model.spark_minors import NEWEST, Minor
+from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
+from gateway.settings.section import Secret
 from tests.catalog.gravitino_double import METALAKE, Gravitino
 
 DRIVER = "org.postgresql.Driver"
@@ -47,7 +49,7 @@ class Clock:
 class Running:
     """Metalakes that were started, and what policies got of them."""
 
-    def __init__(self, made: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, made: Settings, clock: Clock | None = None, minor: Minor = NEWEST) -> None:
         from functools import partial
 
         from gateway.sources.metalake import MetalakeSource
@@ -55,7 +57,7 @@ class Running:
         time = clock or Clock()
         source = partial(MetalakeSource, clock=lambda: time.now, wall_clock=lambda: 1e9 + time.now)
         self.settings = made
-        self.metalakes = Metalakes(made, NEWEST, make_source=source)
+        self.metalakes = Metalakes(made, minor, make_source=source)
         self.parts: dict[str, Part] = {}
         self.refuse = ""
         self.seen: list[tuple[frozenset[str], frozenset[str]]] = []
@@ -137,11 +139,69 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
         "files": "of type FILESET, which holds no tables",
         "ice": "provider `lakehouse-iceberg` is not known for Spark 4.3",
         "odd": "provider `lakehouse-unheard-of` is not known",
-        "own": "its name is taken by the settings or by Spark",
-        "spark_catalog": "its name is taken by the settings or by Spark",
+        "own": "its name is taken by the settings",
+        "spark_catalog": "its name is taken by the settings",
     }
     assert "odd" in told
     assert "files" not in told
+
+
+class OwnSpark:
+    """What Spark says of the catalogs that it has by itself."""
+
+    def __init__(self, **catalogs: str) -> None:
+        self.catalogs = catalogs
+        self.away = False
+
+    async def __call__(self) -> dict[str, str]:
+        if self.away:
+            raise BackendUnavailable("Spark cannot be reached")
+        return self.catalogs
+
+
+async def test_names_that_spark_has_itself_are_those_that_it_has_now(tmp_path: Path) -> None:
+    double, spark = lake(), OwnSpark(META="org.own.Catalog")
+    async with started(double):
+        one = Running(settings(tmp_path, double))
+        await one.metalakes.start(one.take, spark)
+        assert one.names == ["pg"]
+        assert one.why("meta") == "its name is taken by Spark"
+        # Spark is started anew, with others.
+        spark.catalogs = {"pg": "org.own.Catalog"}
+        await one.metalakes.look_at_spark()
+        assert one.names == ["meta"]
+        assert one.metalakes.listed().refused == {"pg": "which Spark itself has now"}
+        spark.away = True
+        await one.metalakes.look_at_spark()
+        assert one.names == ["meta"]
+        await one.metalakes.close()
+
+
+async def test_while_it_is_not_known_what_spark_has_no_catalog_is_in_force(tmp_path: Path) -> None:
+    double, spark = lake(), OwnSpark(meta="org.own.Catalog")
+    spark.away = True
+    async with started(double):
+        one = Running(settings(tmp_path, double))
+        await one.metalakes.start(one.take, spark)
+        assert one.names == []
+        assert "is not known yet" in one.why("pg")
+        spark.away = False
+        await one.metalakes.look_at_spark()
+        assert one.names == ["pg"]
+        await one.metalakes.close()
+
+
+async def test_what_gravitinos_connector_made_known_to_spark_is_the_metalakes(tmp_path: Path) -> None:
+    double = Gravitino()
+    double.add("pg", "jdbc-postgresql", jdbc_url="jdbc:postgresql://db/x", jdbc_driver=DRIVER)
+    double.add("my", "jdbc-mysql", jdbc_url="jdbc:mysql://db/x", jdbc_driver=DRIVER)
+    kind = "org.apache.gravitino.spark.connector.jdbc.postgresql.GravitinoPostgreSqlCatalogSpark35"
+    async with started(double):
+        made = settings(tmp_path, double, connectors="gravitino")
+        one = Running(made, minor=Minor(3, 5))
+        await one.metalakes.start(one.take, OwnSpark(pg=kind, my="org.own.Catalog"))
+        assert one.names == ["pg"]
+        await one.metalakes.close()
 
 
 async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
@@ -160,7 +220,10 @@ async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
         assert {name: one.metalakes.listed().revisions[name] for name in first} == first
         # One changes its provider: a session that has it as it was cannot use it.
         double.catalogs["meta"]["provider"] = "jdbc-mysql"
-        double.catalogs["meta"]["properties"] = {"jdbc-url": "jdbc:mysql://db", "jdbc-driver": "d"}
+        double.catalogs["meta"]["properties"] = {
+            "jdbc-url": "jdbc:mysql://db",
+            "jdbc-driver": "com.mysql.cj.jdbc.Driver",
+        }
         await one.metalakes.look()
         assert one.metalakes.listed().revisions["meta"] > first["meta"]
         assert one.metalakes.listed().revisions["pg"] == first["pg"]
@@ -265,6 +328,78 @@ async def test_secrets_as_references_hold_over_a_restart(
             one.metalakes.named()
 
 
+def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> None:
+    """Those of now and of before: a session has what it was told. A secret that is away hides them all the
+    same."""
+    password, url = tmp_path / "password", tmp_path / "url"
+    password.write_text("old")
+    url.write_text("jdbc:postgresql://db/x?password=within")
+    parameters: dict[str, str | Secret] = {
+        "url": Secret(file=url),
+        "driver": DRIVER,
+        "password": Secret(file=password),
+    }
+    connection = CatalogConnection(type="jdbc", connection_params=parameters)
+    catalogs = SparkCatalogs([CatalogEntry(name="pg", catalog=connection)])
+    secrets = catalogs.secrets()
+    assert {"old", "within"} <= set(secrets)
+    password.write_text("new")
+    assert catalogs.of_sessions()["spark.sql.catalog.pg.password"] == "new"
+    assert {"old", "new", "within"} <= set(secrets)
+    password.unlink()
+    with pytest.raises(Faults):
+        catalogs.of_sessions()
+    assert {"old", "new"} <= set(secrets)
+    assert "new" not in repr(secrets)
+
+
+def test_the_login_of_gravitinos_connector_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark has it, since it started."""
+    monkeypatch.setenv("SLUICE_TEST_LAKE", "me:hush")
+    credential = {"auth": "oauth2", "oauth2-server-uri": "http://l", "credential": "{env: SLUICE_TEST_LAKE}"}
+    made = settings(tmp_path, Gravitino(url="http://g"), connectors="gravitino", **credential)
+    assert set(SparkCatalogs(made.catalogs).secrets()) == {"me:hush", "hush"}
+    made = settings(tmp_path, Gravitino(url="http://g"), **credential)
+    assert list(SparkCatalogs(made.catalogs).secrets()) == []
+
+
+async def test_a_role_that_the_server_does_not_show_is_told_loudly(tmp_path: Path) -> None:
+    double = lake()
+    double.users["ann"] = ["denies"]
+    double.grant("denies", "catalog", "pg", "!select_table")
+    double.hidden = {"denies": 403}
+    async with started(double), running(settings(tmp_path, double, privileges="true")) as one:
+        assert one.names == ["meta", "pg"]
+        assert one.state().hidden_roles == ("denies",)
+        assert (
+            "whoever has one of 1 roles that the server does not show is denied everything: `denies`"
+            in str(await one.metalakes.told())
+        )
+        denied = [p for p in one.parts["the metalake `lake0`"].policies if p.deny]
+        assert {item.users for policy in denied for item in policy.deny} == {frozenset({"ann"})}
+        double.hidden = {}
+        await one.metalakes.look()
+        assert one.state().hidden_roles == ()
+        assert await one.metalakes.told() is None
+
+
+async def test_what_a_server_may_not_say_is_left_out_and_counted(tmp_path: Path) -> None:
+    double = lake()
+    double.catalogs["pg"]["properties"] |= {
+        "spark.bypass.sessionInitStatement": "DROP TABLE x",
+        "spark.bypass.fetchsize": "10",
+    }
+    async with started(double), running(settings(tmp_path, double)) as one:
+        conf = SparkCatalogs((), one.metalakes).of_sessions()
+        assert conf["spark.sql.catalog.pg.fetchsize"] == "10"
+        assert "DROP" not in str(conf)
+        assert one.state().not_mapped == {"property spark.bypass.sessionInitStatement of pg": 1}
+        assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
+        double.catalogs["pg"]["properties"].pop("spark.bypass.sessionInitStatement")
+        await one.metalakes.look()
+        assert one.state().not_mapped == {}
+
+
 async def test_passwords_of_the_server_are_hidden_from_clients_and_reprs(tmp_path: Path) -> None:
     double = lake()
     async with started(double), running(settings(tmp_path, double)) as one:
@@ -322,7 +457,7 @@ async def test_tags_move_and_roles_are_revoked(tmp_path: Path) -> None:
         double.grant("reader", "catalog", "pg", "create_view")
         await one.metalakes.look()
         assert one.state().not_mapped == {"ALLOW CREATE_VIEW on CATALOG": 1}
-        assert "1 tags and privileges cannot be mapped" in str(await one.metalakes.told())
+        assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
         double.broken, double.mood = "/tags/", "error"
         double.tags.clear()
         double.tags["pii"] = {}

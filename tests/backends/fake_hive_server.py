@@ -338,7 +338,10 @@ class FakeHiveServer:
                 sqlState=failed.sqlstate,
                 errorCode=0,
                 errorMessage=failed.message,
-                infoMessages=["*org.apache.hive.service.cli.HiveSQLException", "at org.apache.spark.Fake:1"],
+                infoMessages=[
+                    f"*org.apache.hive.service.cli.HiveSQLException:{failed.message}:1:1",
+                    "at org.apache.spark.Fake:1",
+                ],
             )
             response = response_type(status=status)
         return messages.encode_reply(header.method, header.seqid, response)

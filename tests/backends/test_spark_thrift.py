@@ -21,6 +21,7 @@ from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendMismatch, BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.secret_values import SecretValues
 from gateway.model.statement import Cleared, SessionContext, Statement
 from gateway.session.ports import Backend, BackendError, BackendFull, BackendSession
 from gateway.wire import calls, messages
@@ -68,10 +69,13 @@ def backend_for(server: FakeHiveServer, **options: Any) -> SparkThriftBackend:
         **options,
     }
     password, grace = timeouts.pop("password", ""), timeouts.pop("stop_grace_s", 0.05)
+    secrets, catalogs = timeouts.pop("secrets", ()), timeouts.pop("catalogs", {})
     return SparkThriftBackend(
         SparkThriftOptions(
             address=SparkAddress(host=server.host, port=server.port, **timeouts),
             password=str(password),
+            secrets=secrets,
+            catalogs=lambda: catalogs,
             stop_grace_s=grace,
         )
     )
@@ -95,6 +99,16 @@ async def test_the_principal_is_asserted_by_the_login_and_by_nothing_else() -> N
         (opened,) = server.opened
         assert (opened.user, opened.claimed_user, opened.protocol) == ("alice", None, 9)
         assert "hive.server2.proxy.user" not in opened.configuration
+
+
+async def test_who_asks_what_spark_has_by_itself_tells_it_of_no_catalogs() -> None:
+    async with FakeHiveServer() as server:
+        backend = backend_for(server, catalogs={"spark.sql.catalog.pg": "a.Catalog"})
+        await backend.introduction()
+        await backend.untouched()
+        told, untold = (opened.configuration for opened in server.opened)
+        assert told["set:hiveconf:spark.sql.catalog.pg"] == "a.Catalog"
+        assert "set:hiveconf:spark.sql.catalog.pg" not in untold
 
 
 async def test_every_reading_setting_is_pinned_and_the_clients_own_come_along() -> None:
@@ -213,6 +227,39 @@ async def test_errors_keep_their_sqlstate_wherever_they_come() -> None:
             await operation.schema()
         assert "F2" not in str(told.value)
         await operation.schema()
+
+
+async def test_no_reply_of_spark_tells_a_secret() -> None:
+    """Not its state, nor an error of any call, whole or in its details; as the secrets are at that moment."""
+    known = ["pw"]
+    said = "FATAL: password pw for jdbc:postgresql://db?password=pw, or p2"
+    async with (
+        FakeHiveServer() as server,
+        session_on(server, secrets=SecretValues(lambda: known)) as session,
+    ):
+        known += ["p2", "jdbc:postgresql://db?password=pw"]
+        server.on("FAILS", Answer.error("08001", said))
+        server.on("SELECT n", NUMBERS)
+        told: list[BackendError] = []
+        with pytest.raises(BackendError) as caught:
+            await session.execute(cleared("FAILS"), run_async=False, timeout_s=0)
+        told.append(caught.value)
+        state = await (await session.execute(cleared("FAILS"), run_async=True, timeout_s=0)).status()
+        told.append(BackendError(state.error_message or "", state.sqlstate))
+        operation = await session.execute(cleared("SELECT n"), run_async=False, timeout_s=0)
+        server.misbehave("FetchResults", Refuse("08001", said))
+        relayed = await operation.relay(0, 1000, 0, 1, Sink())
+        assert relayed.error is not None
+        told.append(relayed.error)
+        server.misbehave("GetResultSetMetadata", Refuse("08001", said))
+        with pytest.raises(BackendError) as caught:
+            await operation.schema()
+        told.append(caught.value)
+        for one in told:
+            hidden = "*********(redacted)"
+            assert one.message == f"FATAL: password {hidden} for {hidden}, or {hidden}"
+            assert "pw" not in str(one.details)
+            assert "p2" not in str(one.details)
 
 
 @pytest.mark.parametrize("version", [0, 4, 5, 9, 10])

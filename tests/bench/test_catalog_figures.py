@@ -321,14 +321,14 @@ def test_tables_never_seen_at_each_source(
     async def at_rest() -> list[float]:
         async with (
             serving(double, iceberg(double)),
-            IcebergRestCatalog(double.url, login=RestLogin()) as catalog,
+            IcebergRestCatalog(double.url, login=RestLogin) as catalog,
         ):
             return await _looked_up(catalog)
 
     async def at_metalake() -> list[float]:
         async with (
             serving(double, gravitino(double)),
-            GravitinoMetalake(double.url, "lake", RestLogin()) as metalake,
+            GravitinoMetalake(double.url, "lake", RestLogin) as metalake,
             metalake.catalog("hive", hive.types if hive is not None else {}) as catalog,
         ):
             return await _looked_up(catalog)

@@ -29,6 +29,18 @@ class Double:
     """Elements of one page of a list."""
     told: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
     """What was written of a database, or of a table in one: as the server would tell it."""
+    separator: str = "\x1f"
+    """What stands between the levels of a namespace, of an Iceberg catalog."""
+    defaults: dict[str, str] = field(default_factory=dict)
+    overrides: dict[str, str] = field(default_factory=dict)
+    endpoints: list[str] = field(default_factory=list)
+    """What its configuration says beside the prefix."""
+    without_views: int = 0
+    """Status of everything about views, where it has none."""
+    wished: dict[str, str] = field(default_factory=dict)
+    """Headers without which nobody is answered."""
+    forms: list[dict[str, str]] = field(default_factory=list)
+    """What was said at logins."""
     logins: int = 0
     paths: list[str] = field(default_factory=list)
     url: str = ""
@@ -83,6 +95,10 @@ def iceberg(double: Double) -> web.Application:
     @web.middleware
     async def guard(request: web.Request, handler: Any) -> Any:
         double.paths.append(request.path)
+        if any(request.headers.get(name) != value for name, value in double.wished.items()):
+            return error(403, "ForbiddenException")
+        if double.without_views and request.match_info.get("kind") == "views":
+            return error(double.without_views, "UnsupportedOperationException")
         shown = request.headers.get("Authorization", "")
         if double.secret and not request.path.endswith("oauth/tokens") and shown != f"Bearer {TOKEN}":
             return error(401, "NotAuthorizedException")
@@ -91,15 +107,22 @@ def iceberg(double: Double) -> web.Application:
     async def tokens(request: web.Request) -> web.Response:
         form = await request.post()
         double.logins += 1
+        double.forms.append({key: str(value) for key, value in form.items()})
         if form.get("client_secret") != double.secret or form.get("grant_type") != "client_credentials":
             return error(400, "invalid_client")
         return web.json_response({"access_token": TOKEN, "token_type": "bearer", "expires_in": 3600})
 
     async def config(_: web.Request) -> web.Response:
-        return web.json_response({"defaults": {"prefix": "other"}, "overrides": {"prefix": "wh/eu"}})
+        told: dict[str, Any] = {
+            "defaults": {"prefix": "other", **double.defaults},
+            "overrides": {"prefix": "wh/eu", **double.overrides},
+        }
+        return web.json_response(told | ({"endpoints": double.endpoints} if double.endpoints else {}))
 
     async def namespaces(request: web.Request) -> web.Response:
-        parent = request.query.get("parent", "").split("\x1f") if request.query.get("parent") else []
+        parent = (
+            request.query.get("parent", "").split(double.separator) if request.query.get("parent") else []
+        )
         levels = {tuple(name.split(".")[: len(parent) + 1]) for name in double.databases}
         found = [
             list(one) for one in sorted(levels) if list(one[:-1]) == parent and len(one) == len(parent) + 1
@@ -107,12 +130,12 @@ def iceberg(double: Double) -> web.Application:
         return paged(request, "namespaces", found)
 
     def tables_of(request: web.Request) -> dict[str, str] | None:
-        return double.databases.get(request.match_info["namespace"].replace("\x1f", "."))
+        return double.databases.get(request.match_info["namespace"].replace(double.separator, "."))
 
     async def namespace(request: web.Request) -> web.Response:
         if tables_of(request) is None:
             return error(404, "NoSuchNamespaceException")
-        levels = request.match_info["namespace"].split("\x1f")
+        levels = request.match_info["namespace"].split(double.separator)
         told = double.told.get((".".join(levels),), {"properties": {"owner": "olga", "comment": "c"}})
         return web.json_response({"namespace": levels, "properties": told["properties"]})
 
@@ -120,7 +143,10 @@ def iceberg(double: Double) -> web.Application:
         tables = tables_of(request)
         if tables is None:
             return error(404, "NoSuchNamespaceException")
-        levels, kind = request.match_info["namespace"].split("\x1f"), request.match_info["kind"][:-1]
+        levels, kind = (
+            request.match_info["namespace"].split(double.separator),
+            request.match_info["kind"][:-1],
+        )
         found = [{"namespace": levels, "name": name} for name, one in sorted(tables.items()) if one == kind]
         return paged(request, "identifiers", found)
 
@@ -156,7 +182,7 @@ def iceberg(double: Double) -> web.Application:
         return web.json_response({"metadata": metadata, "metadata-location": "x", "config": {}})
 
     def key_of(request: web.Request) -> tuple[str, str]:
-        return request.match_info["namespace"].replace("\x1f", "."), request.match_info["name"]
+        return request.match_info["namespace"].replace(double.separator, "."), request.match_info["name"]
 
     async def new_namespace(request: web.Request) -> web.Response:
         body = await request.json()
@@ -173,13 +199,13 @@ def iceberg(double: Double) -> web.Application:
         if tables_of(request) is None:
             return error(404, "NoSuchNamespaceException")
         body = await request.json()
-        name = request.match_info["namespace"].replace("\x1f", ".")
+        name = request.match_info["namespace"].replace(double.separator, ".")
         double.changed((name,), body["updates"], body["removals"])
         return web.json_response({"updated": [], "removed": [], "missing": []})
 
     async def no_namespace(request: web.Request) -> web.Response:
         found = tables_of(request)
-        name = request.match_info["namespace"].replace("\x1f", ".")
+        name = request.match_info["namespace"].replace(double.separator, ".")
         if found is None:
             return error(404, "NoSuchNamespaceException")
         if found or any(other.startswith(f"{name}.") for other in double.databases):
@@ -203,7 +229,7 @@ def iceberg(double: Double) -> web.Application:
             metadata |= {"current-schema-id": body["schema"]["schema-id"], "default-spec-id": 0}
             metadata["partition-specs"] = [body.get("partition-spec", {"spec-id": 0, "fields": []})]
         found[body["name"]] = kind
-        database = request.match_info["namespace"].replace("\x1f", ".")
+        database = request.match_info["namespace"].replace(double.separator, ".")
         double.told[database, body["name"]] = metadata
         return web.json_response({"metadata": metadata})
 

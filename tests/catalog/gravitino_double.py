@@ -35,6 +35,12 @@ class Gravitino:
     groups: dict[str, list[str]] = field(default_factory=dict)
     owners: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """(type, full name) → name and `USER` or `GROUP`."""
+    hidden: dict[str, int] = field(default_factory=dict)
+    """Roles and tags that the account may not see → the status for who asks; no list has such a role."""
+    unlisted: set[str] = field(default_factory=set)
+    """Roles that are not in its list, and told all the same."""
+    after: dict[str, Callable[[], object]] = field(default_factory=dict)
+    """End of a path → what happens once it has been answered."""
     without_owners: bool = False
     """Whether its authorization is off."""
     login: tuple[str, str] | None = None
@@ -143,7 +149,11 @@ class Gravitino:
             return error(401, "UnauthorizedException")
         if request.match_info.get("metalake", METALAKE) != METALAKE:
             return error(404, "NoSuchMetalakeException")
-        return await handler(request)
+        answer = await handler(request)
+        for end, happens in self.after.items():
+            if request.path.endswith(end):
+                happens()
+        return answer
 
     async def _moody(self, request: web.Request) -> web.StreamResponse:
         match self.mood:
@@ -218,7 +228,7 @@ class Gravitino:
 
     async def _tag_objects(self, request: web.Request) -> web.Response:
         tag = request.match_info["tag"]
-        if tag not in self.tags:
+        if tag not in self.tags or tag in self.hidden:
             return error(404, "NoSuchTagException")
         found = [{"fullName": name, "type": type_} for type_, name in self.tagged.get(tag, [])]
         return ok(metadataObjects=found)
@@ -233,10 +243,12 @@ class Gravitino:
         return ok(names=[tag for tag, objects in self.tagged.items() if at in objects])
 
     async def _list_roles(self, _: web.Request) -> web.Response:
-        return ok(names=list(self.roles))
+        return ok(names=[name for name in self.roles if name not in {*self.hidden, *self.unlisted}])
 
     async def _role(self, request: web.Request) -> web.Response:
         name = request.match_info["role"]
+        if name in self.hidden:
+            return error(self.hidden[name], "ForbiddenException")
         if name not in self.roles:
             return error(404, "NoSuchRoleException")
         return ok(role=self._told_role(name))

@@ -24,7 +24,7 @@ from gateway.catalog.readable import (
     TableEntry,
     WritableCatalog,
 )
-from gateway.catalog.rest import RestLogin
+from gateway.catalog.rest import Login, RestLogin
 from gateway.catalog.spark_sql import SparkSqlCatalog
 from gateway.model.catalog import Column, TableKind
 from gateway.model.spark_minors import NEWEST
@@ -59,13 +59,13 @@ async def opened(kind: str) -> AsyncIterator[WritableCatalog]:
     elif kind == "iceberg":
         async with (
             serving(double, iceberg(double)),
-            IcebergRestCatalog(double.url, login=RestLogin()) as catalog,
+            IcebergRestCatalog(double.url, login=RestLogin) as catalog,
         ):
             yield catalog
     else:
         async with (
             serving(double, gravitino(double)),
-            GravitinoMetalake(double.url, "lake", RestLogin()) as metalake,
+            GravitinoMetalake(double.url, "lake", RestLogin) as metalake,
             metalake.catalog("hive", TYPES) as of_metalake,
         ):
             yield of_metalake
@@ -179,7 +179,7 @@ async def test_types_and_partitions_come_back_as_they_were(kind: str) -> None:
 
 async def test_a_nested_namespace_is_made_in_one_that_is_there_and_dropped_from_below() -> None:
     double = Double(databases={})
-    async with serving(double, iceberg(double)), IcebergRestCatalog(double.url, login=RestLogin()) as catalog:
+    async with serving(double, iceberg(double)), IcebergRestCatalog(double.url, login=RestLogin) as catalog:
         with pytest.raises(NoSuchDatabase, match="`a`"):
             await catalog.create_database(DatabaseEntry(name="a.b"))
         for name in ("a", "a.b", "a.b.c", "ab"):
@@ -192,7 +192,7 @@ async def test_a_nested_namespace_is_made_in_one_that_is_there_and_dropped_from_
 async def test_iceberg_nested_namespaces_pages_views_and_statistics() -> None:
     tables = {"t": "table", **{f"v{number}": "view" for number in range(5)}}
     double = Double(databases={"a": {}, "a.b": {}, "a.b.c": tables, "z": {}})
-    async with serving(double, iceberg(double)), IcebergRestCatalog(double.url, login=RestLogin()) as catalog:
+    async with serving(double, iceberg(double)), IcebergRestCatalog(double.url, login=RestLogin) as catalog:
         assert list(await catalog.databases()) == ["a", "a.b", "a.b.c", "z"]
         assert list(await catalog.views("a.b.c")) == [f"v{number}" for number in range(5)]
         table = await catalog.table("a.b.c", "t")
@@ -203,14 +203,20 @@ async def test_iceberg_nested_namespaces_pages_views_and_statistics() -> None:
 
 async def test_oauth2_logs_in_once_and_tells_no_secret() -> None:
     double = Double(databases={"d": {}}, secret="hush")
-    login = RestLogin(credential="me:hush")
-    async with serving(double, iceberg(double)), IcebergRestCatalog(double.url, login=login) as catalog:
+
+    def login(credential: str) -> Login:
+        return lambda: RestLogin(credential=credential, token_url="v1/oauth/tokens")
+
+    async with (
+        serving(double, iceberg(double)),
+        IcebergRestCatalog(double.url, login=login("me:hush")) as catalog,
+    ):
         await catalog.databases()
         await catalog.tables("d")
         assert double.logins == 1
     async with serving(double, iceberg(double)):
-        for wrong in (RestLogin(credential="me:hush2"), RestLogin(token="hush2"), RestLogin()):
-            with pytest.raises(Exception) as raised:
+        for wrong in (login("me:hush2"), lambda: RestLogin(token="hush2"), RestLogin):
+            with pytest.raises(CatalogUnavailable) as raised:
                 async with IcebergRestCatalog(double.url, login=wrong):
                     pass
             assert "hush" not in str(raised.value)
@@ -223,19 +229,20 @@ async def test_a_metalake_tells_its_catalogs_and_wants_a_login() -> None:
     ]
     double = Double(secret="hush")
     async with serving(double, gravitino(double, catalogs)):
-        login = RestLogin(user="olga", password="hush")
-        async with GravitinoMetalake(double.url, "lake", login) as metalake:
+        async with GravitinoMetalake(
+            double.url, "lake", lambda: RestLogin(user="olga", password="hush")
+        ) as metalake:
             found = await metalake.catalogs()
         assert [(one.name, one.provider, one.in_use) for one in found] == [
             ("f", "hadoop", False),
             ("pg", "jdbc-postgresql", True),
         ]
-        async with GravitinoMetalake(double.url, "lake", RestLogin()) as metalake:
+        async with GravitinoMetalake(double.url, "lake", RestLogin) as metalake:
             with pytest.raises(CatalogUnavailable, match="status 401"):
                 await metalake.catalogs()
 
 
 async def test_nobody_there_is_told_without_a_trace() -> None:
     with pytest.raises(CatalogUnavailable, match="no answer"):
-        async with IcebergRestCatalog("http://127.0.0.1:9", login=RestLogin()):
+        async with IcebergRestCatalog("http://127.0.0.1:9", login=RestLogin):
             pass

@@ -27,7 +27,7 @@ async def asked(
     double: Gravitino, login: RestLogin | None = None, metalake: str = METALAKE, timeout_s: float = 60
 ) -> Metalake:
     client = GravitinoMetalake(
-        double.url, metalake, login or RestLogin(), timeout_s=timeout_s, max_bytes=1024 * 1024
+        double.url, metalake, lambda: login or RestLogin(), timeout_s=timeout_s, max_bytes=1024 * 1024
     )
     async with client:
         return await client.everything(tags=True, privileges=True)
@@ -130,6 +130,50 @@ async def test_client_credentials_are_exchanged_once(secret: str) -> None:
         with pytest.raises(CatalogUnavailable, match="login was refused") as raised:
             await asked(double, RestLogin(token_url=url, credential="me:hush-hush"))
         assert "hush-hush" not in raised.value.message
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_role_that_is_not_shown_stays_with_who_has_it(status: int) -> None:
+    double = filled()
+    double.grant("denies", "catalog", "pg", "!select_table")
+    double.users["ann"] = ["reader", "denies"]
+    double.hidden = {"denies": status}
+    async with running(double):
+        found = await asked(double)
+    assert [role.name for role in found.roles] == ["reader"]
+    assert found.users == {"ann": ("reader", "denies")}
+    assert found.hidden_roles == {"denies"}
+
+
+async def test_a_role_that_the_list_lacks_is_asked_for_by_its_name() -> None:
+    double = filled()
+    double.grant("denies", "catalog", "pg", "!select_table")
+    double.users["ann"] = ["denies"]
+    double.unlisted = {"denies"}
+    async with running(double):
+        found = await asked(double)
+    assert [role.name for role in found.roles] == ["denies", "reader"]
+    assert not found.hidden_roles
+
+
+async def test_a_role_that_went_meanwhile_is_nobodys() -> None:
+    double = filled()
+    double.users["ann"] = ["gone"]
+    double.after["/users"] = lambda: double.users.update(ann=["reader"])
+    async with running(double):
+        found = await asked(double)
+    assert found.users == {"ann": ("reader",)}
+    assert not found.hidden_roles
+
+
+async def test_a_tag_whose_objects_are_not_shown_is_told() -> None:
+    double = filled()
+    double.hidden = {"pii": 404}
+    async with running(double):
+        with pytest.raises(CatalogUnavailable, match="does not show what has the tag `pii`"):
+            await asked(double)
+        double.after["/objects"] = lambda: double.tags.pop("pii", None)
+        assert [tag.name for tag in (await asked(double)).tags] == ["odd"]
 
 
 async def test_many_tags_and_roles_come_in_order() -> None:

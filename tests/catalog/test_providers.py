@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.app.providers import load_providers, shipped_providers
-from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog
+from gateway.catalog.providers import (
+    ForSpark,
+    NotForSpark,
+    Wishes,
+    is_secret,
+    secrets_in,
+    secrets_of,
+    spark_catalog,
+)
 from gateway.catalog.spark_settings import NamedCatalog, session_settings
 from gateway.errors import Faults
 from gateway.model.metalakes import MetalakeCatalog
@@ -29,7 +38,7 @@ def made(
         **{"name": "pg", "type": "RELATIONAL", "provider": provider, "properties": properties, **more}
     )
     found = spark_catalog(one, PROVIDERS, minor, wishes or Wishes())
-    return found.why if isinstance(found, NotForSpark) else found
+    return found.why if isinstance(found, NotForSpark) else found.catalog
 
 
 def told(*arguments: Any, **more: Any) -> dict[str, str]:
@@ -101,18 +110,129 @@ def test_an_unknown_backend_and_a_minor_without_a_row_are_left_out() -> None:
     assert "for Spark 4.3" in str(made("lakehouse-iceberg", given, Minor(4, 3), wishes))
 
 
-def test_no_property_names_a_class_or_a_parameter_that_the_kind_does_not_have() -> None:
-    given = {
-        **URL,
-        "spark.bypass.class": "evil.Class",
-        "spark.bypass.fetchsize": "10",
-        "spark.bypass.evil": "x",
-        "class": "evil.Class",
-        "gravitino.bypass.fetchsize": "11",
-    }
-    catalog = told("jdbc-mysql", given)
-    assert "evil" not in str(catalog)
-    assert catalog["fetchsize"] == "10"
+CODE = {
+    "hive": (
+        {"metastore.uris": "thrift://m:9083"},
+        ["hive.exec.pre.hooks", "hive.metastore.rawstore.impl", "hadoop.fs.s3a.impl", "class"],
+    ),
+    "lakehouse-iceberg": (
+        {"catalog-backend": "rest", "uri": "http://i"},
+        [
+            "catalog-impl",
+            "io-impl",
+            "lock-impl",
+            "metrics-reporter-impl",
+            "client.factory",
+            "s3.client-factory-impl",
+            "rest.auth.type",
+            "jdbc.socketFactory",
+            "encryption.kms-impl",
+            "table-default.write.location-provider.impl",
+            "hadoop.fs.s3a.impl",
+            "type",
+            "uri",
+            "class",
+        ],
+    ),
+    "lakehouse-paimon": (
+        {"catalog-backend": "filesystem", "warehouse": "s3://w"},
+        ["hadoop.fs.s3a.impl", "hive-conf-dir", "jdbc.socketFactory", "fs.s3a.impl", "lock.type", "class"],
+    ),
+    "jdbc-mysql": (URL, ["sessionInitStatement", "driver", "url", "connectionProvider", "keytab", "class"]),
+}
+"""Provider → properties of a catalog that is told, and parameters that name code, files or statements."""
+
+
+@pytest.mark.parametrize("provider", CODE)
+def test_a_server_does_not_say_which_code_runs(provider: str) -> None:
+    good, evil = CODE[provider]
+    wishes = Wishes(enabled=frozenset({"iceberg"}))
+    given = {**good, **{f"spark.bypass.{key}": "evil.Class" for key in evil}}
+    # Not in capitals either, and not as what they are without a prefix.
+    given |= {f"spark.bypass.{key.upper()}": "evil.Class" for key in evil}
+    given |= {key: "evil.Class" for key in evil if key not in (*good, "io-impl")}
+    given["gravitino.bypass.fetchsize"] = "11"
+    assert told(provider, given, Minor(3, 5), wishes) == told(provider, good, Minor(3, 5), wishes)
+    one = MetalakeCatalog(name="pg", type="RELATIONAL", provider=provider, properties=given)
+    found = spark_catalog(one, PROVIDERS, Minor(3, 5), wishes)
+    assert isinstance(found, ForSpark)
+    assert set(found.left_out) == {key for key in given if key.startswith("spark.bypass.")}
+
+
+def test_a_server_says_parameters_that_are_known_by_their_types() -> None:
+    good = {**URL, "spark.bypass.FetchSize": "10", "spark.bypass.pushDownLimit": "false"}
+    assert told("jdbc-mysql", good)["fetchsize"] == "10"
+    assert told("jdbc-mysql", good)["pushDownLimit"] == "false"
+    assert made("jdbc-mysql", {**URL, "spark.bypass.fetchsize": "ten"}) == (
+        "its `spark.bypass.fetchsize` is no number"
+    )
+
+
+def test_a_class_counts_where_it_is_one_of_those_that_are_known() -> None:
+    wishes = Wishes(enabled=frozenset({"iceberg"}))
+    rest = {"catalog-backend": "rest", "uri": "http://i"}
+    own = "org.apache.iceberg.aws.s3.S3FileIO"
+    assert told("lakehouse-iceberg", {**rest, "io-impl": own}, wishes=wishes)["io-impl"] == own
+    assert "`io-impl` is none of" in str(
+        made("lakehouse-iceberg", {**rest, "io-impl": "evil.IO"}, wishes=wishes)
+    )
+    assert made("jdbc-mysql", {**URL, "jdbc-driver": "evil.Driver"}) == (
+        "its `jdbc-driver` is no driver that is known"
+    )
+    # The entry in `catalogs:` may say it: its writer is the operator.
+    ours = Wishes(set_parameters={"pg": {"driver": "our.Driver"}})
+    assert told("jdbc-mysql", {**URL, "jdbc-driver": "evil.Driver"}, wishes=ours)["driver"] == "our.Driver"
+
+
+def test_a_class_of_a_catalog_is_not_what_it_needs() -> None:
+    wishes = Wishes(enabled=frozenset({"iceberg"}))
+    given = {"spark.bypass.catalog-impl": "evil.Class", "catalog-impl": "evil.Class"}
+    assert made("lakehouse-iceberg", given, wishes=wishes) == "it does not say `type` or `catalog-impl`"
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("jdbc:postgresql://db:5432/x", ""),
+        (
+            "jdbc:postgresql://a:1,[::1]:2/x?sslmode=require&ApplicationName=a b",
+            "another form than `name=value`",
+        ),
+        ("jdbc:postgresql://a:1,[::1]:2/x?sslmode=require&ApplicationName=a", ""),
+        ("jdbc:mysql://u:p%40ss@db/x?useSSL=true&serverTimezone=UTC", ""),
+        ("jdbc:mysql://db", ""),
+        ("jdbc:mysql://db/x?", ""),
+        ("jdbc:derby:memory:x;create=true", ""),
+        ("jdbc:derby:/var/x;create=true", "another form"),
+        ("jdbc:derby:memory:x;createFrom=/x", "`createFrom`"),
+        ("jdbc:postgresql:memory:x", "another form"),
+        ("jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil'", "no address of a database that is known"),
+        ("http://db", "no address"),
+        ("", "no address"),
+        ("JDBC:postgresql://db/x", "no address"),
+        ("jdbc:postgresql://db/x?socketFactory=evil&socketFactoryArg=x", "`socketFactory`"),
+        ("jdbc:postgresql://db/x?loggerFile=/x", "`loggerFile`"),
+        ("jdbc:mysql://db/x?AUTODESERIALIZE=true", "`AUTODESERIALIZE`"),
+        ("jdbc:mysql://db/x?allowLoadLocalInfile=true", "`allowLoadLocalInfile`"),
+        ("jdbc:mysql://db/x?%61utoDeserialize=true", "another form than `name=value`"),
+        ("jdbc:mysql://db/x?useSSL=true#&autoDeserialize=true", "another form than `name=value`"),
+        ("jdbc:mysql://address=(host=db)(autoDeserialize=true)/x", "another form"),
+        ("jdbc:mysql://(host=db,autoDeserialize=true)/x", "another form"),
+        ("jdbc:mysql:loadbalance://db/x", "another form"),
+        ("jdbc:mysql://db/x;autoDeserialize=true", "another form"),
+        ("jdbc:mysql://db/x?useSSL", "another form than `name=value`"),
+        ("jdbc:mysql://db/x\n?a=b", "another form"),
+    ],
+)
+def test_an_address_counts_when_all_of_it_is_known(address: str, why: str) -> None:
+    found = made("jdbc-mysql", {**URL, "jdbc-url": address})
+    assert (why in str(found)) if why else isinstance(found, NamedCatalog)
+    if why:
+        assert isinstance(found, str)
+        # The same for a catalog of Iceberg in a database.
+        wishes = Wishes(enabled=frozenset({"iceberg"}))
+        given = {"catalog-backend": "jdbc", "uri": address, "warehouse": "w"}
+        assert address.startswith("http") or isinstance(made("lakehouse-iceberg", given, wishes=wishes), str)
 
 
 def test_what_the_entry_sets_counts_whatever_the_server_says() -> None:
@@ -129,6 +249,8 @@ def test_gravitinos_own_connector_is_told_its_class_alone() -> None:
     assert told("jdbc-postgresql", URL, Minor(3, 5), own) == {
         "": "org.apache.gravitino.spark.connector.jdbc.postgresql.GravitinoPostgreSqlCatalogSpark35"
     }
+    own = replace(own, set_parameters={"pg": {"password": "***", "fetchsize": "10"}})
+    assert told("jdbc-postgresql", URL, Minor(3, 5), own)["fetchsize"] == "10"
     assert "no connector" in str(made("jdbc-postgresql", URL, Minor(4, 3), own))
 
 
@@ -164,6 +286,15 @@ def test_a_password_within_an_address_is_hidden_by_itself_too() -> None:
     url = "jdbc:mysql://u:p%40ss@db/x?password=other&a=b"
     assert secrets_in("jdbc-url", url) == (url, "other", "p%40ss", "p@ss")
     assert secrets_in("jdbc-user", "u") == ()
+    encoded = "jdbc:x://db?password=p%40ss"
+    assert secrets_in("url", encoded) == (encoded, "p%40ss", "p@ss")
+
+
+def test_of_a_secret_parameter_all_is_hidden_and_what_is_secret_within() -> None:
+    assert secrets_of("url", "jdbc:x://db?password=p") == ("jdbc:x://db?password=p", "p")
+    assert secrets_of("user", "u") == ("u",)
+    assert secrets_of("credential", "me:hush") == ("me:hush", "hush")
+    assert secrets_of("credential", "hush") == ("hush",)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +311,13 @@ def test_a_password_within_an_address_is_hidden_by_itself_too() -> None:
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], properties: {k: {to: nope}}}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], types: {k: 'a?b'}}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], enabled_by: nope}]",
+        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], bypass: {nope: text}}]",
+        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], bypass: {url: nope}}]",
+        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], "
+        "properties: {k: {to: url, type: x}}}]",
+        "bypass: x.\ndatabases: x\nproviders: [{provider: a, kind: jdbc, minors: ['3.5']}]",
+        "bypass: x.\ndatabases: [x]\nproviders: [{provider: a, kind: jdbc, minors: ['3.5']}]",
+        "bypass: x.\ndatabases: [{database: x}]\nproviders: [{provider: a, kind: jdbc, minors: ['3.5']}]",
     ],
 )
 def test_faults_of_a_table_are_told(text: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.cli import main
 from gateway.cli.exit_codes import ERROR, FAULTS, UNAVAILABLE
-from tests.catalog.doubles import Double, iceberg, serving
+from tests.catalog.doubles import Double, gravitino, iceberg, serving
 from tests.catalog.gravitino_double import Gravitino
 
 SETTINGS = """\
@@ -93,6 +93,108 @@ def test_spark_is_told_of_catalogs_extensions_and_the_default(
     }
 
 
+OF_A_SPARK = """
+reader: {spark_version: "4.1", spark_jars: DIRECTORY}
+"""
+"""Settings that name a Spark that is there, in a directory as `sluice spark-jars` makes it."""
+
+
+def spark_of(directory: Path) -> str:
+    """Make what looks like a Spark, and return settings that name it."""
+    jars = directory / "sparks" / "4.1.4" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "spark-catalyst_2.13-4.1.4.jar").touch()
+    return OF_A_SPARK.replace("DIRECTORY", str(directory / "sparks"))
+
+
+def test_jars_are_told_for_the_sparks_minor(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Path(config).open("a") as file:
+        file.write(spark_of(Path(config).parent))
+    told = json.loads(asked(config, capsys, "spark-conf", "--json")[1])
+    assert told["spark.jars.packages"] == "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+
+
+def test_a_minor_without_a_build_and_a_spark_that_is_not_there_are_told(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "# there is no iceberg for Spark 4.3" in asked(config, capsys, "spark-conf")[1]
+    with Path(config).open("a") as file:
+        file.write('reader: {spark_version: "4.1", spark_jars: nowhere}')
+    code, out = asked(config, capsys, "spark-conf")
+    assert code == 0
+    assert "# which jars Spark needs is not known" in out
+
+
+def test_what_a_metalake_needs_at_sparks_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLUICE_TEST_LAKE", "me:hush")
+    config = tmp_path / "gateway.yaml"
+    text = METALAKE.format(uri="http://g:8090") + spark_of(tmp_path)
+    config.write_text(text)
+    assert json.loads(asked(str(config), capsys, "spark-conf", "--json")[1]) == {}
+    config.write_text(text.replace("metalake: lake", "metalake: lake, iceberg: true"))
+    assert json.loads(asked(str(config), capsys, "spark-conf", "--json")[1]) == {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    }
+    login = "auth: oauth2, oauth2-server-uri: http://l, credential: {env: SLUICE_TEST_LAKE}"
+    config.write_text(
+        text.replace("metalake: lake", f"metalake: lake, iceberg: true, connectors: gravitino, {login}")
+    )
+    assert json.loads(asked(str(config), capsys, "spark-conf", "--json")[1]) == {
+        "spark.plugins": "org.apache.gravitino.spark.connector.plugin.GravitinoSparkPlugin",
+        "spark.sql.gravitino.uri": "http://g:8090",
+        "spark.sql.gravitino.metalake": "lake",
+        "spark.sql.gravitino.enableIcebergSupport": "true",
+        "spark.sql.gravitino.authType": "oauth2",
+        "spark.sql.gravitino.oauth2.serverUri": "http://l",
+        "spark.sql.gravitino.oauth2.credential": "***",
+    }
+
+
+def test_what_a_metalakes_catalog_has_is_shown_at_its_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLUICE_TEST_LAKE", "hush")
+    double = Double(databases={"sales": {"orders": "table"}})
+    double.told["sales",] = {"properties": {"access-key-secret": "hush", "team": "red"}}
+    catalogs = [
+        {
+            "name": "hive",
+            "type": "RELATIONAL",
+            "provider": "hive",
+            "properties": {"metastore.uris": "thrift://m:9083"},
+        },
+        {"name": "odd", "type": "RELATIONAL", "provider": "unheard-of", "properties": {}},
+        {"name": "files", "type": "FILESET", "provider": "hadoop", "properties": {}},
+    ]
+    with served(serving(double, gravitino(double, catalogs))):
+        (tmp_path / "gateway.yaml").write_text(METALAKE.format(uri=double.url))
+        config = str(tmp_path / "gateway.yaml")
+        code, out = asked(config, capsys, "show", "HIVE", "hive.sales", "hive.sales.orders", "--json")
+        assert code == 0
+        whole, database, table = json.loads(out)
+        assert (whole["name"], whole["of"], whole["databases"]) == ("hive", "lake", ["sales"])
+        assert (database["tables"], database["properties"]["team"]) == (["orders"], "red")
+        # Hive keeps instants: the provider's types count.
+        assert [(one["name"], one["type"]) for one in table["columns"]] == [
+            ("id", "bigint"),
+            ("at", "timestamp"),
+            ("tags", "array<string>"),
+        ]
+        assert asked(config, capsys, "test", "hive") == (0, "hive: answers, with 1 databases\n")
+        code, out = asked(config, capsys, "show", "odd.sales")
+        assert (code, "what types mean of provider `unheard-of` is not known" in out) == (FAULTS, True)
+        for unknown in ("files", "laek"):
+            code, out = asked(config, capsys, "show", unknown)
+            assert (code, f"there is no catalog `{unknown}`" in out) == (FAULTS, True)
+        assert asked(config, capsys, "create-database", "hive.new") == (0, "hive.new is there\n")
+        assert asked(config, capsys, "drop-database", "hive.new") == (0, "hive.new is dropped\n")
+    code, out = asked(config, capsys, "show", "hive")
+    assert (code, "no answer" in out) == (UNAVAILABLE, True)
+
+
 def test_catalogs_are_listed_shown_and_tested(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = asked(config, capsys, "list", "--json")
     assert code == 0
@@ -162,7 +264,13 @@ def test_a_metalake_is_listed_by_its_file_and_tested_at_its_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     double = Gravitino()
-    double.add("pg", "jdbc-mysql", jdbc_url="jdbc:mysql://db", jdbc_driver="d", jdbc_password="hush")
+    double.add(
+        "pg",
+        "jdbc-mysql",
+        jdbc_url="jdbc:mysql://db",
+        jdbc_driver="com.mysql.cj.jdbc.Driver",
+        jdbc_password="hush",
+    )
     double.add("odd", "unheard-of")
     monkeypatch.setenv("SLUICE_TEST_LAKE", "hush")
     with served(started(double)):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyhive import hive
 
-from gateway.app.catalog_access import CatalogAccess, entry_named
+from gateway.app.catalog_access import CatalogAccess, FoundCatalog, entry_named
 from gateway.catalog.readable import (
     CatalogRefused,
     DatabaseAlreadyExists,
@@ -153,7 +153,8 @@ def test_a_catalog_that_spark_alone_reaches_holds_the_contract_of_catalogs(gatew
         own = entry_named(settings, "SPARK_CATALOG")
         assert own is not None
         async with CatalogAccess(settings) as access:
-            await holds(await access.open(own), "written", Ability(views=False, provider="parquet"))
+            catalog = await access.open(FoundCatalog(own))
+            await holds(catalog, "written", Ability(views=False, provider="parquet"))
 
     asyncio.run(hold())
 
@@ -166,7 +167,7 @@ def test_a_database_behind_jdbc_is_read_and_written_through_spark(
         told = entry_named(settings, "told")
         assert told is not None
         async with CatalogAccess(settings) as access:
-            catalog = await access.open(told)
+            catalog = await access.open(FoundCatalog(told))
             person = await catalog.table("shop", "person")
             assert [(one.name.lower(), one.type) for one in person.columns] == [
                 ("id", "int"),

@@ -188,7 +188,7 @@ def test_its_passwords_reach_no_client(gateway: RunningGateway, endpoint: str) -
 def test_what_is_left_out_is_told(gateway: RunningGateway) -> None:
     _, ready = gateway.admin("/readyz")
     assert "`odd` (provider `unheard-of` is not known)" in ready
-    assert "1 tags and privileges cannot be mapped" in ready
+    assert "1 tags, privileges and properties cannot be mapped" in ready
     listed = gateway.sluice("catalogs", "list", "-c", str(gateway.config)).stdout
     assert "left out: provider `unheard-of` is not known" in listed
     assert "of type FILESET" in listed

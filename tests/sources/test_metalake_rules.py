@@ -130,6 +130,71 @@ def test_a_denial_of_one_role_beats_what_another_allows_and_the_owner() -> None:
     assert not allowed(found, "select", COLUMN, user="eve")
 
 
+@pytest.mark.parametrize("as_group", [False, True])
+def test_who_has_a_role_that_is_not_shown_is_denied_everything(as_group: bool) -> None:
+    """There may be a denial in it. Packs may allow what it denies, and so may what one owns."""
+    allows = MetalakeRole(name="yes", grants=(on("pg", *USES, "SELECT_TABLE", "MODIFY_TABLE"),))
+    members = {"ann": ("yes", "hidden"), "bea": ("yes",)}
+    owners = {MetadataObject("CATALOG", ("pg",)): Owner(name="ann")}
+    more: Any = {"groups" if as_group else "users": members}
+    found = rules(Metalake(roles=(allows,), owners=owners, **more))
+
+    def may(access: str, resource: Resource, who: str) -> bool:
+        if as_group:
+            return allowed(found, access, resource, user="ann" if who == "ann" else "x", groups=(who,))
+        return allowed(found, access, resource, user=who)
+
+    for access, resource in (("select", COLUMN), ("insert", TABLE), ("use", Resource.catalog("pg"))):
+        assert not may(access, resource, "ann")
+        assert may(access, resource, "bea")
+    assert found.hidden_roles == ("hidden",)
+
+
+def object_(type_: str, name: str, *privileges: str) -> tuple[MetadataObject, tuple[MetalakePrivilege, ...]]:
+    return MetadataObject(type_, tuple(name.split("."))), on("", *privileges)[1]
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "nested", "plain"),
+    [
+        ("SCHEMA", "pg.shop.eu", False, True),
+        ("TABLE", "pg.shop.eu.person", False, True),
+        ("VIEW", "pg.shop.eu.person", False, True),
+        ("COLUMN", "pg.shop.eu.person.card", False, True),
+        ("SCHEMA", "pg.shop", False, False),  # what lies in it as well
+        ("TABLE", "pg.shop.eu", True, True),
+        ("COLUMN", "pg.shop.person.card", False, False),
+        ("TABLE", "pg.person", False, False),
+        ("SCHEMA", "pg", False, False),
+        ("CATALOG", "pg.shop", False, False),
+        ("NAMESPACE", "pg.shop.x", False, False),
+        ("NAMESPACE", "other.shop.x", True, True),
+        ("FILESET", "pg.shop.x", True, True),
+        ("TABLE", "pg.sh{p.person", True, True),  # no statement can have such a name
+    ],
+)
+def test_a_denial_on_an_odd_name_denies_no_less(type_: str, name: str, nested: bool, plain: bool) -> None:
+    found = rules(lake(on("pg", *USES, "SELECT_TABLE"), object_(type_, name, "!SELECT_TABLE")))
+    within = Resource.table("pg", "shop.eu", "person").child("column", "card")
+    assert allowed(found, "select", within) is nested
+    assert allowed(found, "select", COLUMN) is plain
+
+
+def test_a_tag_on_a_nested_namespace_is_on_it() -> None:
+    names = {
+        ("SCHEMA", "pg.a.b"): [("pg", "a.b")],
+        ("TABLE", "pg.a.b.t"): [("pg", "a.b", "t")],
+        ("COLUMN", "pg.a.b.t.c"): [("pg", "a", "b", "t.c"), ("pg", "a.b", "t", "c")],
+        ("TABLE", "pg.t"): [],
+    }
+    for (type_, name), places in names.items():
+        tag = MetalakeTag(name="pii", objects=(object_(type_, name)[0],))
+        found = rules_of(Metalake(tags=(tag,)), ["pg"], name="l", service="spark", privileges=False)
+        put = [tuple(one.values[0] for one in tagged.resources.values()) for tagged in found.tagged]
+        assert put == places
+        assert found.not_mapped == ({} if places else {"tags on TABLE": 1})
+
+
 def test_groups_and_their_denials() -> None:
     allows = MetalakeRole(name="yes", grants=(on("pg", *USES, "SELECT_TABLE"),))
     denies = MetalakeRole(name="no", grants=(on("pg", "!SELECT_TABLE"),))

@@ -17,6 +17,7 @@ from gateway.model.reading_settings import (
     may_hold_secret,
     pinned_value,
 )
+from gateway.model.secret_values import REDACTED
 from gateway.session.failures import CallRefusal
 from gateway.wire.connect_requests import ConfigOperation
 from gateway.wire.connect_responses import ConfigResponse
@@ -26,8 +27,6 @@ KeyRight = Callable[[str], bool]
 
 MAX_KEYS = 1_000
 """Keys in one call; pyspark asks for 13 at most."""
-REDACTED = "*********(redacted)"
-"""As Spark writes it."""
 SHOWN = 20
 """Keys that a refusal names."""
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import RpcError
+from gateway.model.secret_values import without_secrets
 from gateway.model.statement import RewrittenText
-from gateway.session.connect.config import REDACTED
 from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.redact import UNKNOWN, WITHHELD, ErrorKind, in_users_words, redact, without_paths
 from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
@@ -100,10 +100,7 @@ class Redaction:
             text = as_written(text, self.rewritten, self.missing, named=named)
         else:
             text = in_users_words(text, self.substitutions)
-        for secret in self.secrets:
-            if secret:
-                text = text.replace(secret, REDACTED)
-        return text
+        return without_secrets(text, self.secrets)
 
     # -- as `wire.connect_responses.Redactor` asks ---------------------------------------------------------
 

@@ -38,7 +38,7 @@ async def test_what_the_client_writes_is_what_the_gateway_reads() -> None:
     try:
         await run(double, "fill")
         client = GravitinoMetalake(
-            double.url, METALAKE, RestLogin(user="olga"), timeout_s=60, max_bytes=1024 * 1024
+            double.url, METALAKE, lambda: RestLogin(user="olga"), timeout_s=60, max_bytes=1024 * 1024
         )
         async with client:
             found = await client.everything(tags=True, privileges=True)

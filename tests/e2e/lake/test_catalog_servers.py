@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gateway.app.catalog_access import CatalogAccess, entry_named
+from gateway.app.catalog_access import CatalogAccess, FoundCatalog, entry_named
 from gateway.model.catalog import Column
 from gateway.settings import load_settings
 from gateway.wire import calls
@@ -313,7 +313,7 @@ def test_the_contract_of_catalogs_holds_at_the_server(
         entry = entry_named(settings, told[0])
         assert entry is not None
         async with CatalogAccess(settings) as access:
-            catalog = await access.open(entry)
+            catalog = await access.open(FoundCatalog(entry))
             await holds(catalog, "written", through_jdbc if told[0] == "pg" else Ability())
 
     asyncio.run(hold())

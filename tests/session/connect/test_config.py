@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.reading_settings import CLIENT_READS, READING_SETTINGS, is_read_by_clients, may_hold_secret
+from gateway.model.secret_values import REDACTED
 from gateway.session.connect.config import (
     MAX_KEYS,
-    REDACTED,
     ConfigQuestion,
     answer_config,
     judge_config,

@@ -21,7 +21,7 @@ from pyspark.errors.exceptions.connect import convert_exception
 from pyspark.sql.streaming.listener import QueryTerminatedEvent, StreamingQueryProgress
 
 from gateway.errors import RpcError
-from gateway.session.connect.config import REDACTED
+from gateway.model.secret_values import REDACTED
 from gateway.session.connect.errors import (
     MAX_DETAILS_BYTES,
     Redaction,
