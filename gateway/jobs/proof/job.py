@@ -17,11 +17,12 @@ import orjson
 from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.proof.copies import Unprovable, recipe
-from gateway.jobs.proof.sandbox import CATALOG, Failed, Rows, Sandbox, TooLarge
+from gateway.jobs.proof.sandbox import Failed, Rows, Sandbox, TooLarge
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
@@ -313,7 +314,7 @@ class _Proof:
             or cleared.temp_views_read
         ):
             raise Unprovable(NO_QUERY)
-        if any(table.name.catalog.lower() != CATALOG for table in cleared.tables):
+        if any(table.name.catalog.lower() != SESSION_CATALOG for table in cleared.tables):
             raise Unprovable(ELSEWHERE)
         tables = {table.name.folded(): table for table in cleared.tables}
         bodies = {name: table.view for name, table in tables.items() if table.kind is TableKind.VIEW}
@@ -467,7 +468,7 @@ class _Proof:
 
 def _session(body: Mapping[str, Any]) -> SessionContext | None:
     """Return the session of a statement; None where its record does not say."""
-    catalog, namespace = body.get("catalog") or CATALOG, body.get("namespace") or ["default"]
+    catalog, namespace = body.get("catalog") or SESSION_CATALOG, body.get("namespace") or ["default"]
     if not isinstance(catalog, str) or not isinstance(namespace, list):
         return None
     if not all(isinstance(level, str) for level in namespace):
@@ -495,7 +496,7 @@ def _both(sandbox: Sandbox, copying: Copying, one: _Chosen) -> tuple[Rows | str,
 
     def governed(*, turned: bool) -> Rows:
         sandbox.stand(one.names, turned=turned)
-        return sandbox.governed(one.cleared.forwarded)
+        return sandbox.run(one.cleared.forwarded)
 
     def copied() -> Rows:
         sandbox.stand(one.names)

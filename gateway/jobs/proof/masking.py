@@ -51,18 +51,18 @@ def _text(mask_type: str, value: str, size: int | None) -> str:
         case "MASK_HASH":
             return hashlib.sha256(value.encode()).hexdigest()[:size]
         case "MASK_SHOW_LAST_4":
-            return value if len(value) <= SHOWN else _crossed(value[:-SHOWN], "x", "x", "x") + value[-SHOWN:]
+            return value if len(value) <= SHOWN else _crossed(value[:-SHOWN], "x", "x") + value[-SHOWN:]
         case "MASK_SHOW_FIRST_4":
-            return value[:SHOWN] + _crossed(value[SHOWN:], "x", "x", "x")
+            return value[:SHOWN] + _crossed(value[SHOWN:], "x", "x")
         case "MASK_DATE_SHOW_YEAR":
-            return _crossed(value, "x", "x", "x")
+            return _crossed(value, "x", "x")
         case _:
-            return _crossed(value, "X", "x", "n")
+            return _crossed(value, "X", "n")
 
 
-def _crossed(text: str, upper: str, lower: str, digit: str) -> str:
+def _crossed(text: str, upper: str, digit: str) -> str:
     return "".join(
-        upper if one.isupper() else lower if one.islower() else digit if one.isdecimal() else one
+        upper if one.isupper() else "x" if one.islower() else digit if one.isdecimal() else one
         for one in text
     )
 
