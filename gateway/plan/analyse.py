@@ -26,7 +26,7 @@ __all__ = ["TextUse", "analyse_plan"]
 
 MAX_NESTED_SUBQUERIES = 20
 """Subqueries within subqueries; each is a level of recursion."""
-MAX_TWINS = 8
+MAX_DUPLICATES = 8
 """Relations of one plan_id, as in a join of a DataFrame with itself, that a column of it may be of."""
 
 # Data that come from no table: what the client brings, ranges, functions, handles to earlier results.
@@ -271,7 +271,7 @@ class _ColumnUsageWalk:
         found = nodes.get(plan_id, [])
         if not found:
             raise Unclear("a column is of a relation that is not in the plan")
-        if len(found) > MAX_TWINS:
+        if len(found) > MAX_DUPLICATES:
             raise Unclear("a relation occurs too often in the plan")
         return found
 

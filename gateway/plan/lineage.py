@@ -366,8 +366,8 @@ def _view(name: str, *within: str) -> Write:
     return Write(operation=Operation.CREATE, dataset=dataset)
 
 
-def _option(options: Mapping[str, str], key: str) -> str | None:
-    return next((value for name, value in options.items() if name.lower() == key), None)
+def _path_option(options: Mapping[str, str]) -> str | None:
+    return next((value for name, value in options.items() if name.lower() == "path"), None)
 
 
 def _write(command: pb.WriteOperation, targets: _Targets) -> PlanWrite | None:
@@ -381,7 +381,7 @@ def _write(command: pb.WriteOperation, targets: _Targets) -> PlanWrite | None:
             operation = Operation.INSERT if mode is Operation.INSERT else Operation.CREATE
             write = targets.table(command.table.table_name, operation)
     else:
-        path = command.path if kind == "path" else _option(command.options, "path")
+        path = command.path if kind == "path" else _path_option(command.options)
         if not path:
             return None  # `noop`: the rows go nowhere
         write = _path(path, mode)
@@ -408,7 +408,7 @@ def _stream(command: pb.WriteStreamOperationStart, targets: _Targets) -> PlanWri
     replaces = command.output_mode.lower() == "complete"
     operation = Operation.OVERWRITE if replaces else Operation.INSERT
     kind = command.WhichOneof("sink_destination")
-    path = command.path if kind == "path" else _option(command.options, "path")
+    path = command.path if kind == "path" else _path_option(command.options)
     if command.HasField("foreach_writer") or command.HasField("foreach_batch"):
         write = QUERY  # the user's code has the rows
     elif kind == "table_name":
@@ -440,10 +440,3 @@ COMMANDS = cast(
         "checkpoint_command": _checkpoint,
     },
 )
-MOVE_NO_ROWS = frozenset(
-    """sql_command remove_cached_remote_relation_command streaming_query_command
-    streaming_query_manager_command streaming_query_listener_bus_command get_resources_command
-    create_resource_profile_command register_function register_table_function register_data_source
-    ml_command pipeline_command execute_external_command extension""".split()
-)
-"""The other commands; what a `sql_command` moves its text says."""

@@ -37,7 +37,7 @@ from gateway.wire.connect import Message, pb
 
 MAX_NESTED = 20
 """Queries within queries; each is a level of recursion."""
-MAX_TWINS = 64
+MAX_FOLLOWED_DUPLICATES = 64
 """Relations of one id, as in a join of a DataFrame with itself, that a column of it may be of."""
 
 
@@ -175,7 +175,7 @@ class PlanLineageWalk(TwoInputs):
 
     def by_plan_id(self, plan_id: int) -> Sequence[Frame]:
         """Return relations of an id, those first that were walked last: they are below, or nearest."""
-        return self._by_id.get(plan_id, [])[: -MAX_TWINS - 1 : -1]
+        return self._by_id.get(plan_id, [])[: -MAX_FOLLOWED_DUPLICATES - 1 : -1]
 
     def bind(self, message: pb.WithRelations) -> None:
         """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
@@ -295,6 +295,5 @@ _LEAVES = cast(
         "common_inline_user_defined_table_function": PlanLineageWalk._user_function,
     },
 )
-FOLLOWED = frozenset({"set_op", *_ONE, *_SEVERAL, *_LEAVES})
 NOT_FOLLOWED = frozenset({"catalog", "ml_relation", "extension", "unknown"})
 """Relations whose columns are those of no table, or of objects that nobody can look into."""

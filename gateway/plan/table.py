@@ -30,18 +30,8 @@ OPTIONAL_ONEOFS = frozenset(
 )
 """Oneofs that clients leave unset. In any other, an unset case is one that was not understood."""
 
-REQUEST_EXTENSIONS = frozenset(
-    {
-        "ExecutePlanRequest.RequestOption.extension",
-        "GetStatusRequest.extensions",
-        "GetStatusRequest.OperationStatusRequest.extensions",
-    }
-)
-"""Fields for plugins outside of plans: the session takes them, and the UserContext's, out of requests."""
-
 __all__ = [
     "OPTIONAL_ONEOFS",
-    "REQUEST_EXTENSIONS",
     "TABLE",
     "FieldRule",
     "RefusedField",

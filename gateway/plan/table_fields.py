@@ -36,6 +36,12 @@ class RefusedField:
     why: str
 
 
+PLUGIN = (
+    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
+    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
+)
+"""Why a field for messages of a plugin is refused."""
+
 Row = Mapping[str, FieldRule | RefusedField]
 Table = Mapping[str, Row]
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import Table, row
-
-_EXTENSION = (
-    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
-    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
-)
+from gateway.plan.table_fields import PLUGIN, Table, row
 
 PLANS: Table = {
     "Plan": row(
@@ -22,7 +17,7 @@ PLANS: Table = {
         """,
         plain="session_id client_observed_server_side_session_id client_type",
     ),
-    "UserContext": row(plain="user_id user_name", refused={"extensions": _EXTENSION}),
+    "UserContext": row(plain="user_id user_name", refused={"extensions": PLUGIN}),
     "AnalyzePlanRequest.Schema": row(walk="plan"),
     "AnalyzePlanRequest.Explain": row(walk="plan", plain="explain_mode"),
     "AnalyzePlanRequest.TreeString": row(walk="plan", plain="level"),
@@ -54,7 +49,7 @@ RELATIONS: Table = {
             ml_relation
         """,
         refused={
-            "extension": _EXTENSION,
+            "extension": PLUGIN,
             "unknown": "a relation of an unknown kind cannot be judged",
         },
     ),

@@ -11,7 +11,7 @@ from typing import cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.model.spark_minors import NEWEST, Minor
+from gateway.model.spark_minors import Minor
 from gateway.plan import walk_commands, walk_relations
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.table_since import newer_than
@@ -144,7 +144,3 @@ def _op(kind: FieldRule, field: FieldDescriptor) -> Op:
 def steps_for(minor: Minor) -> Mapping[type[Message], Steps]:
     """Return what the walk does with each message class before a Spark of this minor."""
     return {GetMessageClass(each): _steps(each, minor) for each in message_types(*ROOTS)}
-
-
-STEPS = steps_for(NEWEST)
-"""By message class, before the newest Spark."""

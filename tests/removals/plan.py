@@ -65,7 +65,7 @@ REMOVALS = (
     Removal(
         "plug-ins within a user's context",
         "plan.table_relations",
-        'row(plain="user_id user_name", refused={"extensions": _EXTENSION})',
+        'row(plain="user_id user_name", refused={"extensions": PLUGIN})',
         'row(plain="user_id user_name extensions")',
         "plan.test_table",
     ),
