@@ -162,8 +162,8 @@ class EmbeddedSpark:
         self._user = run_as()
         self.directory = state_directory(options.directory, self._user)
         self.host = HOST
-        self.thrift_port = options.thrift_port or free_port(HOST)
-        self.connect_port = (options.connect_port or free_port(HOST)) if self._jar("spark-connect") else 0
+        self.thrift_port = options.thrift_port or free_port()
+        self.connect_port = (options.connect_port or free_port()) if self._jar("spark-connect") else 0
         """0 where there is no Spark Connect."""
         self.connect_token = secrets.token_urlsafe(32)
         """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
@@ -461,21 +461,21 @@ themselves: within the seconds until a server listens, one of those is gone to w
 _ATTEMPTS = 100
 
 
-def free_port(host: str) -> int:
-    """Return a port at an address of this machine that nobody listens on, and that the system gives to nobody
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on, and that the system gives to nobody
     who does not ask for it. Raises OSError when all that are tried are taken."""
     for _ in range(_ATTEMPTS - 1):
         port = random.choice(_BELOW_EPHEMERAL)  # noqa: S311 - not a secret
         try:
-            return _bound(host, port)
+            return _bound(port)
         except OSError:
             continue
-    return _bound(host, random.choice(_BELOW_EPHEMERAL))  # noqa: S311
+    return _bound(random.choice(_BELOW_EPHEMERAL))  # noqa: S311
 
 
-def _bound(host: str, port: int) -> int:
+def _bound(port: int) -> int:
     with closing(socket.socket()) as free:
-        free.bind((host, port))
+        free.bind((HOST, port))
     return port
 
 

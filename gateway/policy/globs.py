@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+NOT_LITERAL = re.compile(r"[{}\\$]")
+"""What a policy's values do not take literally, besides wildcards, which match themselves."""
 LOST_STAR = re.compile(r"\*+(?=\?)")
 Pieces = Sequence[tuple[str, bool]]
 """Texts, and whether wildcards in them mean what they mean."""

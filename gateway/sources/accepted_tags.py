@@ -7,7 +7,6 @@ that has never read one does not know what is tagged, and says so.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +18,13 @@ import structlog
 from gateway.errors import Faults
 from gateway.model.policy import ResourceValues, TaggedResource
 from gateway.model.tags import Tag
+from gateway.policy.globs import NOT_LITERAL
 from gateway.sources.cache import CacheTrouble, read_file, replace_file
 
 _log = structlog.get_logger(__name__)
 
 NAME = "accepted tags"
 _ALL_COLUMNS = "*"
-_NOT_LITERAL = re.compile(r"[{}\\$]")
-"""What a policy's values do not take literally, besides wildcards, which match themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class AcceptedTag:
         return TaggedResource(
             # `?` is any one character: better a tag too many than none.
             resources={
-                level: ResourceValues(values=(_NOT_LITERAL.sub("?", name),)) for level, name in levels.items()
+                level: ResourceValues(values=(NOT_LITERAL.sub("?", name),)) for level, name in levels.items()
             },
             tags=tuple(
                 Tag(type=self.tag, attributes=dict(one), propagated=True) for one in self.attributes or ({},)

@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Output, OutputColumn, Parts, ScopeSource, Unclear
+from gateway.sql.analyse_scope import Output, OutputColumn, Parts, ScopeSource, Unclear, is_literal
 from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
 
 MAX_LENGTH = 65_536
@@ -209,7 +209,7 @@ def agree(
         for reference in references
         if not reference.star
         and (parts := tuple(part.lower() for part in reference.parts)) not in seen
-        and not (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS)
+        and not is_literal(parts)
     }
     if unseen:
         raise Unclear(f"readers disagree: only Spark sees the columns {_listed(unseen)}")

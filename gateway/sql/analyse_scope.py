@@ -42,6 +42,11 @@ LITERAL_FUNCTIONS = frozenset(
 """Names that Spark takes for a function without brackets when no column has them."""
 
 
+def is_literal(parts: Parts) -> bool:
+    """Whether a name that no relation has is a function without brackets."""
+    return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
+
+
 class Unclear(Exception):
     """Something cannot be attributed with certainty; the analyst then keeps silent."""
 
@@ -225,7 +230,7 @@ class ColumnEnvironment:
                 return found
             perhaps_inner = perhaps_inner or place.frame.open
             place = place.parent
-        if perhaps_inner or (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS):
+        if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 

@@ -14,7 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.model.lineage import Clause, ColumnVertex, LineageEdge, Operation, StatementLineage
 from gateway.model.reading import ColumnRef, RelationRole
 from gateway.model.reading import Relation as ReadRelation
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Unclear
+from gateway.sql.analyse_scope import Unclear, is_literal
 from gateway.sql.lineage_changes import changed
 from gateway.sql.lineage_edges import Target, predicates, projections
 from gateway.sql.lineage_pipes import PipedLineageWalk
@@ -163,7 +163,9 @@ def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
     unseen = [
         parts
         for reference in of.reading.columns
-        if not reference.star and (parts := _parts(reference)) not in walk.references and not _is_word(parts)
+        if not reference.star
+        and (parts := _parts(reference)) not in walk.references
+        and not is_literal(parts)
     ]
     if unseen:
         listed = ", ".join(f"`{'.'.join(parts)}`" for parts in dict.fromkeys(unseen))
@@ -172,7 +174,3 @@ def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
 
 def _parts(reference: ColumnRef) -> tuple[str, ...]:
     return tuple(part.lower() for part in reference.parts)
-
-
-def _is_word(parts: tuple[str, ...]) -> bool:
-    return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.model.lineage import Clause, Subtype
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Parts, Unclear
+from gateway.sql.analyse_scope import Parts, Unclear
 
 Dependencies = dict[int, int]
 """Columns by number, and in which ways each takes part: a sum of the bits below."""
@@ -333,7 +333,3 @@ class Environment:
             found, length = below.find(parts)
             below = below.below
         return found, length
-
-    def is_literal(self, parts: Parts) -> bool:
-        """Whether a name that no relation has is a function without brackets."""
-        return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
