@@ -230,13 +230,13 @@ def _notes(parts: Parts) -> Mapping[str, Check]:
         faults = parts.users.faults
         return f"{len(faults)} faults; older users are in force" if faults else None
 
-    async def chained() -> str | None:
-        return parts.ledger.metrics().chain_error or None
+    async def shipped() -> str | None:
+        return parts.ledger.metrics().trouble or None
 
     async def followed() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
-    notes = {"policies": policies, "users": user_file, "record": chained, **parts.notes}
+    notes = {"policies": policies, "users": user_file, "record": shipped, **parts.notes}
     return notes if lineage is None else {**notes, "lineage": followed}
 
 

@@ -275,7 +275,13 @@ class Gateway:
         )
         await ledger.start()
         self._stack.push_async_callback(ledger.close)
-        self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.metrics().backlog_bytes)
+        shown = self.metrics
+        shown.watch(shown.spool_bytes, lambda: ledger.metrics().backlog_bytes)
+        shown.watch(shown.ledger_connected, lambda: ledger.metrics().database_connected)
+        shown.watch(shown.ledger_recorded, lambda: ledger.metrics().recorded_events)
+        shown.watch(shown.ledger_shipped, lambda: ledger.metrics().shipped_events)
+        shown.watch(shown.ledger_unfit, lambda: ledger.metrics().unfit_events)
+        shown.watch(shown.ledger_open, lambda: ledger.metrics().open_statements)
         if settings.seal_key is not None:
             key = signing_key(settings.seal_key.reveal())
             self._background.append(keep_sealing(dsn, key, settings.directory))

@@ -64,6 +64,12 @@ class LedgerMetrics:
     chain_error: str
     """What the database no longer has of what was committed there; empty when nothing is missing."""
 
+    @property
+    def trouble(self) -> str:
+        """What somebody should see to, though statements go on; empty when there is nothing."""
+        away = "PostgreSQL does not take the record, which waits on the disk" if self.database_error else ""
+        return self.chain_error or away
+
 
 @dataclass(slots=True)
 class _Open:
