@@ -49,7 +49,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class GatewayParts:
     """What endpoints are made of. What they start they close by `stack`, and what they have to do while
     the gateway serves they add to `background`."""
 
@@ -99,7 +99,7 @@ class Endpoint(ABC):
         require_free(listener.host, listener.port)
 
     @abstractmethod
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         """Listen, and return the port. Raises Faults, OSError when the address cannot be had."""
 
 
@@ -111,7 +111,7 @@ class ThriftEndpoint(Endpoint):
     def listener(self, settings: Settings) -> ThriftListener | None:
         return settings.listeners.thrift if settings.serves_thrift else None
 
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.thrift
         if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
@@ -146,7 +146,7 @@ class ConnectEndpoint(Endpoint):
         super().require(listener)
         require_connect()
 
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         from gateway.app.connect import certificate, connect_server, connect_sessions
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
@@ -168,7 +168,7 @@ class AdminEndpoint(Endpoint):
     def listener(self, settings: Settings) -> AdminListener:
         return settings.listeners.admin
 
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.admin
         admin = AdminServer(
             _checks(parts), parts.dependencies.metrics.registry, notes=_notes(parts), mounted=_apis(parts)
@@ -189,7 +189,7 @@ def require_endpoints(settings: Settings) -> None:
             endpoint.require(listener)
 
 
-async def start_endpoints(parts: Parts) -> dict[str, Address]:
+async def start_endpoints(parts: GatewayParts) -> dict[str, Address]:
     """Start those that the settings have, and return where each listens, by its name. Raises Faults."""
     found = {}
     for endpoint in ENDPOINTS:
@@ -206,7 +206,7 @@ async def start_endpoints(parts: Parts) -> dict[str, Address]:
 # -- what the operators' endpoint tells, and has mounted -----------------------------------------------------
 
 
-def _checks(parts: Parts) -> Mapping[str, Check]:
+def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def parser() -> str | None:
         return None if parts.reader.healthy else "no parser process can be asked"
 
@@ -219,7 +219,7 @@ def _checks(parts: Parts) -> Mapping[str, Check]:
     return {"parser": parser, **parts.upstream.checks(), "ledger": record, "policies_confirmed": confirmed}
 
 
-def _notes(parts: Parts) -> Mapping[str, Check]:
+def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     lineage = parts.lineage
 
     async def policies() -> str | None:
@@ -240,7 +240,7 @@ def _notes(parts: Parts) -> Mapping[str, Check]:
     return notes if lineage is None else {**notes, "lineage": followed}
 
 
-def _apis(parts: Parts) -> Mapping[str, Callable[[], web.Application]]:
+def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
     if listener.ranger is not None:

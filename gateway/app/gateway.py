@@ -14,7 +14,7 @@ from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
-from gateway.app.endpoints import Address, Parts, require_endpoints, start_endpoints
+from gateway.app.endpoints import Address, GatewayParts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Gateway:
     """Starts on `async with`, serves while `run` is awaited, leaves nothing running when the block ends."""
 
     def __init__(
-        self, settings: Settings, progress: Progress = lambda _: None, *, config: Path | None = None
+        self, settings: Settings, progress: _Progress = lambda _: None, *, config: Path | None = None
     ) -> None:
         """`config`: the file that the settings stand in; scheduled jobs are processes that read it again."""
         self._settings = settings
@@ -194,7 +194,7 @@ class Gateway:
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
         endpoints = await start_endpoints(
-            Parts(
+            GatewayParts(
                 settings=settings,
                 stack=self._stack,
                 background=self._background,

@@ -22,7 +22,7 @@ from gateway.audit.disk import Disk
 from gateway.audit.recovery import abandoned, abandoned_from, open_entry, orphans
 from gateway.audit.rows import encode_event
 from gateway.audit.segment import NO_STATEMENT, Entry, Mark
-from gateway.audit.shipper import Progress, Shipper, ShipperLimits
+from gateway.audit.shipper import Shipper, ShipperLimits, ShippingProgress
 from gateway.audit.spool import Segment, Spool, SpoolLimits
 from gateway.errors import LedgerUnavailable
 from gateway.model.audit import AuditEvent
@@ -104,7 +104,7 @@ class FileLedger:
         return f"{self._settings.name}-{self._spool.identity[:8]}"
 
     def metrics(self) -> LedgerMetrics:
-        progress = self._shipper.progress if self._shipper is not None else Progress()
+        progress = self._shipper.progress if self._shipper is not None else ShippingProgress()
         return LedgerMetrics(
             failure=self._spool.failure,
             recorded_events=self._recorded_events,

@@ -39,9 +39,9 @@ from gateway.backends.unprivileged import (
 from gateway.errors import BackendUnavailable
 from gateway.model.java_options import QUICK_START
 
-Probe = Callable[[str, int], Awaitable[object]]
+_Probe = Callable[[str, int], Awaitable[object]]
 """Opens a session on Thrift at (host, port) and runs `SELECT 1`; raises OSError or BackendUnavailable."""
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of a variable
@@ -156,7 +156,7 @@ class EmbeddedSparkOptions:
 class EmbeddedSpark:
     """One Spark JVM that this process owns, from `start` to `stop`."""
 
-    def __init__(self, options: EmbeddedSparkOptions, probe: Probe) -> None:
+    def __init__(self, options: EmbeddedSparkOptions, probe: _Probe) -> None:
         self._options = options
         self._probe = probe
         self._user = run_as()
@@ -188,7 +188,7 @@ class EmbeddedSpark:
     def log(self) -> Path:
         return self.directory / "spark.log"
 
-    async def start(self, progress: Progress = lambda _: None) -> None:
+    async def start(self, progress: _Progress = lambda _: None) -> None:
         """Start Spark and return when `SELECT 1` was answered over Thrift.
 
         Call it from the thread that lives as long as the gateway. Raises BackendUnavailable with the end of
@@ -257,7 +257,7 @@ class EmbeddedSpark:
             ) from None
         self._lock = lock
 
-    def _prepare(self, progress: Progress) -> list[str]:
+    def _prepare(self, progress: _Progress) -> list[str]:
         """Make the directory ready and return the command line; takes seconds when jars have to be copied."""
         options, user = self._options, self._user
         shelter = self.directory.parent if user is not None else self.directory

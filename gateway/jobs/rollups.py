@@ -62,14 +62,14 @@ SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS 
 """
 """Days that have gone from PostgreSQL with something that no run has seen."""
 
-Fingerprint = Callable[[str], Awaitable[str | None]]
-Reader = Callable[[], AbstractAsyncContextManager[Fingerprint]]
+FingerprintOf = Callable[[str], Awaitable[str | None]]
+OpenFingerprints = Callable[[], AbstractAsyncContextManager[FingerprintOf]]
 """Starts what takes literals out of a text, by Spark's own lexer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollupOptions:
-    reader: Reader
+    reader: OpenFingerprints
     statements: int = 10_000
     """Fingerprints, by user, that a day's summary has: those with most time."""
 
@@ -142,7 +142,7 @@ class _Rollups:
                     found.add(hour)
         return sorted(hour.astimezone(UTC) for hour in found)
 
-    async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:
+    async def _day(self, day: date, hours: Sequence[datetime], fingerprint: FingerprintOf) -> tuple[int, int]:
         """Make the hours of a day anew; return the events read and the rows written."""
         work = self._work
         spark = await work.spark()

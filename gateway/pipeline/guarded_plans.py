@@ -24,8 +24,8 @@ from gateway.sql.required import Unsupported
 KEPT_QUERIES = 4096
 """Guarded queries whose relations are remembered for a reader; a full store is emptied."""
 
-Parts = tuple[str, ...]
-_READ: WeakKeyDictionary[ReaderPort, dict[str, frozenset[Parts]]] = WeakKeyDictionary()
+_Parts = tuple[str, ...]
+_READ: WeakKeyDictionary[ReaderPort, dict[str, frozenset[_Parts]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +160,11 @@ def _missing(name: TableName) -> Table:
     return Table(name=name, kind=TableKind.TABLE, columns=())
 
 
-def _parts(name: TableName, table: Table | None) -> Parts:
+def _parts(name: TableName, table: Table | None) -> _Parts:
     return guard.pinned_parts(table or _missing(name))
 
 
-async def _reads_only(query: str, allowed: frozenset[Parts], reader: ReaderPort) -> bool:
+async def _reads_only(query: str, allowed: frozenset[_Parts], reader: ReaderPort) -> bool:
     """Whether Spark's parser takes the text for one query over relations that are all allowed.
 
     What a text reads never changes, so it is asked for once.

@@ -14,7 +14,7 @@ from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
 from gateway.sql import guard
 from gateway.sql.evaluate import Evaluation
-from gateway.sql.identity import Meaning, identity_splices
+from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
 
 
@@ -67,7 +67,7 @@ def binds(prepared: Prepared, judging: Judging) -> bool:
 
 
 def identities(
-    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
+    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: IsIdentity | None
 ) -> tuple[Splice, ...] | Unsupported:
     """Return what binds `current_user()` and its likes to the principal."""
     reading = prepared.reading

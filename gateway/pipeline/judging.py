@@ -28,7 +28,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.evaluate import Denied, Evaluation, Scan
+from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation
 from gateway.sql.names import namespace_above
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -183,7 +183,7 @@ class Judging:
         return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
 
 
-Outcome = Governed | Refusal | NeedsCatalog
+JudgingOutcome = Governed | Refusal | NeedsCatalog
 
 
 def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
@@ -305,7 +305,7 @@ def agreement(usage: Usage | Silent) -> bool | None:
     return False if usage.disagrees else None
 
 
-def names_of(scans: Sequence[Scan]) -> tuple[TableName, ...]:
+def names_of(scans: Sequence[ScannedRelation]) -> tuple[TableName, ...]:
     return tuple(name for _, name in scans)
 
 

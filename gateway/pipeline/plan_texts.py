@@ -25,7 +25,7 @@ from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, 
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Evaluation
-from gateway.sql.identity import Meaning
+from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
@@ -62,9 +62,9 @@ class PlanTexts:
         bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
         return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
 
-    def meanings(self, findings: ColumnUsage) -> tuple[Meaning | None, ...]:
+    def meanings(self, findings: ColumnUsage) -> tuple[IsIdentity | None, ...]:
         """Return for each of `all` what words without brackets mean where it stands."""
-        of_statements: list[Meaning | None] = [None] * len(self.statements)
+        of_statements: list[IsIdentity | None] = [None] * len(self.statements)
         return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
 
     def write(self, governed: Sequence[Governed], edits: Edits) -> None:

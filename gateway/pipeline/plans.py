@@ -86,7 +86,7 @@ from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.guard import pinned_parts
-from gateway.sql.identity import Meaning
+from gateway.sql.identity import IsIdentity
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
 from gateway.sql.varying import not_cached
@@ -188,7 +188,7 @@ class _Plan:
         self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.words: frozenset[int] = frozenset()
         """References without brackets that ask who the user is, by the identity of their messages."""
-        self.meanings: tuple[Meaning | None, ...] = ()
+        self.meanings: tuple[IsIdentity | None, ...] = ()
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
         if reading.analysis:
             # It returns no rows: the schema of a table is what may be seen of it.

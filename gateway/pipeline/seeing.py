@@ -14,7 +14,7 @@ from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, toget
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.delta_commands import is_changes
-from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
+from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import Above
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.required import Privilege, Required
@@ -61,7 +61,7 @@ class Prepared:
     names: Names
     required: Required
     functions: tuple[Privilege, ...]
-    scans: tuple[Scan, ...]
+    scans: tuple[ScannedRelation, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights
 

@@ -22,7 +22,7 @@ from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
     Judging,
-    Outcome,
+    JudgingOutcome,
     Refusal,
     access_denied,
     agreement,
@@ -70,7 +70,7 @@ from gateway.sql.evaluate import (
     metadata_privileges,
     scans_of,
 )
-from gateway.sql.identity import Meaning
+from gateway.sql.identity import IsIdentity
 from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
@@ -88,7 +88,7 @@ async def govern(
     depth: int,
     rights: Rights | None = None,
     above: Above | None = None,
-) -> Outcome:
+) -> JudgingOutcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
     by its own `rights`, and of which `above` is asked."""
     place = TextScope(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
@@ -99,7 +99,7 @@ async def govern(
     return replace(outcome, plan_class=prepared.reading.root) if isinstance(outcome, Refusal) else outcome
 
 
-async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
+async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     evaluation = judging.evaluation()
     accessing = Accessing(prepared.rights, evaluation)
     ask(prepared, accessing)
@@ -260,8 +260,8 @@ async def finish(
     seen: Seen,
     evaluation: Evaluation,
     judging: Judging,
-    meaning: Meaning | None = None,
-) -> Outcome:
+    meaning: IsIdentity | None = None,
+) -> JudgingOutcome:
     """Guard the text's scans, pin its targets and have the result proved.
 
     It is long because its order is its contract: of several refusals a client reads the first. And every step
@@ -496,7 +496,7 @@ async def _view_body(
     judging: Judging,
     depth: int,
     conditions: Sequence[Passed] = (),
-) -> Outcome:
+) -> JudgingOutcome:
     """Govern the text of a view, for a text that is `depth` views deep; `conditions` on the view's columns go
     into it where they may."""
     if table.view is None:

@@ -19,8 +19,8 @@ from gateway.sql import analyse_scope as sql
 from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, NOTHING, Origins, OutputColumn, Parts, Unclear
 from gateway.sql.analyse_walk import SqlColumnWalk
 
-Tables = frozenset[TableName]
-NO_TABLES: Tables = frozenset()
+_Tables = frozenset[TableName]
+NO_TABLES: _Tables = frozenset()
 
 MAX_COLUMNS = 400_000
 """Columns looked at over a whole plan: 1,000 operations on a table of 400 columns. Beyond it, silence."""
@@ -33,7 +33,7 @@ class PlanColumn(NamedTuple):
     """Lower case; None where Spark makes one up."""
     qualifier: Parts
     origins: Origins
-    tables: Tables = NO_TABLES
+    tables: _Tables = NO_TABLES
     """Tables that it shows a column of, should it be shown, without anybody having named it yet."""
 
 

@@ -24,13 +24,13 @@ from gateway.model.lineage import (
 )
 from gateway.model.statement import PlanRequest
 from gateway.plan.identifiers import table_parts
-from gateway.plan.lineage_expressions import Texts
+from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
-from gateway.sql.lineage_edges import Target
+from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Extraction
 from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, LineageRelation, RelationRows
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
@@ -164,7 +164,7 @@ class _Opened:
         guessed = dict.fromkeys((*made.guessed, *walk.guessed))
         return replace(made, guessed=tuple(guessed))
 
-    def _written(self, walk: PlanLineageWalk, target: PlanWrite) -> tuple[list[Target], RelationRows]:
+    def _written(self, walk: PlanLineageWalk, target: PlanWrite) -> tuple[list[TargetValue], RelationRows]:
         if isinstance(target.relation, pb.MergeIntoTableCommand):
             return merged_into(walk, target.relation, target.write)
         frame = walk.relation(target.relation, None)
@@ -175,7 +175,7 @@ class _Opened:
             walk.decide(rows, Clause.WHERE, target.replaced, Environment(table))
         return matched(target.write, frame.relation(), self.catalog), rows
 
-    def _texts(self) -> Texts:
+    def _texts(self) -> TextsById:
         reading, plan = self.reading, self.plan
         texts: dict[int, tuple[LineageText | None, frozenset[str]]] = {}
         for one, text in zip(reading.texts, plan.statements, strict=False):
@@ -237,7 +237,7 @@ _DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
 
 def merged_into(
     walk: PlanLineageWalk, command: pb.MergeIntoTableCommand, write: Write
-) -> tuple[list[Target], RelationRows]:
+) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a MERGE sets, with the rows that it does so in."""
     if write.table is None:
         raise Unclear(f"the target {write.dataset} of MERGE is no table that can be known")
@@ -263,7 +263,7 @@ class _PlanMerge:
         self.both.add(source.relation())
         self.assigned = Assigned(write.dataset)
 
-    def made(self) -> tuple[list[Target], RelationRows]:
+    def made(self) -> tuple[list[TargetValue], RelationRows]:
         rows, command = self.both.rows, self.command
         self.walk.decide(rows, Clause.MERGE, command.merge_condition, Environment(self.both))
         for action in command.match_actions:

@@ -60,7 +60,7 @@ class PlanFragment:
         return shown if len(shown) <= MAX_EXPRESSION else shown[:MAX_EXPRESSION] + "…"
 
 
-Texts = Mapping[int, tuple[LineageText | None, frozenset[str]]]
+TextsById = Mapping[int, tuple[LineageText | None, frozenset[str]]]
 """SQL within a plan by the identity of the message that has it, None where Spark's parser does not read it;
 and the names in it that stand for relations of the plan."""
 
@@ -68,7 +68,7 @@ and the names in it that stand for relations of the plan."""
 class PlanLineageExpressions(References):
     """What a walk over one plan does with expressions; `lineage_walk.py` does the relations around them."""
 
-    def __init__(self, extraction: Extraction, texts: Texts) -> None:
+    def __init__(self, extraction: Extraction, texts: TextsById) -> None:
         super().__init__()
         self.extraction = extraction
         self.texts = texts

@@ -12,7 +12,7 @@ from typing import cast
 
 from gateway.model.lineage import StatementLineage
 from gateway.plan.analyse_relations import INPUTS
-from gateway.plan.lineage_expressions import Texts
+from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_generators import generated
 from gateway.plan.lineage_joins import TwoInputs
 from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
@@ -47,7 +47,7 @@ class PlanLineageWalk(TwoInputs):
     def __init__(
         self,
         reading: PlanReading,
-        texts: Texts,
+        texts: TextsById,
         names: Names,
         kept: Mapping[str, StatementLineage],
         extraction: Extraction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import PLUGIN, Table, row
+from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
 _PIPELINE_SQL = (
     "SQL that defines a pipeline runs later, where it could not be judged; write its queries as DataFrames"
@@ -10,7 +10,7 @@ _PIPELINE_SQL = (
 _PIPELINE_CDC = "a change flow reads its source by name, later, where it could not be judged"
 _PIPELINE_CONF = "settings of a pipeline would not pass Sluice's rules for SET"
 
-COMMANDS: Table = {
+COMMANDS: MessageRows = {
     "Command": row(
         walk="""
             register_function write_operation create_dataframe_view write_operation_v2 sql_command

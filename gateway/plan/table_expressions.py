@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import PLUGIN, Table, row
+from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
 _TYPED = row(plain="type_variation_reference")
 _MEASURED = row(plain="precision type_variation_reference")
 
-ROWS: Table = {
+ROWS: MessageRows = {
     # Expressions
     "Expression": row(
         walk="""

@@ -42,11 +42,11 @@ PLUGIN = (
 )
 """Why a field for messages of a plugin is refused."""
 
-Row = Mapping[str, FieldRule | RefusedField]
-Table = Mapping[str, Row]
+MessageRow = Mapping[str, FieldRule | RefusedField]
+MessageRows = Mapping[str, MessageRow]
 
 
-def row(*, refused: Mapping[str, str] | None = None, **fields: str) -> Row:
+def row(*, refused: Mapping[str, str] | None = None, **fields: str) -> MessageRow:
     """Return a row: field names, parted by blanks, by what they are (`walk="input condition"`)."""
     made: dict[str, FieldRule | RefusedField] = {}
     for kind, names in fields.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import PLUGIN, Table, row
+from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
-PLANS: Table = {
+PLANS: MessageRows = {
     "Plan": row(
         walk="root command",
         refused={"compressed_operation": "a compressed plan cannot hold another compressed plan"},
@@ -35,7 +35,7 @@ PLANS: Table = {
     "StorageLevel": row(plain="use_disk use_memory use_off_heap deserialized replication"),
 }
 
-RELATIONS: Table = {
+RELATIONS: MessageRows = {
     "Relation": row(
         walk="""
             common read project filter join set_op sort limit aggregate sql local_relation sample offset
@@ -166,7 +166,7 @@ RELATIONS: Table = {
     "Fetch.Method.Args": row(walk="param input"),
 }
 
-CATALOG: Table = {
+CATALOG: MessageRows = {
     "Catalog": row(
         walk="""
             current_database set_current_database list_databases list_tables list_functions list_columns

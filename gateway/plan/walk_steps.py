@@ -16,13 +16,13 @@ from gateway.plan import walk_commands, walk_relations
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.table_since import newer_than
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, PlanWalk
-from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
+from gateway.wire.connect import AnyFieldValue, Message, descriptor_of, pb
 
 _READER_MODULES = (walk_relations, walk_commands)
 """Imported for their readers."""
 
 _MessageReader = Callable[[PlanWalk, Message], None]
-_FieldReader = Callable[[PlanWalk, Message, FieldValue], None]
+_FieldReader = Callable[[PlanWalk, Message, AnyFieldValue], None]
 
 ROOTS = (pb.Plan, pb.AnalyzePlanRequest)
 

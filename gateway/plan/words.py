@@ -9,7 +9,7 @@ from __future__ import annotations
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
-from gateway.sql.identity import IDENTITIES, Meaning, unclear
+from gateway.sql.identity import IDENTITIES, IsIdentity, unclear
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb
 
@@ -19,7 +19,7 @@ def asking(reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ..
     return ColumnUsage(asked={id(message) for message in (*reading.words, *texts)})
 
 
-def meaning_of(message: Message, findings: ColumnUsage) -> Meaning:
+def meaning_of(message: Message, findings: ColumnUsage) -> IsIdentity:
     """Return what words mean where a message stands."""
 
     def meaning(name: str) -> bool | None:

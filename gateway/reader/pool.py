@@ -21,7 +21,7 @@ from gateway.reader.java_runtime import find_java, find_spark_home, spark_versio
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserGone, ParserProcess
-from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of, tree_of
+from gateway.reader.replies import Hello, JsonReply, proof_of, proof_request, reading_of, tree_of
 from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
@@ -292,7 +292,7 @@ class ReaderPool(Closing):
             if self._questions.get(key) is question and (question.answer.done() or not question.wanted):
                 del self._questions[key]
 
-    async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
+    async def _ask(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:
         limits = self.limits
         give_up = asyncio.get_running_loop().time() + limits.wait_s
         for _ in range(2):

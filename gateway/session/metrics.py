@@ -70,7 +70,9 @@ class Metrics:
             registry=None,
         )
         self.ledger_open = Gauge(
-            "sluice_ledger_open_statements", "Statements with a decision and no end in the record", registry=None
+            "sluice_ledger_open_statements",
+            "Statements with a decision and no end in the record",
+            registry=None,
         )
         self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
         self.spark_statements = Gauge(

@@ -20,7 +20,7 @@ from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
 
-Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
+_Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
 """The URL of a directory, written plainly."""
 
 
@@ -467,7 +467,7 @@ class SessionSettings(Section):
     """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
     policy_tables_s: Seconds = 10.0
     """Seconds for which a session may go by what Spark knew of tables that masks and filters read."""
-    checkpoints: Directory | None = None
+    checkpoints: _Directory | None = None
     """URL of a directory for the checkpoints of streams, such as `s3://bucket/sluice-checkpoints`: Spark
     writes there, and no policy lets users read or write there. Without it, streams cannot have a
     `checkpointLocation`; an embedded Spark has a directory of its own."""

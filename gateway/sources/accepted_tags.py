@@ -64,10 +64,10 @@ class AcceptedList:
     tags: tuple[AcceptedTag, ...]
 
 
-Fetch = Callable[[int | None], Awaitable[AcceptedList | None]]
+_Fetch = Callable[[int | None], Awaitable[AcceptedList | None]]
 """The number that is known → the list; None when it is still the same. Raises OSError or TimeoutError for a
 database that is away."""
-Offer = Callable[[AcceptedList], Awaitable[None]]
+_Offer = Callable[[AcceptedList], Awaitable[None]]
 """Puts a list in force."""
 
 
@@ -76,7 +76,7 @@ class AcceptedTags:
 
     def __init__(
         self,
-        fetch: Fetch,
+        fetch: _Fetch,
         *,
         cache: Path | None = None,
         poll_s: float = 2.0,
@@ -86,7 +86,7 @@ class AcceptedTags:
         self._cache = cache
         self._poll_s = poll_s
         self._timeout_s = timeout_s
-        self._offer: Offer | None = None
+        self._offer: _Offer | None = None
         self._number: int | None = None
         self._known = False
         self.trouble = ""
@@ -100,7 +100,7 @@ class AcceptedTags:
             else f"which tags were accepted is not known: {self.trouble or 'not read yet'}"
         )
 
-    async def start(self, offer: Offer) -> None:
+    async def start(self, offer: _Offer) -> None:
         """Offer what the database has, or else the file."""
         self._offer = offer
         if await self.look():
@@ -167,7 +167,7 @@ def kept(path: Path) -> AcceptedList:
         raise Faults([f"{path}: holds something else than accepted tags"]) from None
 
 
-def from_file(path: Path) -> Fetch:
+def from_file(path: Path) -> _Fetch:
     """Return what reads the list from a gateway's file."""
 
     async def fetch(known: int | None) -> AcceptedList | None:

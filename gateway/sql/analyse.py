@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse_scope import Output, OutputColumn, Parts, ScopeSource, Unclear, is_literal
-from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
+from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 MAX_LENGTH = 65_536
 """Characters; above this the analyst keeps silent. A generated TPC-DS query has at most 10,000."""
@@ -171,7 +171,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
     return found
 
 
-def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: Ctes) -> Output:
+def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: CteOutputs) -> Output:
     """Walk a query, or the query of an INSERT, CREATE … AS or CACHE … AS; their targets are not scans."""
     match root:
         case exp.Query() | exp.Values():

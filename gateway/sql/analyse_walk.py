@@ -48,7 +48,7 @@ from gateway.sql.analyse_tree import (
     without_list,
 )
 
-Ctes = Mapping[str, Output]
+CteOutputs = Mapping[str, Output]
 
 MAX_STEPS = 5_000
 """Queries walked; recursive ones are walked until nothing new flows through them, nested ones each time."""
@@ -82,7 +82,7 @@ class SqlColumnWalk:
 
     # ---------------------------------------------------------------- queries
 
-    def query(self, node: exp.Expr, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
+    def query(self, node: exp.Expr, outer: ColumnEnvironment | None, ctes: CteOutputs) -> Output:
         """Walk a query and return its columns."""
         self.steps += 1
         if self.steps > MAX_STEPS:
@@ -100,7 +100,7 @@ class SqlColumnWalk:
             return Output(self._values(node, outer, scope).columns)
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
 
-    def _with(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: Ctes) -> Ctes:
+    def _with(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: CteOutputs) -> CteOutputs:
         """Return the common table expressions in scope after a WITH; each sees those before it."""
         if not isinstance(node, exp.With):
             return ctes
@@ -122,7 +122,7 @@ class SqlColumnWalk:
             scope[name] = output.renamed(name, columns)
         return scope
 
-    def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
+    def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: CteOutputs) -> Output:
         only(node, SELECT_PARTS)
         args = node.args
         frame = ColumnFrame()
@@ -149,7 +149,7 @@ class SqlColumnWalk:
         return output
 
     def _select_list(
-        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: Ctes
+        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> tuple[Output, dict[str, Origins]]:
         """Walk the select list; a later item may use the alias of an earlier one."""
         columns: list[OutputColumn] = []
@@ -184,7 +184,9 @@ class SqlColumnWalk:
                 written[name] = written.get(name, NOTHING) | origins
         return Output(columns, complete), ScopeSource((), columns).names
 
-    def _set_operation(self, node: exp.SetOperation, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
+    def _set_operation(
+        self, node: exp.SetOperation, outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> Output:
         only(node, SET_OPERATION_PARTS)
         left = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
@@ -197,7 +199,7 @@ class SqlColumnWalk:
         return self._modified(node, both, outer, ctes)
 
     def _modified(
-        self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: Ctes
+        self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> Output:
         """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
         frame = ColumnFrame()
@@ -211,7 +213,9 @@ class SqlColumnWalk:
 
     # ---------------------------------------------------------------- relations
 
-    def _relation(self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes) -> None:
+    def _relation(
+        self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
+    ) -> None:
         """Bring what stands in a FROM clause into scope, and what is joined to it in the tree.
 
         Laterals and functions see `lateral`. `FROM a JOIN b SELECT …` and brackets have their joins here.
@@ -222,7 +226,9 @@ class SqlColumnWalk:
         for view in node.args.get("laterals") or ():
             frame.add(self._lateral(view, ColumnEnvironment(frame, lateral.parent), ctes))
 
-    def _first(self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes) -> None:
+    def _first(
+        self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
+    ) -> None:
         match node:
             case exp.Table():
                 only(node, TABLE_PARTS)
@@ -250,7 +256,7 @@ class SqlColumnWalk:
         frame.add(source)
 
     def _bracketed(
-        self, node: exp.Subquery, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes
+        self, node: exp.Subquery, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
     ) -> None:
         """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
         inner = ColumnFrame()
@@ -270,7 +276,7 @@ class SqlColumnWalk:
             self.stars |= tables
         frame.add(self._aliased(node, source, ctes))
 
-    def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: Ctes) -> ScopeSource:
+    def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         if not isinstance(node.this, exp.Identifier):
             if node.args.get("db") is not None:
                 raise Unclear("a table function with a qualified name")
@@ -284,7 +290,7 @@ class SqlColumnWalk:
             raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
         return self.scans[parts]
 
-    def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: Ctes) -> ScopeSource:
+    def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: CteOutputs) -> ScopeSource:
         only(node, VALUES_PARTS)
         width = 0
         place = place or ColumnEnvironment(ColumnFrame())
@@ -293,7 +299,7 @@ class SqlColumnWalk:
             width = max(width, len(row.expressions) if isinstance(row, exp.Tuple) else 1)
         return ScopeSource((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
 
-    def _lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: Ctes) -> ScopeSource:
+    def _lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         only(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
@@ -306,7 +312,7 @@ class SqlColumnWalk:
             return source
         return source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
 
-    def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: Ctes) -> ScopeSource:
+    def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
@@ -315,7 +321,7 @@ class SqlColumnWalk:
             source = self._pivot(pivot, source, ctes)
         return source
 
-    def _pivot(self, node: exp.Expr, source: ScopeSource, ctes: Ctes) -> ScopeSource:
+    def _pivot(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
         if not isinstance(node, exp.Pivot):
             raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
@@ -331,7 +337,9 @@ class SqlColumnWalk:
             return ScopeSource((folded(alias.this),), [], None, complete=False)
         return ScopeSource(source.qualifier, [], None, complete=False)
 
-    def _join(self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: Ctes) -> None:
+    def _join(
+        self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> None:
         only(node, JOIN_PARTS)
         args = node.args
         right = ColumnFrame()
@@ -356,11 +364,11 @@ class SqlColumnWalk:
 
     # ---------------------------------------------------------------- expressions
 
-    def _clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: Ctes) -> None:
+    def _clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: CteOutputs) -> None:
         if isinstance(node, exp.Expr):
             self._expression(node, place, ctes)
 
-    def _expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: Ctes) -> None:
+    def _expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: CteOutputs) -> None:
         """Walk an expression: everything that it reads counts as computed with. No recursion per operator."""
         stack = [root]
         while stack:
@@ -394,7 +402,7 @@ class SqlColumnWalk:
         frame: ColumnFrame,
         outer: ColumnEnvironment | None,
         written: dict[str, Origins],
-        ctes: Ctes,
+        ctes: CteOutputs,
     ) -> None:
         """Walk ORDER BY and the like, where a bare name is the output column.
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse import ScannedTable, agree, parse, sources, statement
 from gateway.sql.analyse_scope import ColumnEnvironment, Output, Unclear
-from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
+from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 
 def expression(
@@ -35,7 +35,7 @@ def query(
     text: str,
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
-    ctes: Ctes,
+    ctes: CteOutputs,
     into: SqlColumnWalk,
 ) -> Output:
     """Note in `into` what a statement reads, and return its columns; `ctes` are in scope for it.

@@ -32,7 +32,7 @@ class Denied:
     message: str
 
 
-Scan = tuple[Relation, TableName]
+ScannedRelation = tuple[Relation, TableName]
 
 RESERVED = "Sluice keeps files of Spark's there that no policy opens"
 OF_FILES = "its database is for tables that are made of files, under the names of their paths"
@@ -389,9 +389,9 @@ class Evaluation:
         return None
 
 
-def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | Unsupported:
+def scans_of(reading: Reading, names: Names) -> tuple[ScannedRelation, ...] | Unsupported:
     """Return the catalog tables that are read; temporary views of the session were judged when created."""
-    scans: list[Scan] = []
+    scans: list[ScannedRelation] = []
     for relation in reading.relations:
         if relation.role is not RelationRole.SCAN:
             continue

@@ -16,7 +16,7 @@ from gateway.model.reading import ColumnRef, RelationRole
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear, is_literal
 from gateway.sql.lineage_changes import changed
-from gateway.sql.lineage_edges import Target, predicates, projections
+from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_pipes import PipedLineageWalk
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
@@ -92,7 +92,7 @@ class Extraction:
         return self._walk(of, text, bound), tree
 
     def lineage(
-        self, found: StatementLineage, made: Sequence[tuple[list[Target], RelationRows]]
+        self, found: StatementLineage, made: Sequence[tuple[list[TargetValue], RelationRows]]
     ) -> StatementLineage:
         """Return lineage with the edges to what each write makes."""
         columns: list[ColumnVertex] = []
@@ -111,7 +111,7 @@ class Extraction:
             guessed=tuple(self.guessed),
         )
 
-    def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[Target], RelationRows]:
+    def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[TargetValue], RelationRows]:
         tree = walk.text.parse(query_text(write, walk.text))
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
             return changed(walk, tree, write)

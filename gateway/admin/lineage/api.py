@@ -66,7 +66,7 @@ MOST_PATHS = 200
 PAGE = 100
 MOST_PAGE = 1_000
 
-Reading = Callable[[], AbstractAsyncContextManager[Any]]
+OpenGraph = Callable[[], AbstractAsyncContextManager[Any]]
 """Yields a connection to the graph that sees one instant and writes nothing."""
 MakeSight = Callable[[Any, Principal, str], Sight]
 """Connection, asker and address → what the asker may know of now. Raises PoliciesStale."""
@@ -147,7 +147,7 @@ class LineageApi:
 
     def __init__(
         self,
-        reading: Reading,
+        reading: OpenGraph,
         administrators: Administrators,
         authenticate: Authenticate,
         sight: MakeSight,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,7 +20,7 @@ from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.sandbox import Failed, Rows, Sandbox, TooLarge
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
-from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, levels
+from gateway.model.catalog import CatalogSnapshot, LookUp, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.policy import PolicySet
@@ -64,8 +64,6 @@ _CHANCE = frozenset(
 )
 _CLOCKS = frozenset({"CurrentDate", "CurrentTimestamp", "CurrentTime", "LocalTimestamp", "Now"})
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sample", "LimitAll", "Tail"})
-
-LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
 
 
 class Source(Protocol):

@@ -52,7 +52,7 @@ _ASKED = (
     *("relations", "tables", "facts", "plan", "verdict", "code", "plan_class", "skip", "second", "address"),
 )
 """What two statements have to have in common to be one question."""
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
@@ -146,7 +146,7 @@ class Question:
     """Those of its record, by folded name; empty where it is judged by those of now."""
 
 
-def question_of(row: Row, principals: Mapping[str, Principal]) -> Question | str:
+def question_of(row: _Row, principals: Mapping[str, Principal]) -> Question | str:
     """Return what a row asks, or why it cannot be judged.
 
     Groups and roles are those of the record; attributes, which it does not hold, those that the user has now.
