@@ -198,9 +198,9 @@ class Expressions:
                 text = attribute.unparsed_identifier
                 alone = names.get(text.lower(), ()) if not attribute.HasField("plan_id") else ()
                 if len(alone) == 1 and "`" not in text and "." not in text:
-                    findings.computes(alone[0].origins)  # as nearly all are
+                    findings.mark(alone[0].origins, plain=False)  # as nearly all are
                 else:
-                    findings.computes(self._origins(attribute, parts_of(text), place))
+                    findings.mark(self._origins(attribute, parts_of(text), place), plain=False)
             elif case in _LEAVES:
                 continue
             elif case == "unresolved_function":

@@ -10,14 +10,13 @@ would call ambiguous or unknown may get any answer, for Spark will not run it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, NOTHING, Origins, OutputColumn, Parts, Unclear
-from gateway.sql.analyse_walk import SqlColumnWalk
+from gateway.sql.analyse_scope import NOTHING, Origins, OutputColumn, Parts, Unclear, is_literal
 
 _Tables = frozenset[TableName]
 NO_TABLES: _Tables = frozenset()
@@ -174,7 +173,7 @@ class ColumnPlace:
             place = place.outer
         if below is not None:
             return below
-        if perhaps_inner or (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS):
+        if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 
@@ -230,13 +229,9 @@ def _frame(node: Node) -> sql.ColumnFrame:
 
 
 @dataclass(slots=True)
-class ColumnUsage:
+class ColumnUsage(sql.ColumnFindings):
     """What is found of a whole plan."""
 
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
     looked_at: int = 0
     asked: set[int] = field(default_factory=set)
     """Messages, by identity, of which it matters where they stand."""
@@ -258,19 +253,6 @@ class ColumnUsage:
         if self.looked_at > MAX_COLUMNS:
             raise Unclear("the plan has too many columns for the analyst")
 
-    def computes(self, origins: Origins) -> None:
-        """Note columns that are named and computed with."""
-        self.used |= origins
-        self.named |= origins
-        self.computed |= origins
-
-    def mark(self, origins: Origins, *, plain: bool) -> None:
-        """Note columns that are named; those that are not only passed on count as computed with."""
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
-
     def show(self, columns: Collection[PlanColumn]) -> None:
         """Note columns that are shown, by whatever name."""
         self.count(len(columns))
@@ -278,14 +260,6 @@ class ColumnUsage:
             self.used |= column.origins
             if column.tables:
                 self.stars |= column.tables
-
-    def sql_walk(self) -> SqlColumnWalk:
-        """Return the analyst of SQL text, whose findings are these."""
-        return SqlColumnWalk({}, self.used, self.named, self.computed, self.stars)
-
-    def compute(self, columns: Iterable[PlanColumn]) -> None:
-        for column in columns:
-            self.computed |= column.origins
 
     def use_all(self, node: Node) -> None:
         """Note an operation on all columns of a relation."""

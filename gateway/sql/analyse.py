@@ -102,10 +102,10 @@ def analyse(
         return Silent("the statement is nested too deeply for the analyst")
     tables = {scan.name for scan in scans if scan.name is not None}
     return Usage(
-        columns=_by_table(walk.used, tables),
-        named=_by_table(walk.named, tables),
-        computed=_by_table(walk.computed, tables),
-        stars=frozenset(walk.stars),
+        columns=_by_table(walk.found.used, tables),
+        named=_by_table(walk.found.named, tables),
+        computed=_by_table(walk.found.computed, tables),
+        stars=frozenset(walk.found.stars),
         outputs=tuple(output.columns),
         complete=output.complete,
     )

@@ -7,9 +7,9 @@ does: a name that Spark would call ambiguous may get any answer, for Spark will 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from gateway.model.catalog import TableName
 
@@ -61,6 +61,34 @@ class OutputColumn:
 
     name: str | None
     origins: Origins
+
+
+class HasOrigins(Protocol):
+    @property
+    def origins(self) -> Origins: ...
+
+
+@dataclass(slots=True)
+class ColumnFindings:
+    """What the columns of base tables are used for."""
+
+    used: set[tuple[TableName, str]] = field(default_factory=set)
+    named: set[tuple[TableName, str]] = field(default_factory=set)
+    computed: set[tuple[TableName, str]] = field(default_factory=set)
+    stars: set[TableName] = field(default_factory=set)
+    """Tables all of whose columns are shown."""
+
+    def mark(self, origins: Origins, *, plain: bool) -> None:
+        """Note columns that are named; those that are not only passed on count as computed with."""
+        self.used |= origins
+        self.named |= origins
+        if not plain:
+            self.computed |= origins
+
+    def compute(self, columns: Iterable[HasOrigins]) -> None:
+        """Note columns that are computed with, by whatever name."""
+        for column in columns:
+            self.computed |= column.origins
 
 
 @dataclass(slots=True)

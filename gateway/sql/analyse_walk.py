@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from gateway.model.catalog import TableName
 from gateway.sql.analyse_scope import (
     NOTHING,
     ColumnEnvironment,
+    ColumnFindings,
     ColumnFrame,
     Origins,
     Output,
@@ -71,10 +71,7 @@ class SqlColumnWalk:
 
     scans: Mapping[Parts, ScopeSource]
     """Base tables by the name that is written, lower case; the qualifier is the full name."""
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
+    found: ColumnFindings = field(default_factory=ColumnFindings)
     relations: set[Parts] = field(default_factory=set)
     references: set[Parts] = field(default_factory=set)
     star_references: set[Parts] = field(default_factory=set)
@@ -145,7 +142,7 @@ class SqlColumnWalk:
         if (distinct := args.get("distinct")) is not None:
             self._clause(distinct, place, ctes)
         if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *ORDERING)):
-            self._compute(output.columns)
+            self.found.compute(output.columns)
         return output
 
     def _select_list(
@@ -193,7 +190,7 @@ class SqlColumnWalk:
         if not (left.complete and right.complete) or len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         if not isinstance(node, exp.Union) or node.args.get("distinct") is not False:
-            self._compute(left.columns + right.columns)  # rows are compared
+            self.found.compute(left.columns + right.columns)  # rows are compared
         pairs = zip(left.columns, right.columns, strict=True)
         both = Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
         return self._modified(node, both, outer, ctes)
@@ -208,7 +205,7 @@ class SqlColumnWalk:
         for name in (*ORDERING, "limit", "offset"):
             self._clause(node.args.get(name), place, ctes)
         if any(counts_outputs(node.args.get(name)) for name in ORDERING):
-            self._compute(output.columns)
+            self.found.compute(output.columns)
         return output
 
     # ---------------------------------------------------------------- relations
@@ -273,7 +270,7 @@ class SqlColumnWalk:
         else:
             source = ScopeSource((), [c.column for c in inner.star], None, inner.complete)
             # As one relation it no longer says which table a column is of, so a star is taken for granted.
-            self.stars |= tables
+            self.found.stars |= tables
         frame.add(self._aliased(node, source, ctes))
 
     def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
@@ -331,7 +328,7 @@ class SqlColumnWalk:
         for part in (*node.expressions, *node.args.get("fields", ())):
             self._expression(part, ColumnEnvironment(frame), ctes)
         self._show(frame.star)
-        self._compute(source.columns)
+        self.found.compute(source.columns)
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
             return ScopeSource((folded(alias.this),), [], None, complete=False)
@@ -354,7 +351,7 @@ class SqlColumnWalk:
         elif args.get("method"):
             raise Unclear(f"{NOT_UNDERSTOOD}a {args['method']} join")
         for name in using:
-            self._mark(frame.column(name) | right.column(name), plain=False)
+            self.found.mark(frame.column(name) | right.column(name), plain=False)
         if (on := args.get("on")) is not None:
             both = ColumnFrame(frame.sources + right.sources, [], {**frame.merged, **right.merged})
             both.open = frame.open or right.open
@@ -377,7 +374,7 @@ class SqlColumnWalk:
                 continue
             if (star := star_of(node)) is not None:
                 shown, _ = self._expand(star, qualifier_of(node), place)
-                self._compute(c.column for c in shown)
+                self.found.compute(c.column for c in shown)
             elif (parts := parts_of(node)) is not None:
                 self._reference(parts, place, plain=False)
             elif isinstance(node, exp.Lambda):
@@ -390,7 +387,7 @@ class SqlColumnWalk:
                 self.query(without_list(node.this), place, ctes)
                 self.star_references.add(())
             elif isinstance(node, (exp.Query, exp.Values)):
-                self._compute(self.query(node, place, ctes).columns)
+                self.found.compute(self.query(node, place, ctes).columns)
             elif isinstance(node, (exp.Table, exp.Command)):
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
             else:
@@ -416,7 +413,7 @@ class SqlColumnWalk:
     def _reference(self, parts: Parts, place: ColumnEnvironment, *, plain: bool) -> Origins:
         self.references.add(parts)
         origins = place.resolve(parts)
-        self._mark(origins, plain=plain)
+        self.found.mark(origins, plain=plain)
         return origins
 
     def _expand(
@@ -429,26 +426,14 @@ class SqlColumnWalk:
             raise Unclear("a star without a FROM clause")
         shown, complete = place.frame.select(qualifier)
         if len(shown) == 1 and shown[0].column.name is None:
-            self._mark(shown[0].column.origins, plain=True)  # the fields of a named struct column
+            self.found.mark(shown[0].column.origins, plain=True)  # the fields of a named struct column
         excluded = {p for e in star.args.get("except_") or () if (p := parts_of(e)) and len(p) == 1}
         shown = [c for c in shown if (c.column.name,) not in excluded]
         self._show(shown)
         return shown, complete
 
-    # ---------------------------------------------------------------- findings
-
-    def _mark(self, origins: Origins, *, plain: bool) -> None:
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
-
     def _show(self, columns: Iterable[StarColumn]) -> None:
         for shown in columns:
-            self.used |= shown.column.origins
+            self.found.used |= shown.column.origins
             if shown.table is not None:
-                self.stars.add(shown.table)
-
-    def _compute(self, columns: Iterable[OutputColumn]) -> None:
-        for column in columns:
-            self.computed |= column.origins
+                self.found.stars.add(shown.table)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse import ScannedTable, agree, parse, sources, statement
-from gateway.sql.analyse_scope import ColumnEnvironment, Output, Unclear
+from gateway.sql.analyse_scope import ColumnEnvironment, ColumnFindings, Output, Unclear
 from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 
@@ -18,14 +18,14 @@ def expression(
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
     place: ColumnEnvironment,
-    into: SqlColumnWalk,
+    into: ColumnFindings,
 ) -> Output:
     """Note in `into` what an expression reads, and return it as the columns of a select list with nothing
     but it: one, unless it is a generator. `scans` are the relations of its subqueries.
 
     Raises Unclear when that is not sure.
     """
-    walk = _beside(into, scans)
+    walk = SqlColumnWalk(sources(scans), into)
     output = walk.query(_select(text), place, {})
     agree(walk, scans, references)
     return output
@@ -36,21 +36,16 @@ def query(
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
     ctes: CteOutputs,
-    into: SqlColumnWalk,
+    into: ColumnFindings,
 ) -> Output:
     """Note in `into` what a statement reads, and return its columns; `ctes` are in scope for it.
 
     Raises Unclear when that is not sure.
     """
-    walk = _beside(into, scans)
+    walk = SqlColumnWalk(sources(scans), into)
     output = statement(walk, parse(text), ctes)
     agree(walk, scans, references)
     return output
-
-
-def _beside(walk: SqlColumnWalk, scans: Sequence[ScannedTable]) -> SqlColumnWalk:
-    """Return a walk over other relations that finds into the same sets."""
-    return SqlColumnWalk(sources(scans), walk.used, walk.named, walk.computed, walk.stars)
 
 
 @lru_cache(maxsize=1024)
