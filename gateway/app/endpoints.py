@@ -21,7 +21,6 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.lineage_following import trouble
 from gateway.app.rules import RulesInForce
-from gateway.app.tag_propagation import TagsAdmin
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
@@ -244,9 +243,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
     if listener.ranger is not None:
-        from gateway.app.ranger_admin import (
-            RangerAdmin,  # optional: see OPTIONAL in tests/test_architecture.py
-        )
+        from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
         ranger = RangerAdmin(listener.ranger, settings.policies, parts.dsn, parts.authenticator())
         parts.stack.push_async_callback(ranger.close)
@@ -265,6 +262,8 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
     if listener.tags is not None:
+        from gateway.app.tags_admin import TagsAdmin  # optional, as above
+
         tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
         parts.stack.push_async_callback(tags.close)
         found["/tags"] = tags.api.app

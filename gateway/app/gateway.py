@@ -38,7 +38,6 @@ from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
-from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
@@ -247,6 +246,8 @@ class Gateway:
         ledger = self._settings.ledger
         if ledger.dsn is not None:
             return ledger.dsn.reveal()
+        from gateway.database.postgres import EmbeddedPostgres  # optional: tests/test_architecture.py
+
         postgres = EmbeddedPostgres(ledger.embedded.directory, progress=self._progress)
         self._stack.push_async_callback(to_the_end, postgres.stop)
         dsn = await to_the_end(postgres.start)

@@ -11,6 +11,9 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision, Obligation
 from gateway.model.principal import Principal
 
+EndpointName = Literal["thrift", "connect"]
+"""Where clients send statements."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
@@ -30,7 +33,7 @@ class SessionContext:
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
-    endpoint: Literal["thrift", "connect"] = "thrift"
+    endpoint: EndpointName = "thrift"
     """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
     catalogs: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go while the gateway runs, as Spark's session was told of them: lower-case name

@@ -17,6 +17,7 @@ from gateway.model.statement import (
     AnswerRule,
     CatalogChanged,
     Definition,
+    EndpointName,
     NeedsCatalog,
     RewrittenText,
     ScanRecord,
@@ -127,7 +128,7 @@ class Judging:
     snapshot: Snapshot
     reader: ReaderPort
     rules: Rules
-    endpoint: Literal["thrift", "connect"] = "thrift"
+    endpoint: EndpointName = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from gateway.lineage.recorded import judged_by, plan_of_record
 from gateway.model.catalog import Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.principal import Principal
-from gateway.model.statement import PlanRequest, SessionContext, Statement
+from gateway.model.statement import EndpointName, PlanRequest, SessionContext, Statement
 
 NAMES = (
     *("event_id", "time", "statement_id", "user_name", "groups", "roles", "client_address"),
@@ -162,7 +162,7 @@ def question_of(row: _Row, principals: Mapping[str, Principal]) -> Question | st
         return str(error)
     user = row["user_name"]
     known = principals.get(user)
-    endpoint: Literal["thrift", "connect"] = "connect" if row["endpoint"] == "connect" else "thrift"
+    endpoint: EndpointName = "connect" if row["endpoint"] == "connect" else "thrift"
     second = row["second"]
     statement = Statement(
         text="" if plan is not None else row["text"],
