@@ -254,7 +254,7 @@ class ScanRecord:
     table: TableName
     access: str
     columns: tuple[str, ...] | None
-    """Columns used, or None when the analyst could not tell."""
+    """Columns used, or None when column analysis could not tell."""
     obligations: tuple[Obligation, ...] = ()
     definer: str = ""
     """Of what a view reads: whose access it was read by, when that was not the reader's own."""
@@ -294,7 +294,7 @@ class Cleared:
     effects: tuple[SessionEffect, ...] = ()
     answer: AnswerRule = RELAY
     readers_agree: bool | None = None
-    """Whether Spark's parser and the analyst saw the same relations; None when the analyst was silent."""
+    """Whether Spark's parser and column analysis saw the same relations; None when the latter was silent."""
     provisional: bool = False
     """Whether it rests on a table that did not exist: the next time, that must be looked up again."""
     facets: frozenset[str] = frozenset()

@@ -32,7 +32,7 @@ from gateway.sql.scope import CannotClassify
 
 MAX_STATEMENTS = 1_000
 MAX_EXPRESSIONS = 10_000
-"""Texts of one plan. Each costs the reader a question and the analyst about a millisecond."""
+"""Texts of one plan. Each costs the reader a question and column analysis about a millisecond."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class PlanTexts:
         return tuple(prepared.text for prepared in self.all)
 
     def usage(self, prepared: Prepared) -> Usage | Silent:
-        """Return what the analyst says of one text by itself."""
+        """Return what column analysis says of one text by itself."""
         return self.usages.get(id(prepared), Silent("nothing is read"))
 
     @property
@@ -145,7 +145,7 @@ def usage_of_plan(
     *,
     hidden: bool = False,
 ) -> Usage | Silent:
-    """Return what the analyst says of the whole plan, with the texts within; it is noted in `findings`.
+    """Return what column analysis says of the whole plan, with the texts within; it is noted in `findings`.
 
     With `hidden`: what one says that knows the hidden columns too.
     """

@@ -1,4 +1,4 @@
-"""The analyst for plans: which columns of which table a DataFrame uses, counted as for the same SQL.
+"""Column analysis of plans: which columns of which table a DataFrame uses, counted as for the same SQL.
 
 An advisor, as the one for SQL is (gateway/sql/analyse.py), and as silent about what it is not sure of. It
 never raises, and its time is linear in the size of the plan.
@@ -74,7 +74,7 @@ def analyse_plan(
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:
-        return Silent("the plan is nested too deeply for the analyst")
+        return Silent("the plan is nested too deeply for column analysis")
     return walk.usage(outputs)
 
 
@@ -140,7 +140,7 @@ class _ColumnUsageWalk:
             return [reading.message.root]
         case = reading.command.WhichOneof("command_type") or ""
         if case not in _COMMANDS:
-            raise Unclear(f"the analyst does not read {case}")
+            raise Unclear(f"column analysis does not read {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
 
     def usage(self, outputs: list[PlanColumn]) -> Usage:
@@ -208,7 +208,7 @@ class _ColumnUsageWalk:
             return self._call(relation.unresolved_table_valued_function.arguments)
         if case == "common_inline_user_defined_table_function":
             return self._call(relation.common_inline_user_defined_table_function.arguments)
-        raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
+        raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
 
     def _call(self, arguments: Sequence[pb.Expression]) -> Node:
         self.expressions.compute(arguments, ColumnPlace(nothing_known()))
@@ -258,7 +258,7 @@ class _ColumnUsageWalk:
     def _nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
         self.depth += 1
         if self.depth > MAX_NESTED_SUBQUERIES:
-            raise Unclear("the plan has too many subqueries within subqueries for the analyst")
+            raise Unclear("the plan has too many subqueries within subqueries for column analysis")
         node = self.relation(relation, place)
         self.depth -= 1
         return node

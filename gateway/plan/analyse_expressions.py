@@ -23,7 +23,7 @@ from gateway.wire.connect import Message, pb
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
 
-# Where the cases of `Expression` have expressions; a case that is in no table silences the analyst.
+# Where the cases of `Expression` have expressions; a case that is in no table silences column analysis.
 _ONE: Mapping[str, tuple[str, ...]] = {
     "alias": ("expr",),
     "cast": ("expr",),
@@ -232,7 +232,7 @@ class Expressions:
             elif case == "typed_aggregate_expression":
                 findings.use_all(place.node)
             else:
-                raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
+                raise Unclear(f"column analysis does not understand {case or 'an empty expression'}")
 
     def order(self, orders: Sequence[pb.Expression.SortOrder], place: ColumnPlace) -> None:
         """Note what `SortOrder`s read. A number may mean a column of that position: then all are."""

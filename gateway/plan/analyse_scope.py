@@ -200,7 +200,7 @@ class ColumnPlace:
         return True
 
     def environment(self) -> sql.ColumnEnvironment:
-        """Return the same place for the analyst of SQL text."""
+        """Return the same place for the column analysis of SQL text."""
         outer = None if self.outer is None else self.outer.environment()
         if self.node.below is not None:
             outer = sql.ColumnEnvironment(_frame(self.node.below), outer)
@@ -213,7 +213,7 @@ def _known(node: Node) -> bool:
 
 
 def _frame(node: Node) -> sql.ColumnFrame:
-    """Return a relation as the analyst of SQL text sees what stands in a FROM clause."""
+    """Return a relation as the column analysis of SQL text sees what stands in a FROM clause."""
     by_qualifier: dict[Parts, list[OutputColumn]] = {qualifier: [] for qualifier in node.open}
     frame = sql.ColumnFrame(complete=node.complete)
     for column in node.columns:
@@ -238,7 +238,7 @@ class ColumnUsage(sql.ColumnFindings):
     places: dict[int, list[ColumnPlace]] = field(default_factory=dict)
     """Where they were found to stand."""
     unclear: Unclear | None = None
-    """Why the analyst has to be silent in the end, though it went on."""
+    """Why column analysis has to be silent in the end, though it went on."""
     not_columns: set[str] = field(default_factory=set)
     """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
 
@@ -251,7 +251,7 @@ class ColumnUsage(sql.ColumnFindings):
         """Raise Unclear when more columns were looked at than is worth an advisor's time."""
         self.looked_at += columns
         if self.looked_at > MAX_COLUMNS:
-            raise Unclear("the plan has too many columns for the analyst")
+            raise Unclear("the plan has too many columns for column analysis")
 
     def show(self, columns: Collection[PlanColumn]) -> None:
         """Note columns that are shown, by whatever name."""

@@ -1,4 +1,4 @@
-"""SQL texts inside a plan, by the analyst of SQL: one question gets one answer in either spelling."""
+"""SQL texts inside a plan, by the column analysis of SQL: one question gets one answer in either spelling."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TextUse:
     references: Collection[ColumnRef] | None = None
     """The column references that Spark's parser sees in it."""
     usage: Usage | Silent | None = None
-    """For a statement: what the analyst of SQL said of it, if it was asked. It is asked anew about a text
-    that reads relations of the plan."""
+    """For a statement: what the column analysis of SQL said of it, if it was asked. It is asked anew about
+    a text that reads relations of the plan."""
 
 
 def plain_name(text: str) -> Parts | None:

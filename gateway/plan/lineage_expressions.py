@@ -432,7 +432,7 @@ def _operands(expression: pb.Expression, case: str) -> list[pb.Expression]:
             return [update.struct_expression, *value]
         case "named_argument_expression":
             return [expression.named_argument_expression.value]
-    raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
+    raise Unclear(f"column analysis does not understand {case or 'an empty expression'}")
 
 
 def _conjuncts(root: pb.Expression) -> list[pb.Expression]:

@@ -113,7 +113,7 @@ class PlanLineageWalk(TwoInputs):
             return several(self, step.message, inputs, outer)
         if (leaf := _LEAVES.get(case)) is not None:
             return Frame(leaf(self, step.relation, step.message, outer))
-        raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
+        raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
 
     # ---------------------------------------------------------------- relations that read no other
 

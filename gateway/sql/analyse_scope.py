@@ -48,7 +48,7 @@ def is_literal(parts: Parts) -> bool:
 
 
 class Unclear(Exception):
-    """Something cannot be attributed with certainty; the analyst then keeps silent."""
+    """Something cannot be attributed with certainty; column analysis then keeps silent."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)

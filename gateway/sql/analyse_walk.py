@@ -1,8 +1,8 @@
 """The walk over sqlglot's tree that finds which base columns every part of a query uses.
 
 Every node of a FROM clause is matched explicitly and every argument of a query node is accounted for: what
-is not known makes the analyst silent. Inside expressions a generic walk will do, for a column there is used
-whatever is computed from it.
+is not known makes column analysis silent. Inside expressions a generic walk will do, for a column there is
+used whatever is computed from it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class SqlColumnWalk:
         """Walk a query and return its columns."""
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise Unclear("the statement has too many subqueries for the analyst")
+            raise Unclear("the statement has too many subqueries for column analysis")
         scope = self._with(node.args.get("with_"), outer, ctes)
         if isinstance(node, exp.Select):
             return self._select(node, outer, scope)
@@ -284,7 +284,7 @@ class SqlColumnWalk:
             return ctes[parts[0]].source(parts)
         self.relations.add(parts)
         if parts not in self.scans:
-            raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
+            raise Unclear(f"readers disagree: only column analysis sees `{'.'.join(parts)}`")
         return self.scans[parts]
 
     def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: CteOutputs) -> ScopeSource:

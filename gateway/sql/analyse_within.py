@@ -1,4 +1,4 @@
-"""The analyst on SQL text that stands within something else: an expression, a query over given relations."""
+"""Column analysis of SQL text within something else: an expression, a query over given relations."""
 
 from __future__ import annotations
 

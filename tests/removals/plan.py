@@ -845,9 +845,9 @@ REMOVALS = (
         "if False:",
         "plan.test_minors",
     ),
-    # The analyst
+    # Column analysis
     Removal(
-        "the analyst follows what is only passed on",
+        "column analysis follows what is only passed on",
         "plan.analyse",
         "computed=_by_table(findings.computed, names),",
         "computed=_by_table(set(), names),",

@@ -399,7 +399,7 @@ class _Proof:
             principals=gate.principals,
             context=one.context,
             below=one.below,
-            untold=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
+            unanalysed=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
         )
         try:
             async with asyncio.timeout(self._options.statement_s):

@@ -82,7 +82,7 @@ class Copying:
     principals: Mapping[str, Principal]
     context: AccessContext
     below: _Below
-    untold: frozenset[TableName]
+    unanalysed: frozenset[TableName]
     """Tables (folded) of which the gateway could not tell which columns are used; then all count as used."""
     hides: bool = field(default=False, init=False)
     """Whether something was hidden from one of those who read."""
@@ -129,6 +129,6 @@ class Copying:
         columns = selectable(self.policies, reader, table, self.context)
         if len(columns) == len(table.columns):
             return False
-        if table.name.folded() in self.untold:
+        if table.name.folded() in self.unanalysed:
             return True
         return not columns or access.view is None or not self.sandbox.finds(access.view, table, columns)
