@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.model.reading import CommandNode, ExpressionNode, Proof, Reading, ReadingAnswer, Splice
-from gateway.model.spark_minors import DOUBLED_QUOTES, minor_of
+from gateway.model.spark_minors import Minor, minor_of
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import GENERATED_TEXT, classify
@@ -126,7 +126,7 @@ async def test_a_literal_that_older_sparks_read_as_two(reader: ReaderPool) -> No
     for text, doubled in (("'it''s'", True), ("''", False), ("'it' 's'", False)):
         answer = await reader.read_expression(text)
         assert isinstance(answer, Reading)
-        older = minor_of(reader.spark_version) < DOUBLED_QUOTES
+        older = minor_of(reader.spark_version) < Minor(4, 1)
         assert answer.doubled_quotes == (doubled and older)
 
 

@@ -9,12 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import asyncpg
+import orjson
+import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.errors import AuthenticationFailed
 from gateway.model.credentials import Credentials, of_basic
 from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
 
 Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
 """What is shown, the client's address → who it is; None or AuthenticationFailed when it is nobody."""
@@ -44,6 +49,54 @@ class FromAnotherSite(Exception):
 
 class BodyTooLarge(Exception):
     """A body has more bytes than are taken."""
+
+
+class BadRequest(Exception):
+    """The request makes no sense; the text says why."""
+
+
+class NotFound(Exception):
+    """There is no such thing, or not for the asker."""
+
+
+def status_of(error: Exception, api: str, store: str) -> tuple[int, str]:
+    """Return status and message for what any API may meet; `store` is what it asks. What nobody expected is
+    logged."""
+    match error:
+        case NotAuthenticated():
+            return 401, str(error)
+        case FromAnotherSite():
+            return 403, str(error)
+        case BadRequest():
+            return 400, str(error)
+        case NotFound():
+            return 404, str(error)
+        case BodyTooLarge():
+            return 413, str(error)
+        case web.HTTPException():
+            return error.status, error.reason
+        case asyncpg.QueryCanceledError() | TimeoutError():
+            return 503, "the request took too long"
+        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
+            _log.error(f"{api}_store_unavailable", error=type(error).__name__)
+            return 503, f"{store} is not available"
+        case _:
+            _log.error(f"{api}_request_failed", exc_info=error)
+            return 500, "an error that should not happen; the gateway's log has the details"
+
+
+def json_answer(body: object, status: int = 200) -> web.Response:
+    """Return an answer in JSON, which says how to log in where somebody has to."""
+    headers = LOGIN if status == 401 else None
+    return web.Response(
+        body=orjson.dumps(body, default=str), status=status, content_type="application/json", headers=headers
+    )
+
+
+def number_in(text: str, most: int) -> int | None:
+    """Return a number from 1 to so many, and None for anything else."""
+    fits = text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most
+    return int(text) if fits else None
 
 
 async def body_of(request: web.Request, limit: int) -> bytes:

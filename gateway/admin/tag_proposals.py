@@ -11,23 +11,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol
 
-import asyncpg
 import orjson
 import structlog
 from aiohttp import web
 
 from gateway.admin.requests import (
-    LOGIN,
     Administrators,
     Authenticate,
-    BodyTooLarge,
-    FromAnotherSite,
-    NotAuthenticated,
+    BadRequest,
+    NotFound,
     Turns,
     answering,
     body_of,
+    json_answer,
     log_in,
+    number_in,
+    status_of,
 )
+from gateway.database.texts import storable
 from gateway.errors import Faults
 from gateway.model.principal import Principal
 
@@ -101,7 +102,7 @@ class TagsApi:
             if not self._administrators.has(principal):
                 return _error(403, "only administrators of tags may do this")
             async with self._turns.of(principal.user):
-                return _json(await handler(request, principal))
+                return json_answer(await handler(request, principal))
 
         return handle
 
@@ -109,92 +110,59 @@ class TagsApi:
         asked = request.query
         unknown = sorted(set(asked) - set(_PARAMETERS))
         if unknown:
-            raise _BadRequest(f"unknown parameter `{unknown[0]}`; there are {', '.join(_PARAMETERS)}")
+            raise BadRequest(f"unknown parameter `{unknown[0]}`; there are {', '.join(_PARAMETERS)}")
         for name, value in asked.items():
-            if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
-                raise _BadRequest(f"`{name}` holds a character that no name has")
+            if storable(value) != value:
+                raise BadRequest(f"`{name}` holds a character that no name has")
         states = asked.getall("state", list(_STATES))
         if not set(states) <= set(_STATES):
-            raise _BadRequest(f"`state` is one of {', '.join(_STATES)}")
+            raise BadRequest(f"`state` is one of {', '.join(_STATES)}")
         if asked.get("gone", "false") not in ("true", "false"):
-            raise _BadRequest("`gone` is `true` or `false`")
-        limit = asked.get("limit", str(LIMIT))
-        if not (limit.isascii() and limit.isdecimal()) or len(limit) > 9 or not 1 <= int(limit) <= MOST:
-            raise _BadRequest(f"`limit` is a number from 1 to {MOST:,}")
+            raise BadRequest("`gone` is `true` or `false`")
+        limit = number_in(asked.get("limit", str(LIMIT)), MOST)
+        if limit is None:
+            raise BadRequest(f"`limit` is a number from 1 to {MOST:,}")
         return await self._proposals.listed(
             states=states,
             tag=asked.get("tag"),
             name=asked.get("name", ""),
             gone=asked.get("gone") == "true",
-            limit=int(limit),
+            limit=limit,
         )
 
     async def _show(self, request: web.Request, principal: Principal) -> Json:
         found = await self._proposals.shown(int(request.match_info["id"]))
         if found is None:
-            raise _NotFound("there is no such proposal")
+            raise NotFound("there is no such proposal")
         return found
 
     async def _decide(self, request: web.Request, principal: Principal) -> list[Json]:
         try:
             body = orjson.loads(await body_of(request, MOST_BYTES))
         except ValueError:
-            raise _BadRequest("the body is no JSON") from None
+            raise BadRequest("the body is no JSON") from None
         if not isinstance(body, dict) or not body.keys() <= {"ids", "again"}:
-            raise _BadRequest("the body is an object with `ids` and, where wanted, `again`")
+            raise BadRequest("the body is an object with `ids` and, where wanted, `again`")
         ids, again = body.get("ids"), body.get("again", False)
         if not isinstance(ids, list) or not ids or not all(_is_id(one) for one in ids):
-            raise _BadRequest("`ids` is a list of numbers of proposals")
+            raise BadRequest("`ids` is a list of numbers of proposals")
         if not isinstance(again, bool):
-            raise _BadRequest("`again` is `true` or `false`")
+            raise BadRequest("`again` is `true` or `false`")
         state = _DECISIONS[request.match_info["decision"]]
         found = await self._proposals.decide(ids, state, principal.user, again=again)
         _log.info("tags_decided", user=principal.user, state=state, proposals=len(found))
         return found
 
 
-class _BadRequest(Exception):
-    """The request makes no sense; the text says why."""
-
-
-class _NotFound(Exception):
-    """There is no such thing."""
-
-
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**18
 
 
-def _json(value: Any) -> web.Response:
-    return web.Response(body=orjson.dumps(value, default=str), content_type="application/json")
-
-
-def _error(status: int, *messages: str, headers: Any = None) -> web.Response:
-    return web.json_response({"messages": list(messages)}, status=status, headers=headers)
+def _error(status: int, *messages: str) -> web.Response:
+    return json_answer({"messages": messages}, status)
 
 
 def _told(request: web.Request, error: Exception) -> web.Response:
-    """Return the answer to an exception; what nobody expected is logged."""
-    match error:
-        case NotAuthenticated():
-            return _error(401, str(error), headers=LOGIN)
-        case FromAnotherSite():
-            return _error(403, str(error))
-        case Faults():
-            return _error(409 if request.method == "POST" else 400, *error.faults)
-        case _NotFound():
-            return _error(404, str(error))
-        case _BadRequest():
-            return _error(400, str(error))
-        case BodyTooLarge():
-            return _error(413, str(error))
-        case web.HTTPException():
-            return _error(error.status, error.reason)
-        case TimeoutError():
-            return _error(503, "this took too long")
-        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError():
-            _log.warning("tags_api_without_database", error=f"{type(error).__name__}: {error}")
-            return _error(503, "the database cannot be asked now")
-        case _:
-            _log.error("tags_request_failed", exc_info=error)
-            return _error(500, "an error that should not happen; the gateway's log has the details")
+    if isinstance(error, Faults):
+        return _error(409 if request.method == "POST" else 400, *error.faults)
+    return _error(*status_of(error, "tags", "the database of proposals"))

@@ -12,7 +12,7 @@ from gateway.app.policy_diff import settings_side
 from gateway.app.rule_files import PACK_PATTERNS, read_texts, rule_files, shipped_rules
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
-from gateway.jobs.classification.job import ClassifyOptions, TagsOf
+from gateway.jobs.classification.job import ClassifyOptions, TagsOfColumns
 from gateway.jobs.classification.rules import Classifiers, load_classifiers
 from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
 from gateway.jobs.job import Work
@@ -112,7 +112,7 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
         session.stop()
 
 
-def tags_of(settings: Settings) -> TagsOf:
+def tags_of(settings: Settings) -> TagsOfColumns:
     """Return what asks the policies of the settings for the tags of columns. Raises Faults."""
     people = {}
     if settings.users.file.exists():

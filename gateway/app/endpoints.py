@@ -21,7 +21,6 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.lineage_following import trouble
 from gateway.app.rules import RulesInForce
-from gateway.app.tag_propagation import TagsAdmin
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
@@ -49,7 +48,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class GatewayParts:
     """What endpoints are made of. What they start they close by `stack`, and what they have to do while
     the gateway serves they add to `background`."""
 
@@ -99,7 +98,7 @@ class Endpoint(ABC):
         require_free(listener.host, listener.port)
 
     @abstractmethod
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         """Listen, and return the port. Raises Faults, OSError when the address cannot be had."""
 
 
@@ -111,7 +110,7 @@ class ThriftEndpoint(Endpoint):
     def listener(self, settings: Settings) -> ThriftListener | None:
         return settings.listeners.thrift if settings.serves_thrift else None
 
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.thrift
         if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
@@ -146,7 +145,7 @@ class ConnectEndpoint(Endpoint):
         super().require(listener)
         require_connect()
 
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         from gateway.app.connect import certificate, connect_server, connect_sessions
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
@@ -168,7 +167,7 @@ class AdminEndpoint(Endpoint):
     def listener(self, settings: Settings) -> AdminListener:
         return settings.listeners.admin
 
-    async def start(self, parts: Parts) -> int:
+    async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.admin
         admin = AdminServer(
             _checks(parts), parts.dependencies.metrics.registry, notes=_notes(parts), mounted=_apis(parts)
@@ -189,7 +188,7 @@ def require_endpoints(settings: Settings) -> None:
             endpoint.require(listener)
 
 
-async def start_endpoints(parts: Parts) -> dict[str, Address]:
+async def start_endpoints(parts: GatewayParts) -> dict[str, Address]:
     """Start those that the settings have, and return where each listens, by its name. Raises Faults."""
     found = {}
     for endpoint in ENDPOINTS:
@@ -206,7 +205,7 @@ async def start_endpoints(parts: Parts) -> dict[str, Address]:
 # -- what the operators' endpoint tells, and has mounted -----------------------------------------------------
 
 
-def _checks(parts: Parts) -> Mapping[str, Check]:
+def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def parser() -> str | None:
         return None if parts.reader.healthy else "no parser process can be asked"
 
@@ -219,7 +218,7 @@ def _checks(parts: Parts) -> Mapping[str, Check]:
     return {"parser": parser, **parts.upstream.checks(), "ledger": record, "policies_confirmed": confirmed}
 
 
-def _notes(parts: Parts) -> Mapping[str, Check]:
+def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     lineage = parts.lineage
 
     async def policies() -> str | None:
@@ -230,23 +229,21 @@ def _notes(parts: Parts) -> Mapping[str, Check]:
         faults = parts.users.faults
         return f"{len(faults)} faults; older users are in force" if faults else None
 
-    async def chained() -> str | None:
-        return parts.ledger.metrics().chain_error or None
+    async def shipped() -> str | None:
+        return parts.ledger.metrics().trouble or None
 
     async def followed() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
-    notes = {"policies": policies, "users": user_file, "record": chained, **parts.notes}
+    notes = {"policies": policies, "users": user_file, "record": shipped, **parts.notes}
     return notes if lineage is None else {**notes, "lineage": followed}
 
 
-def _apis(parts: Parts) -> Mapping[str, Callable[[], web.Application]]:
+def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
     if listener.ranger is not None:
-        from gateway.app.ranger_admin import (
-            RangerAdmin,  # optional: see OPTIONAL in tests/test_architecture.py
-        )
+        from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
         ranger = RangerAdmin(listener.ranger, settings.policies, parts.dsn, parts.authenticator())
         parts.stack.push_async_callback(ranger.close)
@@ -265,6 +262,8 @@ def _apis(parts: Parts) -> Mapping[str, Callable[[], web.Application]]:
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
     if listener.tags is not None:
+        from gateway.app.tags_admin import TagsAdmin  # optional, as above
+
         tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
         parts.stack.push_async_callback(tags.close)
         found["/tags"] = tags.api.app

@@ -14,7 +14,7 @@ from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
-from gateway.app.endpoints import Address, Parts, require_endpoints, start_endpoints
+from gateway.app.endpoints import Address, GatewayParts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -40,7 +40,6 @@ from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
-from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ class Gateway:
     """Starts on `async with`, serves while `run` is awaited, leaves nothing running when the block ends."""
 
     def __init__(
-        self, settings: Settings, progress: Progress = lambda _: None, *, config: Path | None = None
+        self, settings: Settings, progress: _Progress = lambda _: None, *, config: Path | None = None
     ) -> None:
         """`config`: the file that the settings stand in; scheduled jobs are processes that read it again."""
         self._settings = settings
@@ -194,7 +193,7 @@ class Gateway:
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
         endpoints = await start_endpoints(
-            Parts(
+            GatewayParts(
                 settings=settings,
                 stack=self._stack,
                 background=self._background,
@@ -247,6 +246,8 @@ class Gateway:
         ledger = self._settings.ledger
         if ledger.dsn is not None:
             return ledger.dsn.reveal()
+        from gateway.database.postgres import EmbeddedPostgres  # optional: tests/test_architecture.py
+
         postgres = EmbeddedPostgres(ledger.embedded.directory, progress=self._progress)
         self._stack.push_async_callback(to_the_end, postgres.stop)
         dsn = await to_the_end(postgres.start)
@@ -275,7 +276,13 @@ class Gateway:
         )
         await ledger.start()
         self._stack.push_async_callback(ledger.close)
-        self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.metrics().backlog_bytes)
+        shown = self.metrics
+        shown.watch(shown.spool_bytes, lambda: ledger.metrics().backlog_bytes)
+        shown.watch(shown.ledger_connected, lambda: ledger.metrics().database_connected)
+        shown.watch(shown.ledger_recorded, lambda: ledger.metrics().recorded_events)
+        shown.watch(shown.ledger_shipped, lambda: ledger.metrics().shipped_events)
+        shown.watch(shown.ledger_unfit, lambda: ledger.metrics().unfit_events)
+        shown.watch(shown.ledger_open, lambda: ledger.metrics().open_statements)
         if settings.seal_key is not None:
             key = signing_key(settings.seal_key.reveal())
             self._background.append(keep_sealing(dsn, key, settings.directory))

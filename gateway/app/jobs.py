@@ -53,7 +53,7 @@ from gateway.jobs.proof.job import Gate, ProofOptions, proof
 from gateway.jobs.proof.source import GatewaySamples
 from gateway.jobs.recommending.job import recommend
 from gateway.jobs.replay.job import replay
-from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
+from gateway.jobs.rollups import FingerprintOf, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
 from gateway.jobs.verifying import verify
@@ -109,7 +109,7 @@ def _archive_options(settings: Settings) -> ArchiveOptions:
 
 def _rollup_options(settings: Settings) -> RollupOptions:
     @asynccontextmanager
-    async def reader() -> AsyncIterator[Fingerprint]:
+    async def reader() -> AsyncIterator[FingerprintOf]:
         # Shapes of texts do not depend on extensions: Spark's own lexer, of the version that we came with.
         async with reader_of(settings.reader, named_parsers(settings.reader, extensions=())) as pool:
             yield pool.fingerprint

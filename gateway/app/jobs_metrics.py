@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.database.connections import open_connection
-from gateway.jobs.locks import HELD, locked, made_up_for
+from gateway.jobs.locks import HELD, MADE_UP_FOR, locked
 
 _LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
 _RUNS = f"""
@@ -20,7 +20,7 @@ WITH run AS (
            THEN 'killed' ELSE state END AS state
     FROM sluice.job_run
 ), counted AS (
-    SELECT *, {made_up_for("state")} AS again FROM run
+    SELECT *, {MADE_UP_FOR} AS again FROM run
 )
 SELECT job, max(started_at) FILTER (WHERE started_at <= now() AND NOT again) AS began,
        max(ended_at) FILTER (WHERE state = 'done' AND ended_at <= now()) AS done,

@@ -13,7 +13,7 @@ from gateway.lineage.propagation import Flow, PropagationNode, Spread, nodes, so
 from gateway.model.lineage import ANY_COLUMN, DatasetKind
 from gateway.model.resource import Resource
 from gateway.model.tags import Propagation, PropagationRules
-from gateway.policy.laundering import ColumnSight, Protection, Sights, TableParts, Weaker
+from gateway.policy.laundering import ColumnSight, Protection, Sights, TablePath, Weaker
 
 _EVERY = ""
 """The tag that every column has here: what carries it is what the rules say of tags without rules."""
@@ -106,7 +106,7 @@ def _seen(sights: Sights, columns: Iterable[PropagationNode]) -> dict[int, list[
     return found
 
 
-def _table(parts: Sequence[str]) -> TableParts:
+def _table(parts: Sequence[str]) -> TablePath:
     catalog, database, table = parts
     return catalog, database, table
 

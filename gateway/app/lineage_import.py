@@ -84,7 +84,7 @@ class ImportReport:
     unread: list[Unread] = field(default_factory=list)
 
 
-Progress = Callable[[ImportReport], None]
+_Progress = Callable[[ImportReport], None]
 
 
 def read_scripts(paths: Sequence[Path], context: SessionContext) -> list[Script]:
@@ -179,7 +179,7 @@ class Importer:
         self._bringing = asyncio.Lock()
         self.report = ImportReport()
 
-    async def scripts(self, scripts: Sequence[Script], user: str, progress: Progress) -> None:
+    async def scripts(self, scripts: Sequence[Script], user: str, progress: _Progress) -> None:
         """Import scripts, many at once; what makes a table comes before what reads it."""
         order = await self._order(scripts)
         while order.is_active():
@@ -188,7 +188,7 @@ class Importer:
             order.done(*ready)
         await self._flush()
 
-    async def _script(self, script: Script, user: str, progress: Progress) -> None:
+    async def _script(self, script: Script, user: str, progress: _Progress) -> None:
         session = _Session(script.context)
         for number, text in enumerate(script.statements, start=1):
             await self._statement(
@@ -228,7 +228,7 @@ class Importer:
             order.prepare()
         return order
 
-    async def recorded(self, found: Iterable[Found], progress: Progress) -> None:
+    async def recorded(self, found: Iterable[Found], progress: _Progress) -> None:
         """Import cleared statements of the audit record: sessions at once, each in the order of its time."""
         sessions: dict[str, list[Found]] = {}
         for one in sorted(found, key=lambda f: f.event.time):
@@ -238,7 +238,7 @@ class Importer:
         await self._at_once(self._session(name, events, progress) for name, events in sessions.items())
         await self._flush()
 
-    async def _session(self, name: str, events: Sequence[Found], progress: Progress) -> None:
+    async def _session(self, name: str, events: Sequence[Found], progress: _Progress) -> None:
         session = _Session(SessionContext())
         for one in events:
             try:
@@ -366,7 +366,7 @@ class MadeTables:
         self._catalog = catalog
         self._made: dict[TableName, Table] = {}
 
-    async def look_up(self, names: list[TableName]) -> Any:
+    async def look_up(self, names: Sequence[TableName]) -> Any:
         """Return a snapshot that knows the names."""
         snapshot = await self._catalog.look_up(names)
         new = {

@@ -39,7 +39,7 @@ from gateway.settings.loading import load_settings
 from gateway.settings.models import PolicySettings, Settings
 from gateway.sources.accepted_tags import AcceptedList, kept
 
-Progress = Callable[[Comparison], None]
+_Progress = Callable[[Comparison], None]
 _ACCESS_COLUMN = "column"
 
 
@@ -155,7 +155,7 @@ def diff(
     people: Sequence[Principal] = (),
     resources: Sequence[str] = (),
     context: AccessContext = NO_CONTEXT,
-    progress: Progress = lambda _: None,
+    progress: _Progress = lambda _: None,
 ) -> DiffReport:
     """Return which decisions differ for `people` on `resources`.
 
@@ -227,7 +227,7 @@ def diff_recorded(
     events: Sequence[Found],
     *,
     people: Mapping[str, Principal] | None = None,
-    progress: Progress = lambda _: None,
+    progress: _Progress = lambda _: None,
 ) -> DiffReport:
     """Return which of the recorded accesses would be decided differently.
 

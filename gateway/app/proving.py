@@ -42,11 +42,11 @@ _ARITHMETIC = frozenset(
 _TRUTHS = frozenset({"true", "false", "null"})
 _BRACKETS = "() \t\r\n"
 
-Text = tuple[str, str]
+_Text = tuple[str, str]
 """(text, kind): kind is `filter` or `mask`."""
 
 
-def texts_of(policies: Iterable[Policy]) -> Iterator[tuple[FileLine, Text]]:
+def texts_of(policies: Iterable[Policy]) -> Iterator[tuple[FileLine, _Text]]:
     """Yield the SQL texts of policies with their places; tokens have plausible values."""
     for policy in policies:
         somewhere = policy.place or FileLine(file=f"{policy.service}, policy {policy.id}", line=1)
@@ -62,7 +62,7 @@ class Proofs:
     """Remembers what has been read: a change of ten policies among 100,000 reads the texts of ten."""
 
     def __init__(self) -> None:
-        self._good: frozenset[Text] = frozenset()
+        self._good: frozenset[_Text] = frozenset()
         self._proved: PolicySet | None = None
 
     async def faults(self, policies: PolicySet, reader: ReaderPort) -> list[str]:
@@ -79,9 +79,9 @@ class Proofs:
         """Remember policies that are in force now; those before them are forgotten."""
         self._proved = policies
 
-    def _new_texts(self, policies: PolicySet) -> list[tuple[FileLine, Text]]:
+    def _new_texts(self, policies: PolicySet) -> list[tuple[FileLine, _Text]]:
         before = self._proved.services if self._proved is not None else {}
-        found: list[tuple[FileLine, Text]] = []
+        found: list[tuple[FileLine, _Text]] = []
         for name, service in policies.services.items():
             old = before.get(name)
             for new_list, old_list in (
@@ -107,9 +107,9 @@ async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:
     return await Proofs().faults(policies, reader)
 
 
-async def _read_all(texts: Iterable[Text], reader: ReaderPort) -> dict[Text, str]:
+async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, str]:
     """Return what is wrong with each text that is wrong."""
-    wrong: dict[Text, str] = {}
+    wrong: dict[_Text, str] = {}
     waiting = iter(texts)
 
     async def read() -> None:
@@ -124,7 +124,7 @@ async def _read_all(texts: Iterable[Text], reader: ReaderPort) -> dict[Text, str
     return wrong
 
 
-async def _fault(text: Text, reader: ReaderPort) -> str | None:
+async def _fault(text: _Text, reader: ReaderPort) -> str | None:
     expression, kind = text
     answer = await reader.read_expression(expression)
     if isinstance(answer, NotParsed | NotRead):

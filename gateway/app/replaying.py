@@ -20,8 +20,9 @@ from gateway.app.explaining import (
 from gateway.app.metalakes import Metalakes
 from gateway.app.policy_diff import known_people, load_side, load_sides, settings_side
 from gateway.errors import BackendUnavailable, Faults
-from gateway.jobs.replay.job import LookUp, ReplayOptions, ReplayPlan
+from gateway.jobs.replay.job import ReplayOptions, ReplayPlan
 from gateway.jobs.replay.judging import ReaderOptions, Sides
+from gateway.model.catalog import LookUp
 from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import spark_version
 from gateway.settings.models import Settings

@@ -28,7 +28,7 @@ FILES = "files"
 
 NO_FILES = RangerFiles(services={}, definitions={})
 
-Fingerprint = tuple[tuple[str, int, int, int], ...]
+FilesFingerprint = tuple[tuple[str, int, int, int], ...]
 """(path, mtime, size, inode) of every rule file: changes whenever an editor or a deployment touches one."""
 
 
@@ -90,7 +90,7 @@ def read_rules(settings: PolicySettings) -> RuleFiles:
     )
 
 
-def fingerprint(settings: PolicySettings) -> Fingerprint:
+def fingerprint(settings: PolicySettings) -> FilesFingerprint:
     """Return what changes when a rule file does; a path that is gone counts as a change, too."""
     try:
         definitions, rules = rule_paths(settings)

@@ -20,7 +20,7 @@ from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
 from gateway.app.rule_files import (
     FILES,
-    Fingerprint,
+    FilesFingerprint,
     LoadedRules,
     fingerprint,
     load_rules,
@@ -101,7 +101,7 @@ class RulesInForce(Closing):
         self._make_client = client
         self._read_only = read_only
         self._accepted = accepted
-        self._seen: Fingerprint = ()
+        self._seen: FilesFingerprint = ()
         self._parts = {FILES: Part(name=FILES, services={})}
         if closed is not None:
             self._parts[closed.name] = closed

@@ -28,7 +28,7 @@ from gateway.model.table_formats import Artifact, TableFormat
 from gateway.reader.extension_jars import kept_jars, places_of
 from gateway.reader.java_runtime import find_kept_spark
 
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -47,7 +47,7 @@ class NotFetched(SluiceError):
     sqlstate = "58000"
 
 
-def fetch(minor: Minor, into: Path, progress: Progress = lambda _: None) -> Path:
+def fetch(minor: Minor, into: Path, progress: _Progress = lambda _: None) -> Path:
     """Return the directory of the newest version of a minor in `into`, fetched unless there is one.
 
     Its `jars/` holds the jars; its name is the version. Raises NotFetched, and leaves nothing half made.
@@ -70,7 +70,7 @@ def fetch(minor: Minor, into: Path, progress: Progress = lambda _: None) -> Path
 
 
 def fetch_format(
-    one: TableFormat, minor: Minor, into: Path, progress: Progress = lambda _: None
+    one: TableFormat, minor: Minor, into: Path, progress: _Progress = lambda _: None
 ) -> tuple[Path, ...]:
     """Return the jars of a format for a minor in `into`, fetched unless they are there.
 
@@ -94,7 +94,7 @@ def fetch_format(
         raise NotFetched(f"the jars of {one.name} could not be put into `{directory}`: {error}") from error
 
 
-def fetch_catalog_servers(into: Path, progress: Progress = lambda _: None) -> Path:
+def fetch_catalog_servers(into: Path, progress: _Progress = lambda _: None) -> Path:
     """Return the directory in `into` with Iceberg's REST server and PostgreSQL's JDBC driver, fetched unless
     it is there. Raises NotFetched, and leaves nothing half made."""
     directory = into / SERVERS
@@ -114,14 +114,14 @@ def fetch_catalog_servers(into: Path, progress: Progress = lambda _: None) -> Pa
         raise NotFetched(f"servers of catalogs could not be put into `{directory}`: {error}") from error
 
 
-def _copy_artifact(artifact: Artifact, directory: Path, progress: Progress) -> None:
+def _copy_artifact(artifact: Artifact, directory: Path, progress: _Progress) -> None:
     arguments = ("dependency:copy", f"-Dartifact={artifact}", "-Dmdep.useBaseVersion=true")
     why = _maven(str(artifact), directory, arguments, progress)
     if why or not (directory / artifact.file).is_file():
         raise NotFetched(f"Maven could not download {artifact}: {why or NO_REASON}")
 
 
-def _maven(what: str, directory: Path, arguments: Sequence[str], progress: Progress) -> str:
+def _maven(what: str, directory: Path, arguments: Sequence[str], progress: _Progress) -> str:
     """Have Maven put files into a directory; return why it could not, if so."""
     progress(f"downloading {what}")
     try:
@@ -145,7 +145,7 @@ def _maven(what: str, directory: Path, arguments: Sequence[str], progress: Progr
 
 
 @contextlib.contextmanager
-def _only_one(into: Path, what: str, progress: Progress) -> Iterator[None]:
+def _only_one(into: Path, what: str, progress: _Progress) -> Iterator[None]:
     """Hold what is to be fetched for this process: whoever comes second finds it done."""
     with (into / f".{what}.lock").open("a") as lock:
         try:
@@ -156,7 +156,7 @@ def _only_one(into: Path, what: str, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _download(minor: Minor, directory: Path, progress: Progress) -> Path:
+def _download(minor: Minor, directory: Path, progress: _Progress) -> Path:
     progress(f"downloading pyspark {minor} (about 450 MB)")
     arguments = ["download", "--no-deps", "--no-cache-dir", "--dest", str(directory), f"pyspark=={minor}.*"]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -13,31 +13,24 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 
-from gateway.admin.tag_proposals import TagsApi
 from gateway.app.accepted_tags import TAGS_VERSION, accepted_path
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.rest_logins import RestLogins
 from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
-from gateway.frontends.authentication import Authenticator
 from gateway.lineage.propagation import PropagationNode
 from gateway.lineage.proposals import (
     Looked,
     Target,
     accepted_number,
     accepted_tags,
-    as_json,
-    decide,
     look,
-    proposals,
-    shown,
 )
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.resource import Resource
 from gateway.model.tags import Tag
 from gateway.policy.engine import Engine, engine_for
-from gateway.settings.models import Settings, TagApiSettings, TagPropagationSettings
+from gateway.settings.models import Settings, TagPropagationSettings
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTag, AcceptedTags
 
 log = structlog.get_logger(__name__)
@@ -234,41 +227,6 @@ async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
             loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([running])
         raise
-
-
-class TagsAdmin:
-    """The REST API of proposals with its logins; `close` ends them."""
-
-    def __init__(self, settings: TagApiSettings, dsn: str, authenticator: Authenticator) -> None:
-        self._dsn = dsn
-        self._logins = RestLogins(authenticator, "tags-rest")
-        self.api = TagsApi(
-            self,
-            self._logins.log_in,
-            administrators=settings.administrators,
-            groups=settings.administrator_groups,
-        )
-
-    async def close(self) -> None:
-        self._logins.close()
-
-    async def listed(
-        self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int
-    ) -> list[dict[str, Any]]:
-        """Return proposals in the order in which they came."""
-        async with connected(self._dsn) as connection:
-            found = await proposals(connection, states=states, tag=tag, name=name, gone=gone, limit=limit)
-        return [as_json(one) for one in found]
-
-    async def shown(self, proposal: int) -> dict[str, Any] | None:
-        """Return a proposal with its history, or None."""
-        async with connected(self._dsn) as connection:
-            return await shown(connection, proposal)
-
-    async def decide(self, ids: Sequence[int], state: str, user: str, *, again: bool) -> list[dict[str, Any]]:
-        """Decide all or none of them. Raises Faults."""
-        async with connected(self._dsn) as connection:
-            return [as_json(one) for one in await decide(connection, ids, state, user, again=again)]
 
 
 @asynccontextmanager

@@ -18,8 +18,8 @@ from gateway.audit.rows import COLUMNS
 from gateway.audit.walking import Kind
 from gateway.errors import LedgerUnavailable
 
-Row = Mapping[str, Any]
-Source = tuple[int, Callable[[], Iterator[Row]]]
+_Row = Mapping[str, Any]
+_Source = tuple[int, Callable[[], Iterator[_Row]]]
 """The first position that rows can have, and how to get them, in order of their positions."""
 Tell = Callable[[Kind, str], None]
 """Given what is wrong with the archive, and where."""
@@ -46,13 +46,13 @@ class Archive:
 
     def rows(
         self, gateway: str, stretches: Iterable[ArchivedStretch], first: int, last: int, tell: Tell
-    ) -> Iterator[Row]:
+    ) -> Iterator[_Row]:
         """Yield a gateway's events from one position to another, by position; `tell` of days without files
         and of files that are none of ours, and go on.
 
         Raises LedgerUnavailable when nothing can be read here.
         """
-        sources: list[Source] = [
+        sources: list[_Source] = [
             (max(first, one.first), self._opener(one, gateway, first, last, tell))
             for one in stretches
             if one.first <= last and one.last >= first
@@ -65,14 +65,14 @@ class Archive:
 
     def _opener(
         self, one: ArchivedStretch, gateway: str, first: int, last: int, tell: Tell
-    ) -> Callable[[], Iterator[Row]]:
+    ) -> Callable[[], Iterator[_Row]]:
         day = self.directory / f"day={one.day.isoformat()}"
         return lambda: merged(_row_groups(day, gateway, first, last, tell))
 
 
-def merged(sources: Iterable[Source]) -> Iterator[Row]:
+def merged(sources: Iterable[_Source]) -> Iterator[_Row]:
     """Yield the rows of all sources by position; a source is opened when its first position comes."""
-    heap: list[tuple[int, int, Row | None, Any]] = [
+    heap: list[tuple[int, int, _Row | None, Any]] = [
         (first, number, None, opened) for number, (first, opened) in enumerate(sources)
     ]
     heapq.heapify(heap)
@@ -88,7 +88,7 @@ def merged(sources: Iterable[Source]) -> Iterator[Row]:
             heapq.heappush(heap, (following["chain_position"], number, following, rows))
 
 
-def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell) -> list[Source]:
+def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell) -> list[_Source]:
     """Return a day's row groups that have events of a gateway between two positions.
 
     They are looked at themselves: what a file says of its row groups hides no event, and pyarrow ends the
@@ -97,7 +97,7 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell
     files = sorted(directory.glob("hour=*/*.parquet"))
     if not files:
         tell(Kind.MISSING, f"`{directory.name}` of the archive")
-    found: list[Source] = []
+    found: list[_Source] = []
     for file in files:
         with _told(tell), _opened(file) as opened:
             for number in range(opened.num_row_groups):
@@ -110,8 +110,8 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell
 
 def _reader(
     file: Path, group: int, gateway: str, first: int, last: int, tell: Tell
-) -> Callable[[], Iterator[Row]]:
-    def rows() -> Iterator[Row]:
+) -> Callable[[], Iterator[_Row]]:
+    def rows() -> Iterator[_Row]:
         with _told(tell), _opened(file) as opened:
             # What an older version has written may be without the newest columns.
             newer = dict.fromkeys(NEEDED - set(opened.schema_arrow.names))

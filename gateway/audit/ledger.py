@@ -22,7 +22,7 @@ from gateway.audit.disk import Disk
 from gateway.audit.recovery import abandoned, abandoned_from, open_entry, orphans
 from gateway.audit.rows import encode_event
 from gateway.audit.segment import NO_STATEMENT, Entry, Mark
-from gateway.audit.shipper import Progress, Shipper, ShipperLimits
+from gateway.audit.shipper import Shipper, ShipperLimits, ShippingProgress
 from gateway.audit.spool import Segment, Spool, SpoolLimits
 from gateway.errors import LedgerUnavailable
 from gateway.model.audit import AuditEvent
@@ -64,6 +64,12 @@ class LedgerMetrics:
     chain_error: str
     """What the database no longer has of what was committed there; empty when nothing is missing."""
 
+    @property
+    def trouble(self) -> str:
+        """What somebody should see to, though statements go on; empty when there is nothing."""
+        away = "PostgreSQL does not take the record, which waits on the disk" if self.database_error else ""
+        return self.chain_error or away
+
 
 @dataclass(slots=True)
 class _Open:
@@ -98,7 +104,7 @@ class FileLedger:
         return f"{self._settings.name}-{self._spool.identity[:8]}"
 
     def metrics(self) -> LedgerMetrics:
-        progress = self._shipper.progress if self._shipper is not None else Progress()
+        progress = self._shipper.progress if self._shipper is not None else ShippingProgress()
         return LedgerMetrics(
             failure=self._spool.failure,
             recorded_events=self._recorded_events,

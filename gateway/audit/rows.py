@@ -54,7 +54,7 @@ COLUMNS = (
     "body",
     "original_record",
 )
-Row = tuple[Any, ...]
+EventRow = tuple[Any, ...]
 
 LAST_YEAR = 2200
 MAX_INDEXED_CHARACTERS = 400
@@ -168,7 +168,7 @@ def _load(payload: bytes) -> dict[str, Any]:
     return found
 
 
-def row(entry: Entry) -> Row:
+def row(entry: Entry) -> EventRow:
     """Return the values of COLUMNS. A record that cannot be read as an event becomes an `unfit` row."""
     try:
         event = decode_event(entry.payload)
@@ -177,7 +177,7 @@ def row(entry: Entry) -> Row:
         return unfit(entry, f"{type(error).__name__}: {error}")
 
 
-def _event_row(event: AuditEvent, payload: bytes) -> Row:
+def _event_row(event: AuditEvent, payload: bytes) -> EventRow:
     # Most records cannot hold either character and are not walked through.
     suspect = b"\\u0000" in payload or payload.startswith(_STANDARD_LIBRARY)
     clean = _clean(event.body) if suspect else event.body
@@ -220,7 +220,7 @@ def _event_row(event: AuditEvent, payload: bytes) -> Row:
     )
 
 
-def unfit(entry: Entry, why: str) -> Row:
+def unfit(entry: Entry, why: str) -> EventRow:
     """Return a row that PostgreSQL takes for certain: bare facts, the reason, and the record's own bytes.
 
     Its key comes from the bytes, so that sending it twice gives one row.

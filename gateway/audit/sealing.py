@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,13 +32,11 @@ async def keep_sealing(
     dsn: str,
     key: Ed25519PrivateKey,
     directory: Path,
-    *,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """Seal each day when it has ended, and at once when the last one has no seal yet; keep the seals in the
     ledger's directory as well. Never returns."""
     while True:
-        day, rest = day_to_seal(clock())
+        day, rest = day_to_seal(datetime.now(UTC))
         try:
             connection = await connect(dsn, "sluice-seal", command_s=60, whole=True)
             try:

@@ -21,7 +21,7 @@ import structlog
 from gateway.audit.backlog import Position, bytes_behind, done_with, read_stretch, remove, write_checkpoint
 from gateway.audit.chain import Head, digest, start
 from gateway.audit.partitions import days_ahead, make_partitions
-from gateway.audit.rows import COLUMNS, Row, row, unfit
+from gateway.audit.rows import COLUMNS, EventRow, row, unfit
 from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
 from gateway.database.connections import open_connection
@@ -92,7 +92,7 @@ class ShipperLimits:
 
 
 @dataclass(slots=True)
-class Progress:
+class ShippingProgress:
     """How shipping goes, for metrics and the readiness page."""
 
     connected: bool = False
@@ -117,7 +117,7 @@ class Shipper:
     release: Callable[[Segment], Awaitable[None]]
     on_caught_up: Callable[[Any], Awaitable[None]]
     limits: ShipperLimits = field(default_factory=ShipperLimits)
-    progress: Progress = field(default_factory=Progress)
+    progress: ShippingProgress = field(default_factory=ShippingProgress)
     chains: dict[str, Head] = field(default_factory=dict)
     """Gateway → the end of its chain as it was last committed; kept with the position."""
     _days: set[date] = field(default_factory=set)
@@ -225,7 +225,7 @@ class Shipper:
             async with asyncio.timeout(self.limits.linger_s):
                 await self._hurried.wait()
 
-    async def _insert(self, connection: Any, entries: Sequence[Entry], rows: Sequence[Row]) -> None:
+    async def _insert(self, connection: Any, entries: Sequence[Entry], rows: Sequence[EventRow]) -> None:
         """Insert rows; of those that are refused, each alone, what is certain to be taken."""
         try:
             await self._insert_once(connection, rows)
@@ -243,7 +243,7 @@ class Shipper:
             await self._insert(connection, entries[:half], rows[:half])
             await self._insert(connection, entries[half:], rows[half:])
 
-    async def _insert_once(self, connection: Any, rows: Sequence[Row]) -> None:
+    async def _insert_once(self, connection: Any, rows: Sequence[EventRow]) -> None:
         await self._prepare(connection, {values[_TIME].astimezone(UTC).date() for values in rows})
         async with connection.transaction():
             fresh = await _fresh(connection, rows)
@@ -313,11 +313,11 @@ class Shipper:
             self.spool.forget(segment)
 
 
-def _rows(entries: Sequence[Entry]) -> list[Row]:
+def _rows(entries: Sequence[Entry]) -> list[EventRow]:
     return [row(entry) for entry in entries]
 
 
-async def _fresh(connection: Any, rows: Sequence[Row]) -> list[Row]:
+async def _fresh(connection: Any, rows: Sequence[EventRow]) -> list[EventRow]:
     """Return the rows that are not in the database, each once, in order; no second end of a statement."""
     known = await connection.fetch(
         _KNOWN, [values[_ID] for values in rows], [values[_TIME] for values in rows]
@@ -336,7 +336,7 @@ async def _fresh(connection: Any, rows: Sequence[Row]) -> list[Row]:
     return fresh
 
 
-def _linked(rows: Sequence[Row], heads: dict[str, Head]) -> list[Row]:
+def _linked(rows: Sequence[EventRow], heads: dict[str, Head]) -> list[EventRow]:
     """Return rows with their places in their gateways' chains; `heads` moves on."""
     linked = []
     for values in rows:

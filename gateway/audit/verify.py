@@ -30,7 +30,7 @@ _LIST = ", ".join(
 )
 _UNCHAINED = "(chain_position IS NULL OR chain_position < 1 OR gateway IS NULL)"
 
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 """Called with the events that were verified and those that there are."""
 
 
@@ -43,7 +43,7 @@ async def verify(
     key: Ed25519PublicKey | None = None,
     reached: Mapping[str, Head] | None = None,
     archive: Archive | None = None,
-    progress: Progress = lambda done, of: None,
+    progress: _Progress = lambda done, of: None,
 ) -> Verified:
     """Verify the record in one snapshot of the database.
 
@@ -170,7 +170,7 @@ async def require_tables(connection: Any) -> None:
         raise LedgerUnavailable(f"`{row['name']}` is no table: what it shows is not the record")
 
 
-async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: Progress, total: int) -> None:
+async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: _Progress, total: int) -> None:
     before = None
     if chain.first > 1:
         async for event in rows.between(chain.first - 1, chain.first - 1):

@@ -39,9 +39,9 @@ from gateway.backends.unprivileged import (
 from gateway.errors import BackendUnavailable
 from gateway.model.java_options import QUICK_START
 
-Probe = Callable[[str, int], Awaitable[object]]
+_Probe = Callable[[str, int], Awaitable[object]]
 """Opens a session on Thrift at (host, port) and runs `SELECT 1`; raises OSError or BackendUnavailable."""
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of a variable
@@ -156,14 +156,14 @@ class EmbeddedSparkOptions:
 class EmbeddedSpark:
     """One Spark JVM that this process owns, from `start` to `stop`."""
 
-    def __init__(self, options: EmbeddedSparkOptions, probe: Probe) -> None:
+    def __init__(self, options: EmbeddedSparkOptions, probe: _Probe) -> None:
         self._options = options
         self._probe = probe
         self._user = run_as()
         self.directory = state_directory(options.directory, self._user)
         self.host = HOST
-        self.thrift_port = options.thrift_port or free_port(HOST)
-        self.connect_port = (options.connect_port or free_port(HOST)) if self._jar("spark-connect") else 0
+        self.thrift_port = options.thrift_port or free_port()
+        self.connect_port = (options.connect_port or free_port()) if self._jar("spark-connect") else 0
         """0 where there is no Spark Connect."""
         self.connect_token = secrets.token_urlsafe(32)
         """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
@@ -188,7 +188,7 @@ class EmbeddedSpark:
     def log(self) -> Path:
         return self.directory / "spark.log"
 
-    async def start(self, progress: Progress = lambda _: None) -> None:
+    async def start(self, progress: _Progress = lambda _: None) -> None:
         """Start Spark and return when `SELECT 1` was answered over Thrift.
 
         Call it from the thread that lives as long as the gateway. Raises BackendUnavailable with the end of
@@ -257,7 +257,7 @@ class EmbeddedSpark:
             ) from None
         self._lock = lock
 
-    def _prepare(self, progress: Progress) -> list[str]:
+    def _prepare(self, progress: _Progress) -> list[str]:
         """Make the directory ready and return the command line; takes seconds when jars have to be copied."""
         options, user = self._options, self._user
         shelter = self.directory.parent if user is not None else self.directory
@@ -461,21 +461,21 @@ themselves: within the seconds until a server listens, one of those is gone to w
 _ATTEMPTS = 100
 
 
-def free_port(host: str) -> int:
-    """Return a port at an address of this machine that nobody listens on, and that the system gives to nobody
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on, and that the system gives to nobody
     who does not ask for it. Raises OSError when all that are tried are taken."""
     for _ in range(_ATTEMPTS - 1):
         port = random.choice(_BELOW_EPHEMERAL)  # noqa: S311 - not a secret
         try:
-            return _bound(host, port)
+            return _bound(port)
         except OSError:
             continue
-    return _bound(host, random.choice(_BELOW_EPHEMERAL))  # noqa: S311
+    return _bound(random.choice(_BELOW_EPHEMERAL))  # noqa: S311
 
 
-def _bound(host: str, port: int) -> int:
+def _bound(port: int) -> int:
     with closing(socket.socket()) as free:
-        free.bind((host, port))
+        free.bind((HOST, port))
     return port
 
 

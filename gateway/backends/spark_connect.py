@@ -27,9 +27,9 @@ from gateway.errors import BackendUnavailable, Faults, RpcError, SessionElsewher
 from gateway.model.reading_settings import GATEWAY_PREFIX, READING_SETTINGS
 from gateway.model.spark_configuration import (
     PROBE_TEXT,
-    Frame,
     ParserConfiguration,
     SparkConfiguration,
+    StackFrame,
     extensions_of,
     parsers_on,
     process_of,
@@ -379,7 +379,7 @@ class _AskedSession:
             await self.set({STACKS: settings[STACKS]})
         return parsers_on(found)
 
-    async def _stack(self) -> list[Frame]:
+    async def _stack(self) -> list[StackFrame]:
         request = pb.AnalyzePlanRequest()
         request.schema.plan.root.sql.query = PROBE_TEXT
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import gateway
 from gateway.cli import job_arguments, policy_arguments
-from gateway.cli.job_arguments import count
+from gateway.cli.job_arguments import Commands, count
 from gateway.cli.terminal import Terminal
 
 CONFIG_HELP = "settings file; by default $SLUICE_CONFIG, then config/gateway.yaml"
@@ -78,9 +78,6 @@ class _CommandParser(argparse.ArgumentParser):
             return self.parse_known_intermixed_args(args, namespace)
         finally:
             self._mixing = False
-
-
-Commands = argparse._SubParsersAction  # argparse names the type only so
 
 
 def _command(

@@ -31,13 +31,11 @@ from gateway.errors import Faults, SluiceError
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
 from gateway.model.catalog import split_name
-from gateway.model.files import FileSource
+from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.session.ports import BackendError
 from gateway.session.redact import redact
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogEntry
-
-SESSION_CATALOG = "spark_catalog"
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:

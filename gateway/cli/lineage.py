@@ -99,17 +99,19 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
     return exit_codes.OK
 
 
-class _Clock:
-    """Says once in a while that it is time to tell how far work is."""
+_EVERY_S = 5.0
 
-    def __init__(self, every_s: float = 5.0) -> None:
-        self._every_s = every_s
-        self._next = time.monotonic() + every_s
+
+class _Clock:
+    """Says every few seconds that it is time to tell how far work is."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _EVERY_S
 
     def due(self) -> bool:
         if time.monotonic() < self._next:
             return False
-        self._next = time.monotonic() + self._every_s
+        self._next = time.monotonic() + _EVERY_S
         return True
 
 

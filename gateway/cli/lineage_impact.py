@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gateway.cli.lineage_laundering import policies_of
+from gateway.cli.policy_output import TYPES
 from gateway.cli.terminal import BOLD, Terminal
 from gateway.lineage.drawing import as_json
 from gateway.lineage.graph import Carries, GraphAnswer
 from gateway.lineage.propagation import PropagationNode, named, nodes
 from gateway.model.context import AccessContext
 from gateway.model.lineage import DatasetKind
-from gateway.model.policy import Policy, PolicyType
+from gateway.model.policy import Policy
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.impact import Concern, by_tag, concerns
@@ -25,7 +26,6 @@ _ARRIVES = {
     Carries.MASKED: "masked values",
     Carries.INFLUENCE: "nothing; it decides on rows or order",
 }
-_TYPES = {PolicyType.ACCESS: "access", PolicyType.MASK: "mask", PolicyType.ROW_FILTER: "filter"}
 
 
 async def show_impact(
@@ -79,7 +79,7 @@ async def show_impact(
         _section(
             terminal,
             f"policies that {arguments.tag} would put on it, and on what it feeds once accepted there",
-            [f"{node.column}  {_TYPES[policy.type]} `{policy.name}`" for node, policy in tagged],
+            [f"{node.column}  {TYPES[policy.type]} `{policy.name}`" for node, policy in tagged],
         )
 
 
@@ -92,7 +92,7 @@ def _section(terminal: Terminal, title: str, lines: Iterable[str]) -> None:
 def _told(node: PropagationNode, one: Concern) -> str:
     why = f", by its tag {one.tag}" if one.tag else f", in its text: {one.text}" if one.text else ""
     place = f"  {one.policy.place}" if one.policy.place is not None else ""
-    return f"{node.name}  {_TYPES[one.policy.type]} `{one.policy.name}`{why}{place}"
+    return f"{node.name}  {TYPES[one.policy.type]} `{one.policy.name}`{why}{place}"
 
 
 def _concern_as_json(node: PropagationNode, one: Concern) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _concern_as_json(node: PropagationNode, one: Concern) -> dict[str, Any]:
 def _as_json(policy: Policy) -> dict[str, Any]:
     return {
         "policy": policy.name,
-        "type": _TYPES[policy.type],
+        "type": TYPES[policy.type],
         "service": policy.service,
         "place": None if policy.place is None else str(policy.place),
     }

@@ -16,7 +16,8 @@ REDRAW_S = 0.2
 MOST_RESOURCES = 20
 """Resources of one group that are printed; JSON has them all."""
 MOST_PEOPLE = 12
-_TYPES = {PolicyType.ACCESS: "access", PolicyType.MASK: "mask", PolicyType.ROW_FILTER: "filter"}
+TYPES = {PolicyType.ACCESS: "access", PolicyType.MASK: "mask", PolicyType.ROW_FILTER: "filter"}
+"""What commands call the types of policies."""
 _TITLES = {
     GAINED: ("gained", GREEN),
     LOST: ("lost", RED),
@@ -82,7 +83,7 @@ def explanation_as_json(explanation: Explanation) -> dict[str, Any]:
         "considered": [
             {
                 "policy": _ref(found.policy),
-                "type": _TYPES[found.type],
+                "type": TYPES[found.type],
                 "settled": found.settled,
                 "why": found.why,
                 "tag": found.tag,
@@ -148,7 +149,7 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     for found in explanation.considered[:limit]:
         mark = terminal.style("→", BOLD) if found.settled else " "
         about = f" on tag {found.tag}" if found.tag else ""
-        line = f"{mark} {_TYPES[found.type]:<6} {_named(found.policy)}{about}: {found.why}"
+        line = f"{mark} {TYPES[found.type]:<6} {_named(found.policy)}{about}: {found.why}"
         terminal.line(line if found.settled else terminal.style(line, DIM))
     more = len(explanation.considered) - limit
     if more > 0:

@@ -17,7 +17,7 @@ from gateway.errors import Faults
 from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.reports import RollupFilter, latency, refused, slow, usage
 
-Found = Sequence[Mapping[str, Any]]
+_Found = Sequence[Mapping[str, Any]]
 WIDE = 80
 
 USAGE = {
@@ -183,7 +183,7 @@ async def _ask(
                 }
 
 
-def _show(terminal: Terminal, title: str, rows: Found) -> None:
+def _show(terminal: Terminal, title: str, rows: _Found) -> None:
     if not rows:
         made = "" if title in ("alarms", "left out") else f"; {_MADE_BY.get(title, _ROLLUPS)}"
         terminal.line(f"nothing{made}")

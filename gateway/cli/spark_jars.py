@@ -4,9 +4,10 @@ catalogs, once for each machine."""
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
-from gateway.app.spark_jars import Progress, fetch, fetch_catalog_servers, fetch_format
+from gateway.app.spark_jars import fetch, fetch_catalog_servers, fetch_format
 from gateway.cli.terminal import Terminal
 from gateway.model.spark_minors import Minor, supported_minor
 from gateway.model.table_formats import format_named
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return 0
 
 
-def _servers(into: Path, said: Progress, terminal: Terminal, *, as_json: bool) -> int:
+def _servers(into: Path, said: Callable[[str], None], terminal: Terminal, *, as_json: bool) -> int:
     directory = fetch_catalog_servers(into, said)
     if as_json:
         terminal.json({"directory": str(directory)})
@@ -39,7 +40,13 @@ def _servers(into: Path, said: Progress, terminal: Terminal, *, as_json: bool) -
 
 
 def _formats(
-    minor: Minor, names: list[str], into: Path, said: Progress, terminal: Terminal, *, as_json: bool
+    minor: Minor,
+    names: list[str],
+    into: Path,
+    said: Callable[[str], None],
+    terminal: Terminal,
+    *,
+    as_json: bool,
 ) -> int:
     formats = [format_named(name.strip()) for name in names]
     jars = {one.name: fetch_format(one, minor, into, said) for one in formats}

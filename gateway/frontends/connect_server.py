@@ -415,10 +415,10 @@ HOW = (
 )
 
 
-Metadata = Iterable[tuple[str, str | bytes]]
+_Metadata = Iterable[tuple[str, str | bytes]]
 
 
-def credentials(metadata: Metadata) -> Credentials:
+def credentials(metadata: _Metadata) -> Credentials:
     """Return what the call shows. Raises AuthenticationFailed when it is nothing, or not understood.
 
     Nothing but `authorization` is looked at: who somebody says to be elsewhere does not count.
@@ -460,7 +460,7 @@ def _of_basic(value: str) -> Password:
     return found
 
 
-def client_of(peer: str, metadata: Metadata) -> Client:
+def client_of(peer: str, metadata: _Metadata) -> Client:
     """Return where a call comes from, for the audit record."""
     agent = next((value for key, value in metadata if key == "user-agent"), "")
     text = agent if isinstance(agent, str) else agent.decode("latin-1")

@@ -196,7 +196,7 @@ class ThriftConnection(asyncio.Protocol):
         try:
             messages = self._frames.feed(data)
         except MalformedMessage as fault:
-            self._protocol_error("", 0, str(fault))
+            self._protocol_error(str(fault))
             return
         for message in messages:
             self._waiting_bytes += len(message)
@@ -257,7 +257,7 @@ class ThriftConnection(asyncio.Protocol):
         try:
             message = decode_message(data)
         except MalformedMessage as fault:
-            self._protocol_error("", 0, str(fault))
+            self._protocol_error(str(fault))
             return
         method, seqid = message.method, message.seqid
         if message.kind is not MessageKind.CALL:
@@ -299,11 +299,11 @@ class ThriftConnection(asyncio.Protocol):
 
     # -- ending ------------------------------------------------------------------------------------------
 
-    def _protocol_error(self, method: str, seqid: int, text: str) -> None:
+    def _protocol_error(self, text: str) -> None:
         """Say why, and close: after this the stream cannot be followed."""
         _log.info("protocol_error", reason=text, address=self._client.address)
         self._calls.clear()
-        self._last_words(frame(encode_exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, text)))
+        self._last_words(frame(encode_exception("", 0, ExceptionKind.PROTOCOL_ERROR, text)))
 
     def _last_words(self, data: bytes) -> None:
         if self._transport is None or self._gone:

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
-
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -35,8 +33,6 @@ from gateway.wire.tcli import (
     TTypeId,
 )
 from gateway.wire.thrift import Struct
-
-_log = structlog.get_logger(__name__)
 
 _TYPES = {
     "string": TTypeId.STRING,

@@ -18,6 +18,7 @@ from typing import Any
 from gateway.jobs import closure_frames as frames
 from gateway.jobs.events import land
 from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.spark import keeping
 from gateway.jobs.tables import LakeTable
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
@@ -167,11 +168,7 @@ class _Closure:
         from pyspark.sql import functions as f
 
         work, depth = self._work, self._options.depth
-        made = _Made()
-
-        def keep(name: str, frame: Any) -> Any:
-            frame.write.parquet(str(landing / name))
-            return spark.read.schema(frame.schema).parquet(str(landing / name))
+        made, keep = _Made(), keeping(spark, landing)
 
         def said(what: str) -> Callable[[int, int], None]:
             return lambda round_, rows: work.progress(f"{what}, step {round_}: {rows:,} new or better")

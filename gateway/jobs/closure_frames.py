@@ -12,6 +12,7 @@ from functools import reduce
 from itertools import count
 from typing import Any
 
+from gateway.jobs.spark import Keep
 from gateway.model.context import AccessContext
 from gateway.model.lineage import ANY_COLUMN, Subtype, TransformationType
 from gateway.model.policy import PolicySet
@@ -25,23 +26,10 @@ EDGES = (
 )
 COLUMNS = "id bigint, dataset bigint, dataset_name string, kind string, parts array<string>, name string"
 TAGGED = "id bigint, tag string"
-REACH = "source bigint, tag string, at bigint, rank int, distance int, before bigint"
-"""What a column (`source`, by its tag) is to another (`at`), and the column before that on the way."""
 CARRIES = {1: "influence", 2: "masked", 3: "values"}
 """As `sluice lineage` tells what arrives."""
 
-SOURCES = (
-    "source_dataset string, source_column string, target_dataset string, target_column string,"
-    " carries string, distance int"
-)
-TAGS = (
-    "tag string, source_dataset string, source_column string, target_dataset string, target_column string,"
-    " how string, distance int, before_dataset string, before_column string, tagged boolean"
-)
-
-Kept = Callable[[str, Any], Any]
-"""Writes a frame under a name, and returns it as it was written: plans stay short."""
-Step = Callable[[Any, Any], Any]
+_Step = Callable[[Any, Any], Any]
 """Takes pyspark's functions and ways, and returns the same one step on."""
 
 
@@ -75,11 +63,12 @@ def carries(edges: Any) -> Any:
 
 
 def closed(
-    start: Any, step: Step, keep: Kept, *, depth: int, said: Callable[[int, int], None], name: str
+    start: Any, step: _Step, keep: Keep, *, depth: int, said: Callable[[int, int], None], name: str
 ) -> tuple[Any, bool]:
     """Return all that is reached within so many steps, and whether it goes on behind them.
 
-    `start` has the columns of `REACH`. Each round writes what is new or better, and reads no plan but files.
+    `start` says what a column (`source`, by its `tag`) is to another (`at`): its `rank`, the `distance`, and
+    the column `before` that on the way. Each round writes what is new or better, and reads no plan but files.
     """
     from pyspark.sql import functions as f
 
@@ -138,7 +127,7 @@ def feeding(edges: Any) -> Any:
     )
 
 
-def along(hopped: Any) -> Step:
+def along(hopped: Any) -> _Step:
     """Return the step along every edge; what arrives is at most what the edge carries."""
 
     def step(f: Any, ways: Any) -> Any:
@@ -190,7 +179,7 @@ def follows(
     return spark.createDataFrame(kept, "of_tag string, flow string, functions array<string>, follows int")
 
 
-def along_values(hopped: Any, told: Any) -> Step:
+def along_values(hopped: Any, told: Any) -> _Step:
     """Return the step along unmasked flows that the rules let a tag pass."""
 
     def step(f: Any, ways: Any) -> Any:
@@ -219,7 +208,7 @@ def along_values(hopped: Any, told: Any) -> Step:
 
 
 def named_sources(reach: Any, near: Any, columns: Any) -> Any:
-    """Return `SOURCES`: each column with all that feed it, those of its whole dataset, too."""
+    """Return each column with all that feed it, those of its whole dataset, too."""
     from pyspark.sql import functions as f
 
     told = (
@@ -241,7 +230,7 @@ def named_sources(reach: Any, near: Any, columns: Any) -> Any:
 
 
 def named_tags(reach: Any, tagged: Any, columns: Any) -> Any:
-    """Return `TAGS`: each column that a tag reaches, with the column it comes from and the one before it."""
+    """Return each column that a tag reaches, with the column it comes from and the one before it."""
     from pyspark.sql import functions as f
 
     has = tagged.select(f.col("id").alias("target"), "tag", f.expr("true").alias("has"))

@@ -55,6 +55,11 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
+def moment(micros: int | None) -> datetime:
+    """Return a time of Spark's; 1970 for none."""
+    return _EPOCH + timedelta(microseconds=micros or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Sums:
     """How many events there are, how many of them are in no chain, and what they come to."""
@@ -129,10 +134,7 @@ def _values(batch: Any, name: str) -> list[Any]:
     """Return the values of a column as they come from PostgreSQL, but for ids, which are texts."""
     column = batch.column(batch.schema.get_field_index(name))
     if name in _TIMES:
-        return [
-            None if since is None else _EPOCH + timedelta(microseconds=since)
-            for since in column.cast("int64").to_pylist()
-        ]
+        return [None if since is None else moment(since) for since in column.cast("int64").to_pylist()]
     found: list[Any] = column.to_pylist()
     return found
 

@@ -7,16 +7,11 @@ HELD = (
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 """What holds in `pg_locks l` for the locks of jobs; `l.objid` is `locked` of a job's name."""
+MADE_UP_FOR = "state = 'killed' AND lag(state) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'"
+"""Whether a run of `sluice.job_run` was killed and the run before it was not: as if it had not begun, it is
+made up for, once."""
 
 
 def locked(name: str) -> str:
     """Return the expression by which `pg_locks` has the lock of a job, given that for its name."""
     return f"(hashtext({name})::bigint & 4294967295)::oid"
-
-
-def made_up_for(state: str) -> str:
-    """Return the expression for whether a run in `sluice.job_run` was killed and the job's run before it was
-    not: as if it had not begun, it is made up for, once. `state` is the expression for how runs ended."""
-    return (
-        f"{state} = 'killed' AND lag({state}) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'"
-    )

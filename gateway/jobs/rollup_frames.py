@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import reduce
 from typing import Any
 
+from gateway.jobs.spark import Keep
+
 EVENTS = (
     "event_id string, time timestamp, kind string, statement_id string, user_name string,"
     " groups array<string>, client_protocol string, application string, verdict string, code string,"
@@ -90,11 +92,7 @@ def texts_of(events: Any) -> Any:
     )
 
 
-Kept = Callable[[str, Any], Any]
-"""Writes what several tables are made of, under a name, and returns it as it was written."""
-
-
-def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Kept) -> dict[str, Any]:
+def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> dict[str, Any]:
     """Return the frames of all tables, with the column `hour`."""
     from pyspark.sql import functions as f
 

@@ -19,9 +19,10 @@ from typing import Any
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.archive import partitions as days_in_database
-from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight
+from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight, moment
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.rollup_texts import write_fingerprints
+from gateway.jobs.spark import keeping
 from gateway.jobs.tables import STAGING, LakeTable
 
 VERSION = 1
@@ -31,7 +32,6 @@ NAMES = (
 )
 """What roll-ups need of an event; of the body, `scans`, `decisions` and `action`."""
 SUMMARY_ROWS = 1_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action"))
 _SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
 
@@ -62,14 +62,14 @@ SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS 
 """
 """Days that have gone from PostgreSQL with something that no run has seen."""
 
-Fingerprint = Callable[[str], Awaitable[str | None]]
-Reader = Callable[[], AbstractAsyncContextManager[Fingerprint]]
+FingerprintOf = Callable[[str], Awaitable[str | None]]
+OpenFingerprints = Callable[[], AbstractAsyncContextManager[FingerprintOf]]
 """Starts what takes literals out of a text, by Spark's own lexer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollupOptions:
-    reader: Reader
+    reader: OpenFingerprints
     statements: int = 10_000
     """Fingerprints, by user, that a day's summary has: those with most time."""
 
@@ -142,7 +142,7 @@ class _Rollups:
                     found.add(hour)
         return sorted(hour.astimezone(UTC) for hour in found)
 
-    async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:
+    async def _day(self, day: date, hours: Sequence[datetime], fingerprint: FingerprintOf) -> tuple[int, int]:
         """Make the hours of a day anew; return the events read and the rows written."""
         work = self._work
         spark = await work.spark()
@@ -158,11 +158,7 @@ class _Rollups:
         tags = await self._tags(spark)
         shapes = spark.read.schema(frames.FINGERPRINTS).parquet(str(texts))
 
-        def keep(what: str, frame: Any) -> Any:
-            frame.write.parquet(str(landing / what))
-            return spark.read.schema(frame.schema).parquet(str(landing / what))
-
-        made = await asyncio.to_thread(frames.make, events, ends, shapes, tags, keep)
+        made = await asyncio.to_thread(frames.make, events, ends, shapes, tags, keeping(spark, landing))
         work.progress(f"{day}: statements counted")
         rows_out = 0
         for table_name, frame in made.items():
@@ -288,11 +284,7 @@ async def _batches(frame: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
         if not batch:
             return
         yield [
-            tuple(
-                _EPOCH + timedelta(microseconds=value) if at in times else value
-                for at, value in enumerate(row)
-            )
-            for row in batch
+            tuple(moment(value) if at in times else value for at, value in enumerate(row)) for row in batch
         ]
 
 

@@ -17,7 +17,7 @@ from gateway.database.migrate import migrate
 from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
-from gateway.jobs.locks import HELD, LOCKS, locked, made_up_for
+from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, locked
 from gateway.jobs.spark import SparkOptions, failure_of
 
 ERROR_CHARS = 500
@@ -194,7 +194,7 @@ async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
         # written by a clock that has gone back since.
         "WITH run AS (SELECT id, job, started_at, replace(state, 'running', 'killed') AS state"
         " FROM sluice.job_run WHERE job = $1)"
-        f" SELECT EXISTS (SELECT FROM (SELECT started_at, {made_up_for('state')} AS again FROM run) counted"
+        f" SELECT EXISTS (SELECT FROM (SELECT started_at, {MADE_UP_FOR} AS again FROM run) counted"
         " WHERE NOT again AND started_at BETWEEN $2 AND now())",
         job,
         moment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from gateway.errors import BackendUnavailable
 from gateway.jobs.reaching import give_up_soon, require_answer
 from gateway.model.spark_minors import minor_of
 from gateway.model.table_formats import ICEBERG, UnsupportedFormat
+
+Keep = Callable[[str, Any], Any]
+"""Writes a frame under a name, and returns it as it was written: plans stay short."""
 
 LOCAL_HOST = "127.0.0.1"
 OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE")
@@ -133,6 +136,16 @@ def _require_iceberg(version: str) -> None:
             f"`jobs.catalog` has the jobs' tables be Iceberg's, pyspark is {version}, and {error.message}."
             " Run jobs with the pyspark of one of these, by its `spark-submit`, or behind its Spark Connect"
         ) from None
+
+
+def keeping(session: Any, directory: Path) -> Keep:
+    """Return what writes frames below a directory that the session sees under the same path."""
+
+    def keep(name: str, frame: Any) -> Any:
+        frame.write.parquet(str(directory / name))
+        return session.read.schema(frame.schema).parquet(str(directory / name))
+
+    return keep
 
 
 def application_id(session: Any) -> str:

@@ -31,7 +31,7 @@ _LINKED = (
     " time timestamp, source int, copied boolean, astray boolean, lost boolean"
 )
 
-Batches = Callable[[Iterator[Any]], Iterator[Any]]
+_Batches = Callable[[Iterator[Any]], Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def parts(events: Any, sealed: Mapping[str, frozenset[int]], places: int) -> Any
     return ordered.mapInArrow(_walking(sealed), "walked string")
 
 
-def _linking(places: int) -> Batches:
+def _linking(places: int) -> _Batches:
     def linking(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             yield linked(batch, places)
@@ -123,7 +123,7 @@ def _linked_schema() -> Any:
     return pyarrow.schema([(name, kinds[kind]) for name, kind in pairs])
 
 
-def _walking(sealed: Mapping[str, frozenset[int]]) -> Batches:
+def _walking(sealed: Mapping[str, frozenset[int]]) -> _Batches:
     def walk(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 

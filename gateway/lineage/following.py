@@ -399,7 +399,7 @@ async def gather(
     if tables is not None:
         snapshot = CatalogSnapshot(version=0, catalogs=gatherer.known_catalogs, tables=tables)
 
-        async def look_up(names: list[TableName]) -> CatalogSnapshot:
+        async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
             return snapshot
 
         gatherer = replace(gatherer, look_up=look_up)

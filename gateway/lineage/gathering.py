@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import CatalogSnapshot, TableName, ViewBody, levels
+from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
 from gateway.sql.names import Names
-
-LookUp = Callable[[list[TableName]], Awaitable[CatalogSnapshot]]
-"""Tables by name → a snapshot that knows all of them."""
 
 VIEWS_KEPT = 1000
 """Readings of views that are kept."""

@@ -37,7 +37,7 @@ _LOOKING = 0x746167
 _LOOK_AGAIN = "1 hour"
 """After which it is looked again whatever is the same: tags have periods in which they hold."""
 
-TagsOf = Callable[[Sequence[PropagationNode]], Awaitable[Sequence[Sequence[Tag]]]]
+_TagsOf = Callable[[Sequence[PropagationNode]], Awaitable[Sequence[Sequence[Tag]]]]
 """The tags that policies give columns now, in their order."""
 
 
@@ -114,10 +114,10 @@ class _Wanted:
 async def look(
     connection: Any,
     rules: PropagationRules,
-    tags_of: TagsOf,
+    tags_of: _TagsOf,
     *,
     basis: str,
-    tags_within: TagsOf | None = None,
+    tags_within: _TagsOf | None = None,
     auto_accept: bool = False,
     most_flows: int | None = None,
 ) -> Looked | None:
@@ -167,7 +167,7 @@ class _Look:
     """One look at the graph."""
 
     def __init__(
-        self, connection: Any, rules: PropagationRules, tags_of: TagsOf, tags_within: TagsOf
+        self, connection: Any, rules: PropagationRules, tags_of: _TagsOf, tags_within: _TagsOf
     ) -> None:
         self._connection = connection
         self._rules = rules

@@ -70,7 +70,7 @@ class SeenStatement:
 
 Ends = tuple[str, str]
 """A column as (dataset, column), named as the graph does."""
-Key = tuple[Ends, Ends, str, bool]
+_Key = tuple[Ends, Ends, str, bool]
 """An edge: source, target, subtype, whether a mask stood between."""
 
 
@@ -91,7 +91,7 @@ class GraphRows:
     """Every dataset that it names, by the graph's name of it."""
     columns: frozenset[Ends]
     """Every column that it gives values or reads."""
-    edges: Mapping[Key, Words]
+    edges: Mapping[_Key, Words]
     """Edges from one column to one column."""
     table_level: str = ""
     """Why they are between tables only; empty when columns are known."""
@@ -156,7 +156,7 @@ def _rows_of(seen: SeenStatement, lineage: StatementLineage) -> GraphRows:
     for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
         named(dataset)
     columns = {column(vertex) for vertex in lineage.columns}
-    edges: dict[Key, Words] = {}
+    edges: dict[_Key, Words] = {}
     if lineage.table_level:
         for read in lineage.inputs:
             for written in lineage.targets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
@@ -180,3 +180,7 @@ def split_name(text: str, part: re.Pattern[str] = _PART) -> tuple[str, ...]:
             return ()
         at += 1
     return ()
+
+
+LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
+"""Names → a snapshot that knows all of them: each is a table there, or missing."""

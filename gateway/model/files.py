@@ -15,6 +15,7 @@ from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 
 SESSION_CATALOG = "spark_catalog"
+"""Spark's own catalog, whose databases are not nested."""
 MOST_NAME = 128
 """Characters of a table's name; metastores take no more."""
 

@@ -73,16 +73,16 @@ def process_of(settings: Mapping[str, str]) -> tuple[str, str] | None:
     return (app, started) if app and started else None
 
 
-Frame = tuple[str, int]
+StackFrame = tuple[str, int]
 """A class on a stack, and the line of its source; 0 where that is not told."""
 
 
-def parsers_on(stack: Iterable[Frame]) -> tuple[str, ...]:
+def parsers_on(stack: Iterable[StackFrame]) -> tuple[str, ...]:
     """Return what parsed, of a stack, innermost first; nothing when it is not one of a parser's.
 
     See `parsers_in` for its form.
     """
-    frames: list[Frame] = []
+    frames: list[StackFrame] = []
     for frame in stack:
         if frame[0] in CALLERS:
             return parsers_in(frames)
@@ -90,7 +90,7 @@ def parsers_on(stack: Iterable[Frame]) -> tuple[str, ...]:
     return ()
 
 
-def parsers_in(frames: Iterable[Frame]) -> tuple[str, ...]:
+def parsers_in(frames: Iterable[StackFrame]) -> tuple[str, ...]:
     """Return each class once; one that is not Spark's own as `class:line`, for each line.
 
     The lines tell builds of an extension apart, whose classes have the same names. Those of Spark's classes

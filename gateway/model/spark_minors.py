@@ -48,9 +48,6 @@ of 3.5 would run an empty text, take TRY_CAST for CAST and lose the arguments of
 back after its restart would go on in a new session, without the pinned settings, and nobody would notice."""
 JSON_DESCRIPTIONS = Minor(4, 0)
 """Since this one, there is DESCRIBE … AS JSON. Before, a view's properties tell what it was made under."""
-DOUBLED_QUOTES = Minor(4, 1)
-"""Since this one, two quotes within a literal are one, `'it''s'`. Before, one literal ends there and the next
-begins, and together they are `its`. What a policy means by it cannot be known: it is refused there."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?![0-9])")
 

@@ -12,6 +12,9 @@ from gateway.model.decision import Decision, Obligation
 from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 
+EndpointName = Literal["thrift", "connect"]
+"""Where clients send statements."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
@@ -29,7 +32,7 @@ class SessionContext:
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
-    endpoint: Literal["thrift", "connect"] = "thrift"
+    endpoint: EndpointName = "thrift"
     """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
     catalogs: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go while the gateway runs, as Spark's session was told of them: lower-case name
@@ -245,7 +248,7 @@ class ScanRecord:
     table: TableName
     access: str
     columns: tuple[str, ...] | None
-    """Columns used, or None when the analyst could not tell."""
+    """Columns used, or None when column analysis could not tell."""
     obligations: tuple[Obligation, ...] = ()
     definer: str = ""
     """Of what a view reads: whose access it was read by, when that was not the reader's own."""
@@ -285,7 +288,7 @@ class Cleared:
     effects: tuple[SessionEffect, ...] = ()
     answer: AnswerRule = RELAY
     readers_agree: bool | None = None
-    """Whether Spark's parser and the analyst saw the same relations; None when the analyst was silent."""
+    """Whether Spark's parser and column analysis saw the same relations; None when the latter was silent."""
     provisional: bool = False
     """Whether it rests on a table that did not exist: the next time, that must be looked up again."""
     facets: frozenset[str] = frozenset()

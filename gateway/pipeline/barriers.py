@@ -55,10 +55,10 @@ class Placed:
 
 
 async def below_text(
-    prepared: Prepared, policies: Policies, judging: Judging, obliged: AbstractSet[TableName]
+    prepared: Prepared, policies: Policies, judging: Judging, with_obligations: AbstractSet[TableName]
 ) -> Placed:
-    """Return what stands with the filters of a text, by its scans; `obliged`: the views of it whose texts
-    have filters.
+    """Return what stands with the filters of a text, by its scans; `with_obligations`: the views of it whose
+    texts have filters.
 
     INVARIANT (total): what stands above a text is known only where nothing does, and where Spark does not
     keep the text to read it again.
@@ -67,7 +67,7 @@ async def below_text(
     if prepared.place.expression or prepared.required.shares:
         return Placed()
     scans = {r.span: name for r, name in prepared.scans if r.span is not None}
-    if not filters_any(scans.values(), policies, obliged):
+    if not filters_any(scans.values(), policies, with_obligations):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
     query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
@@ -77,7 +77,9 @@ async def below_text(
         and all(map(is_builtin, reading.functions))
         and not _share_a_name(prepared)
     )
-    return below_query(query, policies, judging, alone=alone, obliged=obliged, above=prepared.place.above)
+    return below_query(
+        query, policies, judging, alone=alone, with_obligations=with_obligations, above=prepared.place.above
+    )
 
 
 def _share_a_name(prepared: Prepared) -> bool:
@@ -99,7 +101,7 @@ def below_query(
     *,
     alone: bool,
     exact: bool = True,
-    obliged: AbstractSet[TableName] = frozenset(),
+    with_obligations: AbstractSet[TableName] = frozenset(),
     above: Above | None = None,
 ) -> Placed:
     """Return what stands with the filters of a query.
@@ -109,15 +111,17 @@ def below_query(
     """
     below = _without_barriers(query, policies, judging) if alone else {}
     opened = {span for span, one in below.items() if one.open_on is not None}
-    found = _copies(query, policies, judging, opened, obliged, above) if exact else NONE
+    found = _copies(query, policies, judging, opened, with_obligations, above) if exact else NONE
     for span, conditions in found.copies.items():
         below[span] = replace(below.get(span, NOTHING), conditions=conditions)
     return Placed(below, found.passed)
 
 
-def filters_any(names: Iterable[TableName], policies: Policies, obliged: AbstractSet[TableName]) -> bool:
-    """Whether a table among these has a row filter, or a view has one in its text (`obliged`)."""
-    return any(_filtered(name, policies) or name.folded() in obliged for name in names)
+def filters_any(
+    names: Iterable[TableName], policies: Policies, with_obligations: AbstractSet[TableName]
+) -> bool:
+    """Whether a table among these has a row filter, or a view has one in its text (`with_obligations`)."""
+    return any(_filtered(name, policies) or name.folded() in with_obligations for name in names)
 
 
 def _filtered(name: TableName, policies: Policies) -> bool:
@@ -130,7 +134,7 @@ def _copies(
     policies: Policies,
     judging: Judging,
     opened: AbstractSet[Span],
-    obliged: AbstractSet[TableName],
+    with_obligations: AbstractSet[TableName],
     above: Above | None,
 ) -> Leakproof:
     """Return the conditions of a query that may be tried on hidden rows, by the scan that they are on."""
@@ -150,7 +154,7 @@ def _copies(
         scanned[span] = Scanned(
             columns=shown,
             takes=stored if barrier else frozenset(),
-            passes=stored if name.folded() in obliged else frozenset(),
+            passes=stored if name.folded() in with_obligations else frozenset(),
         )
     if not any(one.takes or one.passes for one in scanned.values()):
         return NONE

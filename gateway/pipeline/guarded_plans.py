@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from gateway.model.catalog import Table, TableKind, TableName, dotted
 from gateway.model.reading import Reading, RelationRole, Span
-from gateway.pipeline.judging import Governed, Judging, obliged_names
+from gateway.pipeline.judging import Governed, Judging, names_with_obligations
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.policies import Policies
 from gateway.plan.facts import PlanFacts, Read
@@ -24,8 +24,8 @@ from gateway.sql.required import Unsupported
 KEPT_QUERIES = 4096
 """Guarded queries whose relations are remembered for a reader; a full store is emptied."""
 
-Parts = tuple[str, ...]
-_READ: WeakKeyDictionary[ReaderPort, dict[str, frozenset[Parts]]] = WeakKeyDictionary()
+_Parts = tuple[str, ...]
+_READ: WeakKeyDictionary[ReaderPort, dict[str, frozenset[_Parts]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Guarding:
     read: Read
     table: Table
     query: str | None
-    obliged: bool
+    has_obligations: bool
     """Whether it hides or masks something."""
     body: Governed | None = None
     """The text of a view, as it is for this read."""
@@ -60,7 +60,7 @@ async def guard_reads(
     both by the places of the reads.
     """
     found = []
-    obliged_views = obliged_names(bodies)
+    views_with_obligations = names_with_obligations(bodies)
     written: dict[tuple[TableName, str, bool, str | None, Below], str | None] = {}
     for position, read in enumerate(facts.reads):
         if read.name is None:
@@ -102,13 +102,13 @@ async def guard_reads(
                 else f"{read.name} has no change feed that could be read"
             )
         view = policies.views[name]
-        obliged = table is None or view is None or guard.has_obligations(table, view)
+        has_obligations = table is None or view is None or guard.has_obligations(table, view)
         found.append(
             Guarding(
                 read=read,
                 table=table or _missing(read.name),
                 query=written[key],
-                obliged=obliged or name in obliged_views,
+                has_obligations=has_obligations or name in views_with_obligations,
                 body=body,
             )
         )
@@ -160,11 +160,11 @@ def _missing(name: TableName) -> Table:
     return Table(name=name, kind=TableKind.TABLE, columns=())
 
 
-def _parts(name: TableName, table: Table | None) -> Parts:
+def _parts(name: TableName, table: Table | None) -> _Parts:
     return guard.pinned_parts(table or _missing(name))
 
 
-async def _reads_only(query: str, allowed: frozenset[Parts], reader: ReaderPort) -> bool:
+async def _reads_only(query: str, allowed: frozenset[_Parts], reader: ReaderPort) -> bool:
     """Whether Spark's parser takes the text for one query over relations that are all allowed.
 
     What a text reads never changes, so it is asked for once.

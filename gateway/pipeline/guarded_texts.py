@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from gateway.model.catalog import Column, Table, TableName
 from gateway.model.reading import RelationRole, Span, Splice
-from gateway.pipeline.judging import Governed, Judging, obliged_names
+from gateway.pipeline.judging import Governed, Judging, names_with_obligations
 from gateway.pipeline.kept import keeps, nested_text
 from gateway.pipeline.policies import Policies
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
 from gateway.sql import guard
 from gateway.sql.evaluate import Evaluation
-from gateway.sql.identity import Meaning, identity_splices
+from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
 
 
@@ -29,7 +29,7 @@ def guarded_scans(
 ) -> list[guard.GuardedRelation] | Unsupported:
     guarded: list[guard.GuardedRelation] = []
     personal = binds(prepared, judging)
-    obliged_views = obliged_names(bodies)
+    views_with_obligations = names_with_obligations(bodies)
     for relation, name in prepared.scans:
         folded = name.folded()
         table, view = evaluation.catalog.table(name), policies.views[folded]
@@ -37,7 +37,7 @@ def guarded_scans(
             guarded.append(guard.guard_missing(prepared.text, relation, name, bare=judging.bare_builtins))
             continue
         if prepared.required.shares:
-            within = folded in obliged_views
+            within = folded in views_with_obligations
             guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
             continue
         body = (
@@ -49,7 +49,7 @@ def guarded_scans(
             table,
             view,
             body=nested_text(body, personal=personal),
-            within=folded in obliged_views,
+            within=folded in views_with_obligations,
             period=judging.period if folded in policies.reading else 0,
             below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
             bare=judging.bare_builtins,
@@ -67,7 +67,7 @@ def binds(prepared: Prepared, judging: Judging) -> bool:
 
 
 def identities(
-    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
+    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: IsIdentity | None
 ) -> tuple[Splice, ...] | Unsupported:
     """Return what binds `current_user()` and its likes to the principal."""
     reading = prepared.reading

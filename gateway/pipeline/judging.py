@@ -17,6 +17,7 @@ from gateway.model.statement import (
     AnswerRule,
     CatalogChanged,
     Definition,
+    EndpointName,
     NeedsCatalog,
     RewrittenText,
     ScanRecord,
@@ -28,7 +29,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.evaluate import Denied, Evaluation, Scan
+from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation
 from gateway.sql.names import namespace_above
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -87,7 +88,7 @@ class Governed:
     scans: tuple[ScanRecord, ...]
     words: tuple[tuple[str, str], ...]
     agree: bool | None
-    obliged: bool
+    has_obligations: bool
     """Whether any scan is guarded, views inside included; a table that does not exist is too, so that a
     view over it cannot show rows of one that appears meanwhile."""
     answer: AnswerRule
@@ -127,7 +128,7 @@ class Judging:
     snapshot: Snapshot
     reader: ReaderPort
     rules: Rules
-    endpoint: Literal["thrift", "connect"] = "thrift"
+    endpoint: EndpointName = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
@@ -183,7 +184,7 @@ class Judging:
         return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
 
 
-Outcome = Governed | Refusal | NeedsCatalog
+JudgingOutcome = Governed | Refusal | NeedsCatalog
 
 
 def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
@@ -287,8 +288,8 @@ def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple
 
 
 def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:
-    """Return the columns that are read, as `database.table.column`; all of the tables' columns when the
-    analyst could not tell, which is the safe side for a policy on what may not be read together."""
+    """Return the columns that are read, as `database.table.column`; all of the tables' columns when
+    column analysis could not tell, which is the safe side for a policy on what may not be read together."""
     found: set[str] = set()
     for name in {name.folded() for name in names}:
         table = snapshot.catalog.table(name)
@@ -299,16 +300,16 @@ def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapsh
 
 
 def agreement(usage: Usage | Silent) -> bool | None:
-    """Whether both readers saw the same relations; None when the analyst could not read the statement."""
+    """Whether both readers saw the same relations; None when column analysis could not read the statement."""
     if isinstance(usage, Usage):
         return True
     return False if usage.disagrees else None
 
 
-def names_of(scans: Sequence[Scan]) -> tuple[TableName, ...]:
+def names_of(scans: Sequence[ScannedRelation]) -> tuple[TableName, ...]:
     return tuple(name for _, name in scans)
 
 
-def obliged_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+def names_with_obligations(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
     """Return the views whose sources carry obligations."""
-    return frozenset(name for name, body in bodies.items() if body.obliged)
+    return frozenset(name for name, body in bodies.items() if body.has_obligations)

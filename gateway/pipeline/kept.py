@@ -43,7 +43,7 @@ def nested_text(body: Governed | None, *, personal: bool = True) -> str | None:
     asks who the user is."""
     if body is None:
         return None
-    return body.text if body.obliged or (personal and body.personal) else None
+    return body.text if body.has_obligations or (personal and body.personal) else None
 
 
 def varying_text(

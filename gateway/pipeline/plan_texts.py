@@ -26,14 +26,14 @@ from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, 
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Evaluation
-from gateway.sql.identity import Meaning
+from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
 
 MAX_STATEMENTS = 1_000
 MAX_EXPRESSIONS = 10_000
-"""Texts of one plan. Each costs the reader a question and the analyst about a millisecond."""
+"""Texts of one plan. Each costs the reader a question and column analysis about a millisecond."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class PlanTexts:
         return tuple(prepared.text for prepared in self.all)
 
     def usage(self, prepared: Prepared) -> Usage | Silent:
-        """Return what the analyst says of one text by itself."""
+        """Return what column analysis says of one text by itself."""
         return self.usages.get(id(prepared), Silent("nothing is read"))
 
     @property
@@ -63,9 +63,9 @@ class PlanTexts:
         bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
         return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
 
-    def meanings(self, findings: ColumnUsage) -> tuple[Meaning | None, ...]:
+    def meanings(self, findings: ColumnUsage) -> tuple[IsIdentity | None, ...]:
         """Return for each of `all` what words without brackets mean where it stands."""
-        of_statements: list[Meaning | None] = [None] * len(self.statements)
+        of_statements: list[IsIdentity | None] = [None] * len(self.statements)
         return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
 
     def write(self, governed: Sequence[Governed], edits: Edits) -> None:
@@ -146,7 +146,7 @@ def usage_of_plan(
     *,
     hidden: bool = False,
 ) -> Usage | Silent:
-    """Return what the analyst says of the whole plan, with the texts within; it is noted in `findings`.
+    """Return what column analysis says of the whole plan, with the texts within; it is noted in `findings`.
 
     With `hidden`: what one says that knows the hidden columns too.
     """

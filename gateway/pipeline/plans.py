@@ -41,8 +41,8 @@ from gateway.pipeline.judging import (
     agreement,
     commanded,
     distinct,
+    names_with_obligations,
     not_governable,
-    obliged_names,
     to_promote,
     together,
     unknown_tables,
@@ -86,7 +86,7 @@ from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.guard import pinned_parts
-from gateway.sql.identity import Meaning
+from gateway.sql.identity import IsIdentity
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
 from gateway.sql.varying import not_cached
@@ -188,7 +188,7 @@ class _Plan:
         self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.words: frozenset[int] = frozenset()
         """References without brackets that ask who the user is, by the identity of their messages."""
-        self.meanings: tuple[Meaning | None, ...] = ()
+        self.meanings: tuple[IsIdentity | None, ...] = ()
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
         if reading.analysis:
             # It returns no rows: the schema of a table is what may be seen of it.
@@ -294,8 +294,8 @@ class _Plan:
         if isinstance(policies, NeedsCatalog):
             return policies
         scans = self._scans(facts)
-        obliged = obliged_names(bodies)
-        placed = await in_turn(lambda: self._placed(facts, texts, scans, policies, obliged))
+        with_obligations = names_with_obligations(bodies)
+        placed = await in_turn(lambda: self._placed(facts, texts, scans, policies, with_obligations))
         narrowed = await narrowed_bodies(scans, placed.passed, seen[0], judging, 0)
         if not isinstance(narrowed, dict):
             return narrowed
@@ -336,10 +336,10 @@ class _Plan:
         texts: PlanTexts,
         scans: Mapping[Span, TableName],
         policies: Policies,
-        obliged: AbstractSet[TableName],
+        with_obligations: AbstractSet[TableName],
     ) -> Placed:
         """Return what stands with the filters of the reads, and in the texts of views, by their places;
-        `obliged`: the views whose texts have filters.
+        `with_obligations`: the views whose texts have filters.
 
         INVARIANT (one guard for what is kept): where the session has persisted a DataFrame, Spark finds its
         rows by what stands for the reads in it, and in all plans the same stands for them.
@@ -348,7 +348,7 @@ class _Plan:
         plain = not (self.reading.handles or self.reading.code or texts.statements)
         if relation is None or not plain or PERSISTED in self.context.handles:
             return Placed()
-        if not filters_any(scans.values(), policies, obliged):
+        if not filters_any(scans.values(), policies, with_obligations):
             return Placed()
         nodes = {}
         for position, one in enumerate(facts.reads):
@@ -375,7 +375,9 @@ class _Plan:
         alone = not found.by_plan or (all_known and found.of_one_type(columns))
         exact = not found.by_plan or (all_known and found.of_one_table(columns))
         query = Query(found.tree, "", scans)
-        return below_query(query, policies, self.judging, alone=alone, exact=exact, obliged=obliged)
+        return below_query(
+            query, policies, self.judging, alone=alone, exact=exact, with_obligations=with_obligations
+        )
 
     def _not_there(self, name: TableName, texts: PlanTexts) -> Refusal:
         found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))
@@ -400,16 +402,18 @@ class _Plan:
         records: tuple[ScanRecord, ...],
     ) -> Denied | Unsupported | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
-        obliged = [one.table.name for one in guarding if one.obliged and self.judging.exists(one.table)]
+        with_obligations = [
+            one.table.name for one in guarding if one.has_obligations and self.judging.exists(one.table)
+        ]
         scans = records
         for one in governed:
-            obliged += one.guarded
+            with_obligations += one.guarded
             scans += one.scans
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views for one in governed) or self.reading.handles)
         if self.reading.analysis in ("explain", "input_files"):
             # A plan has the names of all that a view reads.
-            undisclosed = [*obliged, *sorted(undisclosed_names(bodies), key=str)]
+            undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
             undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
             if undisclosed:
                 return plan_shown(undisclosed[0], user)
@@ -418,8 +422,8 @@ class _Plan:
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
-        if named and obliged:
-            return metadata_shown(obliged[0], user)
+        if named and with_obligations:
+            return metadata_shown(with_obligations[0], user)
         if named and kept:
             return Unsupported("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
@@ -507,7 +511,7 @@ class _Plan:
             or hidden_within(bodies.values())
         )
         absent = [one for one in guarding if not self.judging.exists(one.table)]
-        hiding = any(one.obliged or one.query for one in guarding if one not in absent)
+        hiding = any(one.has_obligations or one.query for one in guarding if one not in absent)
         return GovernedPlan(
             text=told,
             root=reading.root,

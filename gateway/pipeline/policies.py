@@ -84,12 +84,12 @@ def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: 
 
 
 def past_guards(
-    reading: Reading, required: Required, obliged: Sequence[TableName], judging: Judging
+    reading: Reading, required: Required, with_obligations: Sequence[TableName], judging: Judging
 ) -> Denied | None:
     """Deny what would tell of guarded relations past their guard: plans, metadata."""
-    if not obliged:
+    if not with_obligations:
         return None
-    name, user = obliged[0], judging.principal.user
+    name, user = with_obligations[0], judging.principal.user
     if required.explains:
         return plan_shown(name, user)
     if any(names_metadata(column.parts) for column in reading.columns):

@@ -112,7 +112,7 @@ class SeenTable:
     """Columns that one of those by whose access it is read may not select."""
     eyes: tuple[Eye, ...]
     used: tuple[str, ...] | None
-    """Columns used, None when the analyst could not tell."""
+    """Columns used, None when column analysis could not tell."""
     definer: str = ""
     """By whose access it is read, when that is not the principal's own."""
 
@@ -145,8 +145,8 @@ def seen_by(
         if any(_lacks(view, table, wanted) for _, view in eyes):
             eyes = (*eyes, (definer, views[definer]))
         elif table.kind is TableKind.VIEW or views[definer].masks or views[definer].row_filter is not None:
-            # Which columns are used is the analyst's word. Should there be more, they are not there: nobody
-            # sees by the definer's access what the definer's masks and filters were not laid on.
+            # Which columns are used is the word of column analysis. Should there be more, they are not there:
+            # nobody sees by the definer's access what the definer's masks and filters were not laid on.
             hidden = hidden.union(*(view.hidden for _, view in eyes))
     name = definer.user if definer.user != rights.readers[0].user else ""
     return SeenTable(hidden=hidden, eyes=eyes, used=used, definer=name)

@@ -14,7 +14,7 @@ from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, toget
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.delta_commands import is_changes
-from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
+from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import Above
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.required import Privilege, Required
@@ -61,7 +61,7 @@ class Prepared:
     names: Names
     required: Required
     functions: tuple[Privilege, ...]
-    scans: tuple[Scan, ...]
+    scans: tuple[ScannedRelation, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights
 
@@ -95,7 +95,7 @@ class Seen:
 
 
 def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False) -> Usage | Silent:
-    """Return what the analyst says of a text; with `hidden`, one that knows the hidden columns too."""
+    """Return what column analysis says of a text; with `hidden`, one that knows the hidden columns too."""
     if not prepared.scans:
         return Silent("nothing is read")
     scanned = scanned_tables(prepared, evaluation, hidden=hidden)
@@ -109,7 +109,7 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
 def scanned_tables(
     prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
 ) -> list[ScannedTable] | None:
-    """Return the relations that a text reads, as the analyst wants them; None when one does not exist.
+    """Return the relations that a text reads, as column analysis wants them; None when one does not exist.
 
     Of a client's text they have the columns that the principal may select, of a view's text all of them.
     """

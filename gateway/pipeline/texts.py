@@ -22,15 +22,15 @@ from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
     Judging,
-    Outcome,
+    JudgingOutcome,
     Refusal,
     access_denied,
     agreement,
     commanded,
     distinct,
     names_of,
+    names_with_obligations,
     not_governable,
-    obliged_names,
     to_promote,
     together,
     unknown_tables,
@@ -70,7 +70,7 @@ from gateway.sql.evaluate import (
     metadata_privileges,
     scans_of,
 )
-from gateway.sql.identity import Meaning
+from gateway.sql.identity import IsIdentity
 from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
@@ -88,7 +88,7 @@ async def govern(
     depth: int,
     rights: Rights | None = None,
     above: Above | None = None,
-) -> Outcome:
+) -> JudgingOutcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
     by its own `rights`, and of which `above` is asked."""
     place = TextScope(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
@@ -99,7 +99,7 @@ async def govern(
     return replace(outcome, plan_class=prepared.reading.root) if isinstance(outcome, Refusal) else outcome
 
 
-async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
+async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     evaluation = judging.evaluation()
     accessing = Accessing(prepared.rights, evaluation)
     ask(prepared, accessing)
@@ -260,8 +260,8 @@ async def finish(
     seen: Seen,
     evaluation: Evaluation,
     judging: Judging,
-    meaning: Meaning | None = None,
-) -> Outcome:
+    meaning: IsIdentity | None = None,
+) -> JudgingOutcome:
     """Guard the text's scans, pin its targets and have the result proved.
 
     It is long because its order is its contract: of several refusals a client reads the first. And every step
@@ -286,7 +286,7 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    placed = await below_text(prepared, policies, judging, obliged_names(bodies))
+    placed = await below_text(prepared, policies, judging, names_with_obligations(bodies))
     scans = {relation.span: name for relation, name in prepared.scans if relation.span is not None}
     narrowed = await narrowed_bodies(scans, placed.passed, seen, judging, prepared.place.depth)
     if not isinstance(narrowed, dict):
@@ -297,10 +297,12 @@ async def finish(
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
         return not_governable(collated("the statement"))
     records = scan_records(seen, evaluation)
-    obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
+    with_obligations = [
+        scan.table.name for scan in guarded if scan.has_obligations and judging.exists(scan.table)
+    ]
     denied = (
         evaluation.commanded(required, undisclosed_names(bodies))
-        or past_guards(reading, required, [*obliged, *_unexplained(required, bodies)], judging)
+        or past_guards(reading, required, [*with_obligations, *_unexplained(required, bodies)], judging)
         or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
     )
     if denied is not None:
@@ -358,7 +360,7 @@ async def finish(
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
         return unproved
-    hiding = any(scan.obliged or scan.query for scan in guarded if judging.exists(scan.table))
+    hiding = any(scan.has_obligations or scan.query for scan in guarded if judging.exists(scan.table))
     hides_target = (
         evaluation.hides_target(required)
         # What a view's text names is as little the reader's to know as the names of a target.
@@ -377,8 +379,8 @@ async def finish(
             *(pair for body in (*bodies.values(), *narrowed.values()) for pair in body.words),
         ),
         agree=agreement(usage) if prepared.scans else None,
-        obliged=any(scan.obliged for scan in guarded),
-        guarded=tuple(obliged),
+        has_obligations=any(scan.has_obligations for scan in guarded),
+        guarded=tuple(with_obligations),
         answer=evaluation.answer(required, undisclosed_names(bodies)),
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
@@ -414,7 +416,7 @@ async def finish(
 def undisclosed_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
     """Return the views of which nothing but their columns may be told: their sources carry obligations, or
     their texts name what the reader may not select."""
-    return obliged_names(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
+    return names_with_obligations(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
 
 
 def _unexplained(required: Required, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
@@ -496,7 +498,7 @@ async def _view_body(
     judging: Judging,
     depth: int,
     conditions: Sequence[Passed] = (),
-) -> Outcome:
+) -> JudgingOutcome:
     """Govern the text of a view, for a text that is `depth` views deep; `conditions` on the view's columns go
     into it where they may."""
     if table.view is None:

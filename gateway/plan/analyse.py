@@ -1,4 +1,4 @@
-"""The analyst for plans: which columns of which table a DataFrame uses, counted as for the same SQL.
+"""Column analysis of plans: which columns of which table a DataFrame uses, counted as for the same SQL.
 
 An advisor, as the one for SQL is (gateway/sql/analyse.py), and as silent about what it is not sure of. It
 never raises, and its time is linear in the size of the plan.
@@ -26,7 +26,7 @@ __all__ = ["TextUse", "analyse_plan"]
 
 MAX_NESTED_SUBQUERIES = 20
 """Subqueries within subqueries; each is a level of recursion."""
-MAX_TWINS = 8
+MAX_DUPLICATES = 8
 """Relations of one plan_id, as in a join of a DataFrame with itself, that a column of it may be of."""
 
 # Data that come from no table: what the client brings, ranges, functions, handles to earlier results.
@@ -74,7 +74,7 @@ def analyse_plan(
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:
-        return Silent("the plan is nested too deeply for the analyst")
+        return Silent("the plan is nested too deeply for column analysis")
     return walk.usage(outputs)
 
 
@@ -140,7 +140,7 @@ class _ColumnUsageWalk:
             return [reading.message.root]
         case = reading.command.WhichOneof("command_type") or ""
         if case not in _COMMANDS:
-            raise Unclear(f"the analyst does not read {case}")
+            raise Unclear(f"column analysis does not read {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
 
     def usage(self, outputs: list[PlanColumn]) -> Usage:
@@ -208,7 +208,7 @@ class _ColumnUsageWalk:
             return self._call(relation.unresolved_table_valued_function.arguments)
         if case == "common_inline_user_defined_table_function":
             return self._call(relation.common_inline_user_defined_table_function.arguments)
-        raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
+        raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
 
     def _call(self, arguments: Sequence[pb.Expression]) -> Node:
         self.expressions.compute(arguments, ColumnPlace(nothing_known()))
@@ -258,7 +258,7 @@ class _ColumnUsageWalk:
     def _nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
         self.depth += 1
         if self.depth > MAX_NESTED_SUBQUERIES:
-            raise Unclear("the plan has too many subqueries within subqueries for the analyst")
+            raise Unclear("the plan has too many subqueries within subqueries for column analysis")
         node = self.relation(relation, place)
         self.depth -= 1
         return node
@@ -271,7 +271,7 @@ class _ColumnUsageWalk:
         found = nodes.get(plan_id, [])
         if not found:
             raise Unclear("a column is of a relation that is not in the plan")
-        if len(found) > MAX_TWINS:
+        if len(found) > MAX_DUPLICATES:
             raise Unclear("a relation occurs too often in the plan")
         return found
 

@@ -23,7 +23,7 @@ from gateway.wire.connect import Message, pb
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
 
-# Where the cases of `Expression` have expressions; a case that is in no table silences the analyst.
+# Where the cases of `Expression` have expressions; a case that is in no table silences column analysis.
 _ONE: Mapping[str, tuple[str, ...]] = {
     "alias": ("expr",),
     "cast": ("expr",),
@@ -198,9 +198,9 @@ class Expressions:
                 text = attribute.unparsed_identifier
                 alone = names.get(text.lower(), ()) if not attribute.HasField("plan_id") else ()
                 if len(alone) == 1 and "`" not in text and "." not in text:
-                    findings.computes(alone[0].origins)  # as nearly all are
+                    findings.mark(alone[0].origins, plain=False)  # as nearly all are
                 else:
-                    findings.computes(self._origins(attribute, parts_of(text), place))
+                    findings.mark(self._origins(attribute, parts_of(text), place), plain=False)
             elif case in _LEAVES:
                 continue
             elif case == "unresolved_function":
@@ -232,7 +232,7 @@ class Expressions:
             elif case == "typed_aggregate_expression":
                 findings.use_all(place.node)
             else:
-                raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
+                raise Unclear(f"column analysis does not understand {case or 'an empty expression'}")
 
     def order(self, orders: Sequence[pb.Expression.SortOrder], place: ColumnPlace) -> None:
         """Note what `SortOrder`s read. A number may mean a column of that position: then all are."""

@@ -1,7 +1,7 @@
 """Which columns each kind of relation gives, and which of those below it it uses.
 
 A case of `Relation` that has inputs is a method named like it, or in one of the lists at the end; one that is
-neither silences the analyst.
+neither silences column analysis.
 """
 
 from __future__ import annotations

@@ -10,17 +10,16 @@ would call ambiguous or unknown may get any answer, for Spark will not run it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, NOTHING, Origins, OutputColumn, Parts, Unclear
-from gateway.sql.analyse_walk import SqlColumnWalk
+from gateway.sql.analyse_scope import NOTHING, Origins, OutputColumn, Parts, Unclear, is_literal
 
-Tables = frozenset[TableName]
-NO_TABLES: Tables = frozenset()
+_Tables = frozenset[TableName]
+NO_TABLES: _Tables = frozenset()
 
 MAX_COLUMNS = 400_000
 """Columns looked at over a whole plan: 1,000 operations on a table of 400 columns. Beyond it, silence."""
@@ -33,7 +32,7 @@ class PlanColumn(NamedTuple):
     """Lower case; None where Spark makes one up."""
     qualifier: Parts
     origins: Origins
-    tables: Tables = NO_TABLES
+    tables: _Tables = NO_TABLES
     """Tables that it shows a column of, should it be shown, without anybody having named it yet."""
 
 
@@ -174,7 +173,7 @@ class ColumnPlace:
             place = place.outer
         if below is not None:
             return below
-        if perhaps_inner or (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS):
+        if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 
@@ -201,7 +200,7 @@ class ColumnPlace:
         return True
 
     def environment(self) -> sql.ColumnEnvironment:
-        """Return the same place for the analyst of SQL text."""
+        """Return the same place for the column analysis of SQL text."""
         outer = None if self.outer is None else self.outer.environment()
         if self.node.below is not None:
             outer = sql.ColumnEnvironment(_frame(self.node.below), outer)
@@ -214,7 +213,7 @@ def _known(node: Node) -> bool:
 
 
 def _frame(node: Node) -> sql.ColumnFrame:
-    """Return a relation as the analyst of SQL text sees what stands in a FROM clause."""
+    """Return a relation as the column analysis of SQL text sees what stands in a FROM clause."""
     by_qualifier: dict[Parts, list[OutputColumn]] = {qualifier: [] for qualifier in node.open}
     frame = sql.ColumnFrame(complete=node.complete)
     for column in node.columns:
@@ -230,20 +229,16 @@ def _frame(node: Node) -> sql.ColumnFrame:
 
 
 @dataclass(slots=True)
-class ColumnUsage:
+class ColumnUsage(sql.ColumnFindings):
     """What is found of a whole plan."""
 
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
     looked_at: int = 0
     asked: set[int] = field(default_factory=set)
     """Messages, by identity, of which it matters where they stand."""
     places: dict[int, list[ColumnPlace]] = field(default_factory=dict)
     """Where they were found to stand."""
     unclear: Unclear | None = None
-    """Why the analyst has to be silent in the end, though it went on."""
+    """Why column analysis has to be silent in the end, though it went on."""
     not_columns: set[str] = field(default_factory=set)
     """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
 
@@ -256,20 +251,7 @@ class ColumnUsage:
         """Raise Unclear when more columns were looked at than is worth an advisor's time."""
         self.looked_at += columns
         if self.looked_at > MAX_COLUMNS:
-            raise Unclear("the plan has too many columns for the analyst")
-
-    def computes(self, origins: Origins) -> None:
-        """Note columns that are named and computed with."""
-        self.used |= origins
-        self.named |= origins
-        self.computed |= origins
-
-    def mark(self, origins: Origins, *, plain: bool) -> None:
-        """Note columns that are named; those that are not only passed on count as computed with."""
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
+            raise Unclear("the plan has too many columns for column analysis")
 
     def show(self, columns: Collection[PlanColumn]) -> None:
         """Note columns that are shown, by whatever name."""
@@ -278,14 +260,6 @@ class ColumnUsage:
             self.used |= column.origins
             if column.tables:
                 self.stars |= column.tables
-
-    def sql_walk(self) -> SqlColumnWalk:
-        """Return the analyst of SQL text, whose findings are these."""
-        return SqlColumnWalk({}, self.used, self.named, self.computed, self.stars)
-
-    def compute(self, columns: Iterable[PlanColumn]) -> None:
-        for column in columns:
-            self.computed |= column.origins
 
     def use_all(self, node: Node) -> None:
         """Note an operation on all columns of a relation."""

@@ -1,4 +1,4 @@
-"""SQL texts inside a plan, by the analyst of SQL: one question gets one answer in either spelling."""
+"""SQL texts inside a plan, by the column analysis of SQL: one question gets one answer in either spelling."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TextUse:
     references: Collection[ColumnRef] | None = None
     """The column references that Spark's parser sees in it."""
     usage: Usage | Silent | None = None
-    """For a statement: what the analyst of SQL said of it, if it was asked. It is asked anew about a text
-    that reads relations of the plan."""
+    """For a statement: what the column analysis of SQL said of it, if it was asked. It is asked anew about
+    a text that reads relations of the plan."""
 
 
 def plain_name(text: str) -> Parts | None:
@@ -44,9 +44,7 @@ def star(text: str) -> Parts | None:
 
 def expression(text: str, use: TextUse, place: ColumnPlace, findings: ColumnUsage) -> Output:
     """Note what an expression reads; return it as columns of a projection: one, unless it is a generator."""
-    return analyse_within.expression(
-        text, use.scans, use.references, place.environment(), findings.sql_walk()
-    )
+    return analyse_within.expression(text, use.scans, use.references, place.environment(), findings)
 
 
 def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: ColumnUsage) -> Node:
@@ -60,7 +58,7 @@ def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: Column
         findings.count(len(node.columns))
         columns = [OutputColumn(column.name, column.origins) for column in node.columns]
         ctes[name] = Output(columns, node.complete)
-    output = analyse_within.query(text, use.scans, use.references, ctes, findings.sql_walk())
+    output = analyse_within.query(text, use.scans, use.references, ctes, findings)
     return _node(output.columns, output.complete)
 
 

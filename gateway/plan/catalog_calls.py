@@ -35,7 +35,7 @@ from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_below_current, use_privileges
 from gateway.wire.connect import Message, pb
 
-Handler = Callable[[Never, PlanScope], PlanRequired]
+_Handler = Callable[[Never, PlanScope], PlanRequired]
 """Called with the message of its case only; a test compares the two."""
 
 _WithDatabase = pb.GetTable | pb.ListColumns | pb.TableExists | pb.GetFunction | pb.FunctionExists
@@ -92,7 +92,7 @@ def _database(call: _Listing | _OfDatabase, scope: PlanScope) -> tuple[str, str,
     return catalog, database, (NamePin(message=call, field="db_name", text=text),)
 
 
-def _listing(answer: AnswerFilter) -> Handler:
+def _listing(answer: AnswerFilter) -> _Handler:
     """List what lies in a database, filtered to what may be seen."""
 
     def required(call: _Listing, scope: PlanScope) -> PlanRequired:
@@ -124,7 +124,7 @@ def _list_catalogs(call: pb.ListCatalogs, scope: PlanScope) -> PlanRequired:
     return PlanRequired(required=Required(answer=AnswerRule(filter=AnswerFilter.CONNECT_CATALOGS)))
 
 
-def _described(answer: AnswerFilter) -> Handler:
+def _described(answer: AnswerFilter) -> _Handler:
     """Show one table or its columns, as DESCRIBE does."""
 
     def required(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanRequired:
@@ -231,7 +231,7 @@ def _on_table(
     changes: Meaning | None = None,
     temporary: bool = False,
     caches: bool = False,
-) -> Handler:
+) -> _Handler:
     """One privilege on a table; `temporary`: it may be a temporary view of the session, which wants none.
 
     `raw` and `read` are those of Required.
@@ -325,7 +325,7 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
     )
 
 
-CALLS: Mapping[str, Handler] = {
+CALLS: Mapping[str, _Handler] = {
     "current_database": _nothing,
     "current_catalog": _nothing,
     "set_current_database": _set_current_database,

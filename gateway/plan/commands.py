@@ -49,7 +49,7 @@ find the old row by its key, and one that knows no keys may replace them all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Handler = Callable[[Never, PlanScope], PlanRequired]
+_Handler = Callable[[Never, PlanScope], PlanRequired]
 """Called with the message of its case only; a test compares the two."""
 
 
@@ -310,7 +310,7 @@ def _registered(kind: HandleKind, name: str) -> PlanRequired:
     return PlanRequired(required=Required(effects=(RegisterCode(SparkHandle(kind, name.lower())),)))
 
 
-COMMANDS: Mapping[str, Handler] = {
+COMMANDS: Mapping[str, _Handler] = {
     "write_operation": _write,
     "write_operation_v2": _write_v2,
     "merge_into_table_command": _merge,

@@ -7,10 +7,10 @@ import re
 _NUMBER = re.compile(r"[0-9]+(?:[eE][0-9]+)?(?:[lLsSyYfFdD]|[bB][dD])?")
 """Spark's lexer prefers a number to an identifier of the same length."""
 
-Parts = tuple[str, ...]
+_Parts = tuple[str, ...]
 
 
-def table_parts(text: str) -> Parts | None:
+def table_parts(text: str) -> _Parts | None:
     """Return the parts of a table's or a function's name as Spark's SQL parser reads it, unquoted.
 
     None when it is not understood for certain: text after the name (`t VERSION AS OF 1`), comments, signs
@@ -42,7 +42,7 @@ def table_parts(text: str) -> Parts | None:
         at += 1
 
 
-def attribute_parts(text: str) -> Parts | None:
+def attribute_parts(text: str) -> _Parts | None:
     """Return the parts of a column's name as Spark's analyzer splits it, or None where it raises an error.
 
     Anything may stand outside of backticks but dots and backticks; a part in backticks ends at a dot.

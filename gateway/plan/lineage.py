@@ -24,13 +24,13 @@ from gateway.model.lineage import (
 )
 from gateway.model.statement import PlanRequest
 from gateway.plan.identifiers import table_parts
-from gateway.plan.lineage_expressions import Texts
+from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
-from gateway.sql.lineage_edges import Target
+from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Extraction
 from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, LineageRelation, RelationRows
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
@@ -162,7 +162,7 @@ class _Opened:
         guessed = dict.fromkeys((*made.guessed, *walk.guessed))
         return replace(made, guessed=tuple(guessed))
 
-    def _written(self, walk: PlanLineageWalk, target: PlanWrite) -> tuple[list[Target], RelationRows]:
+    def _written(self, walk: PlanLineageWalk, target: PlanWrite) -> tuple[list[TargetValue], RelationRows]:
         if isinstance(target.relation, pb.MergeIntoTableCommand):
             return merged_into(walk, target.relation, target.write)
         frame = walk.relation(target.relation, None)
@@ -173,7 +173,7 @@ class _Opened:
             walk.decide(rows, Clause.WHERE, target.replaced, Environment(table))
         return matched(target.write, frame.relation(), self.catalog), rows
 
-    def _texts(self) -> Texts:
+    def _texts(self) -> TextsById:
         reading, plan = self.reading, self.plan
         texts: dict[int, tuple[LineageText | None, frozenset[str]]] = {}
         for one, text in zip(reading.texts, plan.statements, strict=False):
@@ -235,7 +235,7 @@ _DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
 
 def merged_into(
     walk: PlanLineageWalk, command: pb.MergeIntoTableCommand, write: Write
-) -> tuple[list[Target], RelationRows]:
+) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a MERGE sets, with the rows that it does so in."""
     if write.table is None:
         raise Unclear(f"the target {write.dataset} of MERGE is no table that can be known")
@@ -261,7 +261,7 @@ class _PlanMerge:
         self.both.add(source.relation())
         self.assigned = Assigned(write.dataset)
 
-    def made(self) -> tuple[list[Target], RelationRows]:
+    def made(self) -> tuple[list[TargetValue], RelationRows]:
         rows, command = self.both.rows, self.command
         self.walk.decide(rows, Clause.MERGE, command.merge_condition, Environment(self.both))
         for action in command.match_actions:
@@ -364,8 +364,8 @@ def _view(name: str, *within: str) -> Write:
     return Write(operation=Operation.CREATE, dataset=dataset)
 
 
-def _option(options: Mapping[str, str], key: str) -> str | None:
-    return next((value for name, value in options.items() if name.lower() == key), None)
+def _path_option(options: Mapping[str, str]) -> str | None:
+    return next((value for name, value in options.items() if name.lower() == "path"), None)
 
 
 def _write(command: pb.WriteOperation, targets: _Targets) -> PlanWrite | None:
@@ -379,7 +379,7 @@ def _write(command: pb.WriteOperation, targets: _Targets) -> PlanWrite | None:
             operation = Operation.INSERT if mode is Operation.INSERT else Operation.CREATE
             write = targets.table(command.table.table_name, operation)
     else:
-        path = command.path if kind == "path" else _option(command.options, "path")
+        path = command.path if kind == "path" else _path_option(command.options)
         if not path:
             return None  # `noop`: the rows go nowhere
         write = _path(path, mode)
@@ -406,7 +406,7 @@ def _stream(command: pb.WriteStreamOperationStart, targets: _Targets) -> PlanWri
     replaces = command.output_mode.lower() == "complete"
     operation = Operation.OVERWRITE if replaces else Operation.INSERT
     kind = command.WhichOneof("sink_destination")
-    path = command.path if kind == "path" else _option(command.options, "path")
+    path = command.path if kind == "path" else _path_option(command.options)
     if command.HasField("foreach_writer") or command.HasField("foreach_batch"):
         write = QUERY  # the user's code has the rows
     elif kind == "table_name":

@@ -60,7 +60,7 @@ class PlanFragment:
         return shown if len(shown) <= MAX_EXPRESSION else shown[:MAX_EXPRESSION] + "…"
 
 
-Texts = Mapping[int, tuple[LineageText | None, frozenset[str]]]
+TextsById = Mapping[int, tuple[LineageText | None, frozenset[str]]]
 """SQL within a plan by the identity of the message that has it, None where Spark's parser does not read it;
 and the names in it that stand for relations of the plan."""
 
@@ -68,7 +68,7 @@ and the names in it that stand for relations of the plan."""
 class PlanLineageExpressions(References):
     """What a walk over one plan does with expressions; `lineage_walk.py` does the relations around them."""
 
-    def __init__(self, extraction: Extraction, texts: Texts) -> None:
+    def __init__(self, extraction: Extraction, texts: TextsById) -> None:
         super().__init__()
         self.extraction = extraction
         self.texts = texts
@@ -432,7 +432,7 @@ def _operands(expression: pb.Expression, case: str) -> list[pb.Expression]:
             return [update.struct_expression, *value]
         case "named_argument_expression":
             return [expression.named_argument_expression.value]
-    raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
+    raise Unclear(f"column analysis does not understand {case or 'an empty expression'}")
 
 
 def _conjuncts(root: pb.Expression) -> list[pb.Expression]:

@@ -12,7 +12,7 @@ from typing import cast
 
 from gateway.model.lineage import StatementLineage
 from gateway.plan.analyse_relations import INPUTS
-from gateway.plan.lineage_expressions import Texts
+from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_generators import generated
 from gateway.plan.lineage_joins import TwoInputs
 from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
@@ -37,7 +37,7 @@ from gateway.wire.connect import Message, pb
 
 MAX_NESTED = 20
 """Queries within queries; each is a level of recursion."""
-MAX_TWINS = 64
+MAX_FOLLOWED_DUPLICATES = 64
 """Relations of one id, as in a join of a DataFrame with itself, that a column of it may be of."""
 
 
@@ -47,7 +47,7 @@ class PlanLineageWalk(TwoInputs):
     def __init__(
         self,
         reading: PlanReading,
-        texts: Texts,
+        texts: TextsById,
         names: Names,
         kept: Mapping[str, StatementLineage],
         extraction: Extraction,
@@ -113,7 +113,7 @@ class PlanLineageWalk(TwoInputs):
             return several(self, step.message, inputs, outer)
         if (leaf := _LEAVES.get(case)) is not None:
             return Frame(leaf(self, step.relation, step.message, outer))
-        raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
+        raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
 
     # ---------------------------------------------------------------- relations that read no other
 
@@ -175,7 +175,7 @@ class PlanLineageWalk(TwoInputs):
 
     def by_plan_id(self, plan_id: int) -> Sequence[Frame]:
         """Return relations of an id, those first that were walked last: they are below, or nearest."""
-        return self._by_id.get(plan_id, [])[: -MAX_TWINS - 1 : -1]
+        return self._by_id.get(plan_id, [])[: -MAX_FOLLOWED_DUPLICATES - 1 : -1]
 
     def bind(self, message: pb.WithRelations) -> None:
         """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""

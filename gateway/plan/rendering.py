@@ -20,8 +20,8 @@ from gateway.plan.rendering_expressions import NAME, OPERAND, VALUE, expression,
 from gateway.plan.rendering_values import (
     MAX_CHARACTERS,
     MAX_ITEMS,
-    Piece,
-    Pieces,
+    Rendered,
+    RenderedPieces,
     listed,
     literal,
     quoted,
@@ -30,7 +30,7 @@ from gateway.plan.rendering_values import (
     sql_text,
 )
 from gateway.plan.table import short_name
-from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
+from gateway.wire.connect import AnyFieldValue, Message, descriptor_of, pb
 
 __all__ = ["MAX_CHARACTERS", "Rendering", "render", "rendered"]
 
@@ -75,7 +75,7 @@ def rendered(message: Message) -> Rendering:
     written: list[str] = []
     reads: list[tuple[int, Message]] = []
     length = 0
-    stack: Pieces = [message]
+    stack: RenderedPieces = [message]
     while stack:
         piece = stack.pop()
         if isinstance(piece, str):
@@ -99,7 +99,7 @@ def rendered(message: Message) -> Rendering:
         elif isinstance(piece, pb.SubqueryExpression):
             stack.append(_subquery(piece, references))
         else:
-            write = cast("Callable[[Message], Piece]", _BY_TYPE.get(type(piece), _by_template))
+            write = cast("Callable[[Message], Rendered]", _BY_TYPE.get(type(piece), _by_template))
             stack.append(write(piece))
     return Rendering(message, "".join(written), written, reads)
 
@@ -174,9 +174,9 @@ def _template(descriptor: Descriptor) -> _Template:
     return _Template(tuple(parts), frozenset(named), others, end)
 
 
-def _by_template(message: Message) -> Pieces:
+def _by_template(message: Message) -> RenderedPieces:
     template = _template(descriptor_of(message))
-    pieces: Pieces = []
+    pieces: RenderedPieces = []
     comma = False
     for part in template.parts:
         if isinstance(part, str):
@@ -198,18 +198,18 @@ def _by_template(message: Message) -> Pieces:
     return pieces
 
 
-def _is_told(field: FieldDescriptor, value: FieldValue) -> bool:
+def _is_told(field: FieldDescriptor, value: AnyFieldValue) -> bool:
     if value is True or value is False:
         return value is not (short_name(field.full_name) in TRUE_UNLESS_SAID)
     return True
 
 
-def _shown(message: Message, slot: _Slot) -> Piece | None:
+def _shown(message: Message, slot: _Slot) -> Rendered | None:
     """Return the piece of a field in its place, None if nothing stands there."""
     field = slot.field
     if slot.optional and not message.HasField(slot.name):
         return "<nothing>" if slot.first else None
-    value: FieldValue = getattr(message, slot.name)
+    value: AnyFieldValue = getattr(message, slot.name)
     if slot.repeated:
         if not value:
             return None
@@ -225,7 +225,7 @@ def _shown(message: Message, slot: _Slot) -> Piece | None:
     return _value(field, value, slot.how)
 
 
-def _value(field: FieldDescriptor, value: FieldValue, how: int) -> Piece:
+def _value(field: FieldDescriptor, value: AnyFieldValue, how: int) -> Rendered:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         return ["{", *listed(_entry(key, value[key]) for key in sorted(value)), "}"]
@@ -240,7 +240,7 @@ def _value(field: FieldDescriptor, value: FieldValue, how: int) -> Piece:
     return sql_text(value) if short_name(field.full_name) in _SQL_TEXTS else scalar(value)
 
 
-def _items(values: Sequence[FieldValue]) -> Iterable[Piece]:
+def _items(values: Sequence[AnyFieldValue]) -> Iterable[Rendered]:
     for value in values[:MAX_ITEMS]:
         if isinstance(value, pb.Expression):
             yield now(value)
@@ -250,7 +250,7 @@ def _items(values: Sequence[FieldValue]) -> Iterable[Piece]:
             yield scalar(value)
 
 
-def _entry(key: object, value: FieldValue) -> Pieces:
+def _entry(key: object, value: AnyFieldValue) -> RenderedPieces:
     if isinstance(value, pb.Expression):
         return [scalar(key), ": ", expression(value, VALUE)]
     if isinstance(value, str):
@@ -278,17 +278,17 @@ def camel_case(name: str) -> str:
 # -------------------------------------------------------------------- what no template says
 
 
-def _one_of(oneof: str) -> Callable[[Message], Piece]:
+def _one_of(oneof: str) -> Callable[[Message], Rendered]:
     """Return what renders a message that is nothing but what its oneof holds."""
 
-    def write(message: Message) -> Piece:
+    def write(message: Message) -> Rendered:
         case = message.WhichOneof(oneof)
         return f"<empty {message.DESCRIPTOR.name}>" if case is None else getattr(message, case)
 
     return write
 
 
-def _command(command: pb.Command) -> Piece:
+def _command(command: pb.Command) -> Rendered:
     case = command.WhichOneof("command_type")
     body: Message = getattr(command, case) if case is not None else command
     if case in ("register_function", "register_table_function", "register_data_source"):
@@ -298,28 +298,28 @@ def _command(command: pb.Command) -> Piece:
     return _by_template(command) if case is None else body
 
 
-def _catalog(catalog: pb.Catalog) -> Piece:
+def _catalog(catalog: pb.Catalog) -> Rendered:
     """Return `spark.catalog.listTables("db")`."""
     case = catalog.WhichOneof("cat_type")
     if case is None:
         return "spark.catalog"
-    pieces: Pieces = []
+    pieces: RenderedPieces = []
     for field, value in getattr(catalog, case).ListFields():
         named = [] if not pieces and isinstance(value, str) else [f"{camel_case(field.name)}="]
         pieces.append([*named, _value(field, value, VALUE)])
     return [f"spark.catalog.{camel_case(case)}(", *listed(pieces), ")"]
 
 
-def _read(read: pb.Read) -> Piece:
+def _read(read: pb.Read) -> Rendered:
     """Return one text: whoever guards a table replaces just this."""
     case = read.WhichOneof("read_type")
     text = "spark.read" if case is None else render(getattr(read, case))
     return f"spark.readStream.{re.sub('^spark[.](read[.])?', '', text)}" if read.is_streaming else text
 
 
-def _with_relations(body: pb.WithRelations, references: dict[int, pb.Relation]) -> Piece:
+def _with_relations(body: pb.WithRelations, references: dict[int, pb.Relation]) -> Rendered:
     """Return a relation whose subqueries `references` hold from now on; views stand behind a SQL text."""
-    views: Pieces = []
+    views: RenderedPieces = []
     for reference in body.references[:MAX_ITEMS]:
         if body.root.WhichOneof("rel_type") == "sql" and reference.HasField("subquery_alias"):
             alias = reference.subquery_alias
@@ -329,16 +329,18 @@ def _with_relations(body: pb.WithRelations, references: dict[int, pb.Relation]) 
     return [*_by_template(body.root.sql)[:-1], *views, ")"] if views else body.root
 
 
-def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation]) -> Pieces:
+def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation]) -> RenderedPieces:
     """Return a subquery with the relation that it refers to; one that appears again is not written again."""
-    relation: Piece = references.pop(subquery.plan_id, "<subquery>")
+    relation: Rendered = references.pop(subquery.plan_id, "<subquery>")
     match subquery.subquery_type:
         case 1:
             return [relation, ".scalar()"]
         case 2:
             return [relation, ".exists()"]
         case 3:
-            options: Pieces = [subquery.table_arg_options] if subquery.HasField("table_arg_options") else []
+            options: RenderedPieces = (
+                [subquery.table_arg_options] if subquery.HasField("table_arg_options") else []
+            )
             return [relation, ".asTable(", *options, ")"]
         case 4:
             values = listed(now(value, OPERAND) for value in subquery.in_subquery_values[:MAX_ITEMS])
@@ -347,7 +349,7 @@ def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation
     return [relation]
 
 
-_BY_TYPE: Mapping[type[Message], Callable[[Never], Piece]] = {
+_BY_TYPE: Mapping[type[Message], Callable[[Never], Rendered]] = {
     pb.AnalyzePlanRequest: _one_of("analyze"),
     pb.Catalog: _catalog,
     pb.Command: _command,

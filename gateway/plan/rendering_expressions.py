@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Never
 
-from gateway.plan.rendering_values import MAX_ITEMS, Piece, Pieces, listed, literal, quoted, sql_text
+from gateway.plan.rendering_values import (
+    MAX_ITEMS,
+    Rendered,
+    RenderedPieces,
+    listed,
+    literal,
+    quoted,
+    sql_text,
+)
 from gateway.wire.connect import Message, pb
 
 NAME, VALUE, OPERAND = 0, 1, 2
@@ -40,13 +48,13 @@ _METHODS = {
 }
 
 
-def joined(pieces: Pieces) -> Piece:
+def joined(pieces: RenderedPieces) -> Rendered:
     """Return pieces as one text if they are nothing else, which is less work for everybody behind."""
     texts = [piece for piece in pieces if isinstance(piece, str)]
     return "".join(texts) if len(texts) == len(pieces) else pieces
 
 
-def now(message: pb.Expression, how: int = NAME) -> Piece:
+def now(message: pb.Expression, how: int = NAME) -> Rendered:
     """Return the piece of an `Expression`, with a function's call written out; what is within it may wait.
 
     Most functions are called on columns and values: that is one text then.
@@ -56,7 +64,7 @@ def now(message: pb.Expression, how: int = NAME) -> Piece:
     return expression(message, how)
 
 
-def expression(message: pb.Expression, how: int = NAME) -> Piece:
+def expression(message: pb.Expression, how: int = NAME) -> Rendered:
     """Return the piece of an `Expression`."""
     case = message.WhichOneof("expr_type")
     if case == "unresolved_attribute":
@@ -76,13 +84,13 @@ def expression(message: pb.Expression, how: int = NAME) -> Piece:
     return (render, getattr(message, case), how)
 
 
-def receiver(message: pb.Expression) -> Piece:
+def receiver(message: pb.Expression) -> Rendered:
     """Return the piece of an `Expression` on which a method is called: operators stand in brackets."""
     case = message.WhichOneof("expr_type")
     return now(message, OPERAND if case == "unresolved_function" else VALUE)
 
 
-def order(order: pb.Expression.SortOrder) -> Piece:
+def order(order: pb.Expression.SortOrder) -> Rendered:
     """Return the piece of a `SortOrder`; ascending is not written."""
     method = _ORDERS.get((order.direction, order.null_ordering))
     if method is None:
@@ -95,7 +103,7 @@ def order(order: pb.Expression.SortOrder) -> Piece:
 _ORDERS = {(2, 2): "desc", (2, 0): "desc", (1, 2): "asc_nulls_last", (2, 1): "desc_nulls_first"}
 
 
-def _function(function: pb.Expression.UnresolvedFunction, how: int) -> Piece:
+def _function(function: pb.Expression.UnresolvedFunction, how: int) -> Rendered:
     name, arguments = function.function_name, function.arguments[:MAX_ITEMS]
     count = len(arguments)
     if not function.is_distinct and not function.is_user_defined_function:
@@ -120,8 +128,8 @@ def _function(function: pb.Expression.UnresolvedFunction, how: int) -> Piece:
     return joined([f"F.{name}{distinct}(", *pieces, ")"])
 
 
-def _when(items: Sequence[pb.Expression]) -> Pieces:
-    pieces: Pieces = ["F"]
+def _when(items: Sequence[pb.Expression]) -> RenderedPieces:
+    pieces: RenderedPieces = ["F"]
     for at in range(0, len(items) - 1, 2):
         pieces += [".when(", expression(items[at], VALUE), ", ", expression(items[at + 1], OPERAND), ")"]
     if len(items) % 2:
@@ -138,11 +146,11 @@ def _star(star: pb.Expression.UnresolvedStar, how: int) -> str:
     return quoted(star.unparsed_target or "*")
 
 
-def _order(sort_order: pb.Expression.SortOrder, how: int) -> Piece:
+def _order(sort_order: pb.Expression.SortOrder, how: int) -> Rendered:
     return order(sort_order)
 
 
-def _lambda(function: pb.Expression.LambdaFunction, how: int) -> Pieces:
+def _lambda(function: pb.Expression.LambdaFunction, how: int) -> RenderedPieces:
     names = [_variable(argument, how) for argument in function.arguments[:MAX_ITEMS]]
     return [f"lambda {', '.join(names)}: ", expression(function.function, VALUE)]
 
@@ -151,14 +159,14 @@ def _variable(variable: pb.Expression.UnresolvedNamedLambdaVariable, how: int) -
     return ".".join(variable.name_parts[:]) or "_"
 
 
-def _update(update: pb.Expression.UpdateFields, how: int) -> Pieces:
+def _update(update: pb.Expression.UpdateFields, how: int) -> RenderedPieces:
     struct, name = expression(update.struct_expression, VALUE), quoted(update.field_name)
     if not update.HasField("value_expression"):
         return [struct, f".dropFields({name})"]
     return [struct, f".withField({name}, ", expression(update.value_expression, VALUE), ")"]
 
 
-_CASES: Mapping[str, Callable[[Never, int], Piece]] = {
+_CASES: Mapping[str, Callable[[Never, int], Rendered]] = {
     "expression_string": _text,
     "lambda_function": _lambda,
     "sort_order": _order,

@@ -19,9 +19,9 @@ MAX_ITEMS = MAX_CHARACTERS // 2
 """More items of a list than can be seen of it: each takes two characters or more."""
 
 _Call = tuple[Any, ...]  # type: ignore[explicit-any]  # of arguments of any kind
-Piece: TypeAlias = "str | Message | _Call | list[Piece]"
+Rendered: TypeAlias = "str | Message | _Call | list[Rendered]"
 """Text, a tuple of a function and its arguments that gives another piece, a message, or a list of pieces."""
-Pieces = list[Piece]
+RenderedPieces = list[Rendered]
 
 _TYPES = {
     "byte": "tinyint",
@@ -63,9 +63,9 @@ def scalar(value: object) -> str:
     return f"<{len(value):,} bytes>" if isinstance(value, bytes) else repr(value)
 
 
-def listed(pieces: Iterable[Piece]) -> Pieces:
+def listed(pieces: Iterable[Rendered]) -> RenderedPieces:
     """Return pieces with commas between them."""
-    found: Pieces = []
+    found: RenderedPieces = []
     for piece in islice(pieces, MAX_ITEMS):
         found.append(piece)
         found.append(", ")
@@ -74,7 +74,7 @@ def listed(pieces: Iterable[Piece]) -> Pieces:
     return found
 
 
-def literal(message: pb.Expression.Literal) -> Piece:
+def literal(message: pb.Expression.Literal) -> Rendered:
     """Return the piece of a `Literal`: a Python value."""
     case = message.WhichOneof("literal_type")
     if case == "string":
@@ -86,7 +86,7 @@ def literal(message: pb.Expression.Literal) -> Piece:
     return (_literal, message, case)
 
 
-def _literal(message: pb.Expression.Literal, case: str) -> Piece:
+def _literal(message: pb.Expression.Literal, case: str) -> Rendered:
     value = getattr(message, case)
     match case:
         case "binary":
@@ -120,12 +120,12 @@ def _moment(kind: str, count: int, unit: datetime.timedelta) -> str:
     return f'{kind}("{written}")'
 
 
-def schema(message: pb.DataType) -> Piece:
+def schema(message: pb.DataType) -> Rendered:
     """Return the piece of a `DataType` that stands for itself."""
     return ['"', _data_type(message), '"']
 
 
-def _data_type(message: pb.DataType) -> Piece:
+def _data_type(message: pb.DataType) -> Rendered:
     """Return the piece of a `DataType`, as DDL writes it."""
     case = message.WhichOneof("kind")
     if case is None:
@@ -135,7 +135,7 @@ def _data_type(message: pb.DataType) -> Piece:
     return _TYPES.get(case, case)
 
 
-def _nested_type(message: pb.DataType, case: str) -> Piece:
+def _nested_type(message: pb.DataType, case: str) -> Rendered:
     match case:
         case "array":
             return ["array<", _data_type(message.array.element_type), ">"]
@@ -143,7 +143,7 @@ def _nested_type(message: pb.DataType, case: str) -> Piece:
             return ["map<", _data_type(message.map.key_type), ", ", _data_type(message.map.value_type), ">"]
         case "decimal":
             return f"decimal({message.decimal.precision},{message.decimal.scale})"
-    fields: Iterable[Piece] = (
+    fields: Iterable[Rendered] = (
         [f"{field.name} ", _data_type(field.data_type)] for field in message.struct.fields[:MAX_ITEMS]
     )
     return ["struct<", *listed(fields), ">"]

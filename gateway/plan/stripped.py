@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.plan.compressed import open_plan
-from gateway.wire.connect import FieldValue, Message, ProtobufError, parse_again, pb, serialize
+from gateway.wire.connect import AnyFieldValue, Message, ProtobufError, parse_again, pb, serialize
 from gateway.wire.local_data import without_rows
 
 MAX_MESSAGES = 20_000
@@ -92,7 +92,7 @@ def _schema(message: Message, data: bytes) -> bytes:
         return b""
 
 
-def _keep_paths(options: FieldValue) -> None:
+def _keep_paths(options: AnyFieldValue) -> None:
     for key in [key for key in options if key.lower() != "path"]:
         del options[key]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from gateway.plan.table_commands import COMMANDS
 from gateway.plan.table_expressions import ROWS as EXPRESSIONS
-from gateway.plan.table_fields import FieldRule, RefusedField, Row, Table
+from gateway.plan.table_fields import FieldRule, MessageRow, MessageRows, RefusedField
 from gateway.plan.table_relations import CATALOG, PLANS, RELATIONS
 
-TABLE: Table = {**PLANS, **RELATIONS, **CATALOG, **EXPRESSIONS, **COMMANDS}
+TABLE: MessageRows = {**PLANS, **RELATIONS, **CATALOG, **EXPRESSIONS, **COMMANDS}
 """Rows by the message's full name, without `spark.connect.` in front."""
 
 OPTIONAL_ONEOFS = frozenset(
@@ -30,23 +30,13 @@ OPTIONAL_ONEOFS = frozenset(
 )
 """Oneofs that clients leave unset. In any other, an unset case is one that was not understood."""
 
-REQUEST_EXTENSIONS = frozenset(
-    {
-        "ExecutePlanRequest.RequestOption.extension",
-        "GetStatusRequest.extensions",
-        "GetStatusRequest.OperationStatusRequest.extensions",
-    }
-)
-"""Fields for plugins outside of plans: the session takes them, and the UserContext's, out of requests."""
-
 __all__ = [
     "OPTIONAL_ONEOFS",
-    "REQUEST_EXTENSIONS",
     "TABLE",
     "FieldRule",
+    "MessageRow",
+    "MessageRows",
     "RefusedField",
-    "Row",
-    "Table",
     "short_name",
 ]
 

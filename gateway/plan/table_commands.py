@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import Table, row
+from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
-_EXTENSION = (
-    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
-    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
-)
 _PIPELINE_SQL = (
     "SQL that defines a pipeline runs later, where it could not be judged; write its queries as DataFrames"
 )
 _PIPELINE_CDC = "a change flow reads its source by name, later, where it could not be judged"
 _PIPELINE_CONF = "settings of a pipeline would not pass Sluice's rules for SET"
 
-COMMANDS: Table = {
+COMMANDS: MessageRows = {
     "Command": row(
         walk="""
             register_function write_operation create_dataframe_view write_operation_v2 sql_command
@@ -24,7 +20,7 @@ COMMANDS: Table = {
             remove_cached_remote_relation_command merge_into_table_command ml_command execute_external_command
             pipeline_command
         """,
-        refused={"extension": _EXTENSION},
+        refused={"extension": PLUGIN},
     ),
     # The older text form is rewritten into `input` before its fields are walked.
     "SqlCommand": row(sql="sql args pos_args named_arguments pos_arguments", walk="input"),
@@ -117,7 +113,7 @@ COMMANDS: Table = {
             create_dataflow_graph define_output define_flow drop_dataflow_graph start_run
             get_query_function_execution_signal_stream define_flow_query_function_result execute_output_flows
         """,
-        refused={"define_sql_graph_elements": _PIPELINE_SQL, "extension": _EXTENSION},
+        refused={"define_sql_graph_elements": _PIPELINE_SQL, "extension": PLUGIN},
     ),
     "PipelineCommand.CreateDataflowGraph": row(
         plain="default_catalog default_database", refused={"sql_conf": _PIPELINE_CONF}
@@ -125,7 +121,7 @@ COMMANDS: Table = {
     "PipelineCommand.DefineOutput": row(
         walk="source_code_location table_details sink_details",
         plain="dataflow_graph_id output_name output_type comment",
-        refused={"extension": _EXTENSION},
+        refused={"extension": PLUGIN},
     ),
     "PipelineCommand.DefineOutput.TableDetails": row(
         walk="schema_data_type",
@@ -141,7 +137,7 @@ COMMANDS: Table = {
         refused={
             "sql_conf": _PIPELINE_CONF,
             "auto_cdc_flow_details": _PIPELINE_CDC,
-            "extension": _EXTENSION,
+            "extension": PLUGIN,
         },
     ),
     "PipelineCommand.DefineFlow.WriteRelationFlowDetails": row(walk="relation"),
@@ -172,6 +168,6 @@ COMMANDS: Table = {
         walk="define_output define_flows",
         plain="full_refresh",
         path="storage",
-        refused={"extension": _EXTENSION},
+        refused={"extension": PLUGIN},
     ),
 }

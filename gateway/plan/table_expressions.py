@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import Table, row
+from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
-_EXTENSION = (
-    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
-    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
-)
 _TYPED = row(plain="type_variation_reference")
 _MEASURED = row(plain="precision type_variation_reference")
 
-ROWS: Table = {
+ROWS: MessageRows = {
     # Expressions
     "Expression": row(
         walk="""
@@ -21,7 +17,7 @@ ROWS: Table = {
             named_argument_expression merge_action typed_aggregate_expression subquery_expression
             direct_shuffle_partition_id
         """,
-        refused={"extension": _EXTENSION},
+        refused={"extension": PLUGIN},
     ),
     "ExpressionCommon": row(walk="origin"),
     "Expression.UnresolvedAttribute": row(column="unparsed_identifier is_metadata_column", plain="plan_id"),
@@ -146,8 +142,6 @@ ROWS: Table = {
             class_loader_name module_name module_version declaring_class method_name file_name line_number
         """
     ),
-    "SourceCodeLocation": row(
-        plain="file_name line_number definition_path", refused={"extension": _EXTENSION}
-    ),
-    "google.protobuf.Any": row(refused={"type_url": _EXTENSION, "value": _EXTENSION}),
+    "SourceCodeLocation": row(plain="file_name line_number definition_path", refused={"extension": PLUGIN}),
+    "google.protobuf.Any": row(refused={"type_url": PLUGIN, "value": PLUGIN}),
 }

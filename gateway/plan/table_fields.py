@@ -36,11 +36,17 @@ class RefusedField:
     why: str
 
 
-Row = Mapping[str, FieldRule | RefusedField]
-Table = Mapping[str, Row]
+PLUGIN = (
+    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
+    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
+)
+"""Why a field for messages of a plugin is refused."""
+
+MessageRow = Mapping[str, FieldRule | RefusedField]
+MessageRows = Mapping[str, MessageRow]
 
 
-def row(*, refused: Mapping[str, str] | None = None, **fields: str) -> Row:
+def row(*, refused: Mapping[str, str] | None = None, **fields: str) -> MessageRow:
     """Return a row: field names, parted by blanks, by what they are (`walk="input condition"`)."""
     made: dict[str, FieldRule | RefusedField] = {}
     for kind, names in fields.items():

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.plan.table_fields import Table, row
+from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
-_EXTENSION = (
-    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
-    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
-)
-
-PLANS: Table = {
+PLANS: MessageRows = {
     "Plan": row(
         walk="root command",
         refused={"compressed_operation": "a compressed plan cannot hold another compressed plan"},
@@ -22,7 +17,7 @@ PLANS: Table = {
         """,
         plain="session_id client_observed_server_side_session_id client_type",
     ),
-    "UserContext": row(plain="user_id user_name", refused={"extensions": _EXTENSION}),
+    "UserContext": row(plain="user_id user_name", refused={"extensions": PLUGIN}),
     "AnalyzePlanRequest.Schema": row(walk="plan"),
     "AnalyzePlanRequest.Explain": row(walk="plan", plain="explain_mode"),
     "AnalyzePlanRequest.TreeString": row(walk="plan", plain="level"),
@@ -40,7 +35,7 @@ PLANS: Table = {
     "StorageLevel": row(plain="use_disk use_memory use_off_heap deserialized replication"),
 }
 
-RELATIONS: Table = {
+RELATIONS: MessageRows = {
     "Relation": row(
         walk="""
             common read project filter join set_op sort limit aggregate sql local_relation sample offset
@@ -54,7 +49,7 @@ RELATIONS: Table = {
             ml_relation
         """,
         refused={
-            "extension": _EXTENSION,
+            "extension": PLUGIN,
             "unknown": "a relation of an unknown kind cannot be judged",
         },
     ),
@@ -171,7 +166,7 @@ RELATIONS: Table = {
     "Fetch.Method.Args": row(walk="param input"),
 }
 
-CATALOG: Table = {
+CATALOG: MessageRows = {
     "Catalog": row(
         walk="""
             current_database set_current_database list_databases list_tables list_functions list_columns

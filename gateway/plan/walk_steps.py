@@ -11,18 +11,18 @@ from typing import cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.model.spark_minors import NEWEST, Minor
+from gateway.model.spark_minors import Minor
 from gateway.plan import walk_commands, walk_relations
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.table_since import newer_than
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, PlanWalk
-from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
+from gateway.wire.connect import AnyFieldValue, Message, descriptor_of, pb
 
 _READER_MODULES = (walk_relations, walk_commands)
 """Imported for their readers."""
 
 _MessageReader = Callable[[PlanWalk, Message], None]
-_FieldReader = Callable[[PlanWalk, Message, FieldValue], None]
+_FieldReader = Callable[[PlanWalk, Message, AnyFieldValue], None]
 
 ROOTS = (pb.Plan, pb.AnalyzePlanRequest)
 
@@ -144,7 +144,3 @@ def _op(kind: FieldRule, field: FieldDescriptor) -> Op:
 def steps_for(minor: Minor) -> Mapping[type[Message], Steps]:
     """Return what the walk does with each message class before a Spark of this minor."""
     return {GetMessageClass(each): _steps(each, minor) for each in message_types(*ROOTS)}
-
-
-STEPS = steps_for(NEWEST)
-"""By message class, before the newest Spark."""

@@ -1,7 +1,7 @@
 """Words of a plan that are a column or ask who the user is: `user`, `current_user`, `session_user`.
 
 Spark takes a column's name for the function of that name where the relation has no such column, and answers
-the account that it runs as. Where each word stands the analyst has noted; what is not certain is refused.
+the account that it runs as. Where each word stands column analysis has noted; what is not certain is refused.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
-from gateway.sql.identity import IDENTITIES, Meaning, unclear
+from gateway.sql.identity import IDENTITIES, IsIdentity, unclear
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb
 
@@ -19,7 +19,7 @@ def asking(reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ..
     return ColumnUsage(asked={id(message) for message in (*reading.words, *texts)})
 
 
-def meaning_of(message: Message, findings: ColumnUsage) -> Meaning:
+def meaning_of(message: Message, findings: ColumnUsage) -> IsIdentity:
     """Return what words mean where a message stands."""
 
     def meaning(name: str) -> bool | None:
@@ -32,8 +32,8 @@ def meaning_of(message: Message, findings: ColumnUsage) -> Meaning:
 def functions_among(
     reading: PlanReading, findings: ColumnUsage, *, followed: bool
 ) -> frozenset[int] | Unsupported:
-    """Return the words, by the identity of their messages, that are functions. `followed`: the analyst was
-    not silent about the plan."""
+    """Return the words, by the identity of their messages, that are functions. `followed`: column analysis
+    was not silent about the plan."""
     found = set()
     for word in reading.words:
         text = word.unparsed_identifier if hasattr(word, "unparsed_identifier") else word.col_name

@@ -15,14 +15,13 @@ from dataclasses import replace
 from gateway.errors import Faults
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceSet, ResourceValues, Service
-from gateway.policy.globs import glob, has_wildcard
+from gateway.policy.globs import NOT_LITERAL, glob, has_wildcard
 from gateway.policy.matching import fold
 from gateway.policy.subjects import OWNER, PUBLIC
 from gateway.policy.zones import UNZONED
 
 _FIRST_ID = 1 << 41
 """Ids of policies that are made here are above those of packs, of Ranger and of metalakes."""
-_NOT_LITERAL = re.compile(r"[{}\\$]")
 _LEVELS = ("database", "table", "column")
 _PROMOTE = "promote"
 
@@ -108,4 +107,4 @@ def _is_in(resources: ResourceSet, source: FileSource) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    return not has_wildcard(value) and _NOT_LITERAL.search(value) is None
+    return not has_wildcard(value) and NOT_LITERAL.search(value) is None

@@ -126,7 +126,7 @@ def told(test: Test, facts: Facts) -> bool | None:
     return test(facts) if facts.can_tell(test.facets) else None
 
 
-class _Untold:
+class _Indeterminate:
     """A condition whose script is not of our language: it cannot be told."""
 
     facets: frozenset[str] = frozenset()
@@ -344,7 +344,7 @@ def _tests(conditions: Sequence[Condition], known: Mapping[str, ConditionDef]) -
         try:
             found.append(compile_condition(condition, known.get(condition.type)))
         except Untranslatable:
-            found.append(_Untold())
+            found.append(_Indeterminate())
     return tuple(found)
 
 

@@ -23,7 +23,7 @@ from gateway.policy.script import Untranslatable, parse
 
 __all__ = ["Test", "Untranslatable", "compile_condition"]
 
-Answer = bool | None
+_Answer = bool | None
 
 
 class Test(Protocol):
@@ -33,20 +33,20 @@ class Test(Protocol):
     def facets(self) -> frozenset[str]:
         """Fields of the AccessContext that the answer depends on."""
 
-    def __call__(self, facts: Facts) -> Answer:
+    def __call__(self, facts: Facts) -> _Answer:
         """Return whether it holds; None when that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     facets: frozenset[str]
-    _answer: Callable[[Facts], Answer]
+    _answer: Callable[[Facts], _Answer]
 
-    def __call__(self, facts: Facts) -> Answer:
+    def __call__(self, facts: Facts) -> _Answer:
         return self._answer(facts)
 
 
-def _test(answer: Callable[[Facts], Answer], *facets: str) -> Test:
+def _test(answer: Callable[[Facts], _Answer], *facets: str) -> Test:
     return _Compiled(frozenset(facets), answer)
 
 
@@ -54,7 +54,7 @@ _HOLDS = _test(lambda _: True)
 _NOBODY_KNOWS = _test(lambda _: None)
 
 
-Values = tuple[str, ...]
+_Values = tuple[str, ...]
 Options = Mapping[str, str]
 SCRIPT_NAMES = frozenset({"_expression", "expression"})
 """Conditions that are scripts by their name: Ranger's server adds `_expression` to definitions by itself."""
@@ -80,7 +80,7 @@ _ALL_WILD = re.compile(r"\*(?:\.\*)*\Z|\*(?::\*)*\Z")
 _WILD_TAIL = re.compile(r"(?:\.\*)+\Z|(?::\*)+\Z")
 
 
-def _ip(values: Values, options: Options) -> Test:
+def _ip(values: _Values, options: Options) -> Test:
     exact, prefixes = set[str](), list[str]()
     for value in values:
         tail = _WILD_TAIL.search(value)
@@ -93,7 +93,7 @@ def _ip(values: Values, options: Options) -> Test:
     if not values:
         return _HOLDS
 
-    def answer(facts: Facts) -> Answer:
+    def answer(facts: Facts) -> _Answer:
         address = facts.context.client_ip
         # Ranger's rule: who comes from nowhere passes.
         return address is None or address.lower() in exact or address.lower().startswith(tuple(prefixes))
@@ -118,7 +118,7 @@ def _minute_of_day(hour: str, minute: str | None, half: str) -> int:
     return hours * 60 + int(minute or 0)
 
 
-def _time_of_day(values: Values, options: Options) -> Test:
+def _time_of_day(values: _Values, options: Options) -> Test:
     if not values:
         return _HOLDS
     ranges = []
@@ -128,7 +128,7 @@ def _time_of_day(values: Values, options: Options) -> Test:
             return _NOBODY_KNOWS
         ranges.append((_minute_of_day(*found.group(1, 2, 3)), _minute_of_day(*found.group(4, 5, 6))))
 
-    def answer(facts: Facts) -> Answer:
+    def answer(facts: Facts) -> _Answer:
         time = facts.context.time
         if time is None:
             return True
@@ -141,7 +141,7 @@ def _time_of_day(values: Values, options: Options) -> Test:
     return _test(answer, TIME)
 
 
-def _validity(values: Values, options: Options) -> Test:
+def _validity(values: _Values, options: Options) -> Test:
     if not values:
         return _HOLDS
     schedules = []
@@ -157,27 +157,27 @@ def _validity(values: Values, options: Options) -> Test:
 # The request.
 
 
-def _action(values: Values, options: Options) -> Test:
+def _action(values: _Values, options: Options) -> Test:
     if not values or "*" in values:
         return _HOLDS
     wanted = [value.lower() for value in values]
     exact = frozenset(value for value in wanted if not value.endswith("*"))
     prefixes = tuple(value.rstrip("*") for value in wanted if value.endswith("*"))
 
-    def answer(facts: Facts) -> Answer:
+    def answer(facts: Facts) -> _Answer:
         action = facts.context.action.lower()
         return bool(action) and (action in exact or action.startswith(prefixes))
 
     return _test(answer, "action")
 
 
-def _cluster(field: str, *, inside: bool) -> Callable[[Values, Options], Test]:
-    def make(values: Values, options: Options) -> Test:
+def _cluster(field: str, *, inside: bool) -> Callable[[_Values, Options], Test]:
+    def make(values: _Values, options: Options) -> Test:
         if not values:
             return _HOLDS
         names = frozenset(values)
 
-        def answer(facts: Facts) -> Answer:
+        def answer(facts: Facts) -> _Answer:
             name = facts.context.cluster if field == "cluster" else facts.context.cluster_type
             return (name in names) is inside
 
@@ -186,15 +186,15 @@ def _cluster(field: str, *, inside: bool) -> Callable[[Values, Options], Test]:
     return make
 
 
-def _context_attribute(*, inside: bool) -> Callable[[Values, Options], Test]:
-    def make(values: Values, options: Options) -> Test:
+def _context_attribute(*, inside: bool) -> Callable[[_Values, Options], Test]:
+    def make(values: _Values, options: Options) -> Test:
         name, wanted = options.get("attributeName"), frozenset(values)
         if not name:
             return _NOBODY_KNOWS
         if not wanted:
             return _HOLDS
 
-        def answer(facts: Facts) -> Answer:
+        def answer(facts: Facts) -> _Answer:
             held = _held(facts, name)
             return not held or wanted.isdisjoint(held) is not inside
 
@@ -203,18 +203,18 @@ def _context_attribute(*, inside: bool) -> Callable[[Values, Options], Test]:
     return make
 
 
-def _held(facts: Facts, name: str) -> Values:
+def _held(facts: Facts, name: str) -> _Values:
     return next((values for key, values in facts.context.attributes if key == name), ())
 
 
-def _simple(values: Values, options: Options) -> Test:
+def _simple(values: _Values, options: Options) -> Test:
     name = options.get("CONTEXT_NAME")
     if not name:
         return _NOBODY_KNOWS
     if not values:
         return _HOLDS
 
-    def answer(facts: Facts) -> Answer:
+    def answer(facts: Facts) -> _Answer:
         held = _held(facts, name)
         return any(_like(pattern, value) for pattern in values for value in held) if held else None
 
@@ -224,8 +224,8 @@ def _simple(values: Values, options: Options) -> Test:
 # Tags.
 
 
-def _tags(holds: Callable[[frozenset[str], frozenset[str]], bool]) -> Callable[[Values, Options], Test]:
-    def make(values: Values, options: Options) -> Test:
+def _tags(holds: Callable[[frozenset[str], frozenset[str]], bool]) -> Callable[[_Values, Options], Test]:
+    def make(values: _Values, options: Options) -> Test:
         wanted = frozenset(value.strip() for value in values)
         return _test(lambda facts: holds(wanted, frozenset(tag.type for tag in facts.tags)), "tags")
 
@@ -235,15 +235,15 @@ def _tags(holds: Callable[[frozenset[str], frozenset[str]], bool]) -> Callable[[
 # Columns of one statement.
 
 
-def _together(*, together: bool) -> Callable[[Values, Options], Test]:
-    def make(values: Values, options: Options) -> Test:
+def _together(*, together: bool) -> Callable[[_Values, Options], Test]:
+    def make(values: _Values, options: Options) -> Test:
         patterns = [_pattern(value.strip().lower().split(".")) for value in values]
         if not patterns:
             return _HOLDS
         if any("" in pattern for pattern in patterns):
             return _NOBODY_KNOWS
 
-        def answer(facts: Facts) -> Answer:
+        def answer(facts: Facts) -> _Answer:
             columns = facts.context.accessed_together
             if columns is None:
                 return not together
@@ -298,7 +298,7 @@ def _like(pattern: str, text: str) -> bool:
 # Scripts.
 
 
-def _script(values: Values, options: Options) -> Test:
+def _script(values: _Values, options: Options) -> Test:
     text = values[0].strip() if values else ""
     if not text:
         return _NOBODY_KNOWS
@@ -306,7 +306,7 @@ def _script(values: Values, options: Options) -> Test:
     return _Compiled(script.facets, script.holds)
 
 
-def _script_template(values: Values, options: Options) -> Test:
+def _script_template(values: _Values, options: Options) -> Test:
     text = options.get("scriptTemplate", "").strip()
     if not text:
         return _NOBODY_KNOWS
@@ -314,14 +314,14 @@ def _script_template(values: Values, options: Options) -> Test:
     if not values or values[0].strip().lower() not in ("no", "false"):
         return _Compiled(script.facets, script.holds)
 
-    def answer(facts: Facts) -> Answer:
+    def answer(facts: Facts) -> _Answer:
         held = script.holds(facts)
         return None if held is None else not held
 
     return _Compiled(script.facets, answer)
 
 
-_EVALUATORS: Mapping[str, Callable[[Values, Options], Test]] = {
+_EVALUATORS: Mapping[str, Callable[[_Values, Options], Test]] = {
     "RangerIpMatcher": _ip,
     "RangerTimeOfDayMatcher": _time_of_day,
     "RangerActionMatcher": _action,

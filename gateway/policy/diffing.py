@@ -207,31 +207,31 @@ def _request(
 
 def mask_side(engine: Engine, question: AccessQuestion, service: str | None) -> Side:
     """Return which mask applies to a column."""
-    obliged = engine.mask_answer(_request(question, SELECT, service))
-    if obliged is None or not isinstance(obliged.item, MaskItem):
+    settled = engine.mask_answer(_request(question, SELECT, service))
+    if settled is None or not isinstance(settled.item, MaskItem):
         return Side("no mask")
-    item = obliged.item
-    if not obliged.certain:
-        return Side("MASK_NULL, because its condition cannot be told", obliged.policy)
+    item = settled.item
+    if not settled.certain:
+        return Side("MASK_NULL, because its condition cannot be told", settled.policy)
     if item.mask_type == _NO_MASK:
-        return Side("no mask", obliged.policy)
+        return Side("no mask", settled.policy)
     shows = f" showing {item.text}" if item.text else ""
     predicate = ", not in predicates" if item.predicate == "deny" else ""
-    return Side(f"{item.mask_type}{shows}{predicate}", obliged.policy)
+    return Side(f"{item.mask_type}{shows}{predicate}", settled.policy)
 
 
 def filter_side(engine: Engine, question: AccessQuestion, service: str | None) -> Side:
     """Return which row filter applies to a table, with the user's values in it."""
-    obliged = engine.filter_answer(_request(question, SELECT, service))
-    if obliged is None or not isinstance(obliged.item, FilterItem):
+    settled = engine.filter_answer(_request(question, SELECT, service))
+    if settled is None or not isinstance(settled.item, FilterItem):
         return Side("every row")
-    text = obliged.item.filter_expression
-    if not obliged.certain:
-        return Side("no row, because its condition cannot be told", obliged.policy)
+    text = settled.item.filter_expression
+    if not settled.certain:
+        return Side("no row, because its condition cannot be told", settled.policy)
     if not text.strip():
-        return Side("every row", obliged.policy)
-    bound = bind(text, obliged.facts)
-    return Side(f"rows where {bound}" if bound is not None else "no row", obliged.policy)
+        return Side("every row", settled.policy)
+    bound = bind(text, settled.facts)
+    return Side(f"rows where {bound}" if bound is not None else "no row", settled.policy)
 
 
 def grouped(changes: Iterable[AccessChange], all_accesses: Iterable[str] = ()) -> list[Group]:

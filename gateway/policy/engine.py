@@ -46,14 +46,23 @@ from gateway.policy.explaining import consider, speaking
 from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.nesting import in_other_zone
-from gateway.policy.obligations import Obliged, column_mask, find, obliged, row_filter
+from gateway.policy.obligations import ObligationItem, column_mask, find, obligation_item, row_filter
 from gateway.policy.renaming import guards_escaped, renaming_opens
 from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
 from gateway.policy.subjects import RoleGraph, Subject
 from gateway.policy.views import Decisions, TableView, Viewing
 from gateway.policy.zones import UNZONED
 
-__all__ = ["ALLOWED", "DENIED", "ELSE_DENIED", "UNDECIDED", "Engine", "Obliged", "TableView", "engine_for"]
+__all__ = [
+    "ALLOWED",
+    "DENIED",
+    "ELSE_DENIED",
+    "UNDECIDED",
+    "Engine",
+    "ObligationItem",
+    "TableView",
+    "engine_for",
+]
 
 DEFAULT_SERVICE = "spark"
 _MOST_LISTED = 4_000_000
@@ -217,13 +226,13 @@ class Engine:
         }
         return tuple(found.values())
 
-    def mask_answer(self, request: AccessRequest) -> Obliged | None:
+    def mask_answer(self, request: AccessRequest) -> ObligationItem | None:
         """Return the item of a mask policy that holds, MASK_NONE too; None when there is none."""
-        return self._obliged(request, PolicyType.MASK)
+        return self._obligation_item(request, PolicyType.MASK)
 
-    def filter_answer(self, request: AccessRequest) -> Obliged | None:
+    def filter_answer(self, request: AccessRequest) -> ObligationItem | None:
         """Return the item of a row-filter policy that holds, the empty filter too; None: there is none."""
-        return self._obliged(request, PolicyType.ROW_FILTER)
+        return self._obligation_item(request, PolicyType.ROW_FILTER)
 
     def table_view(
         self,
@@ -502,12 +511,12 @@ class Engine:
             bits &= ~denied_above(question)[0]
         return any(sees(question, zone, bits) for zone in self._zones(question, any_access=True))
 
-    def _obliged(self, request: AccessRequest, type_: PolicyType) -> Obliged | None:
+    def _obligation_item(self, request: AccessRequest, type_: PolicyType) -> ObligationItem | None:
         question = self._asked(request)
         if isinstance(question, str):
             return None
         found = find(question, type_, any_access=wants_any(request.access))
-        return None if found is None else obliged(found)
+        return None if found is None else obligation_item(found)
 
     def _view(
         self,

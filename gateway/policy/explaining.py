@@ -10,7 +10,7 @@ from gateway.model.policy import Policy, PolicyType, ResourceSet, ResourceValues
 from gateway.policy.combining import DEVIATES, OTHER_ZONE, SUPER_USER, wants_any
 from gateway.policy.compiled import CompiledItem, CompiledPolicy, told
 from gateway.policy.hierarchy import HERE, MatchType, compile_entry
-from gateway.policy.obligations import Obliged
+from gateway.policy.obligations import ObligationItem
 from gateway.policy.policy_index import PolicyIndex
 from gateway.policy.service import ResourceQuestion, TagQuestion
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
@@ -37,8 +37,8 @@ class _Outcome:
 def consider(
     question: ResourceQuestion,
     decision: Decision,
-    masked: Obliged | None,
-    filtered: Obliged | None,
+    masked: ObligationItem | None,
+    filtered: ObligationItem | None,
     zones: Sequence[str],
 ) -> tuple[Considered, ...]:
     """Return what every policy had to say: first those that were asked, in order, then all others."""
@@ -133,7 +133,7 @@ def _outcome_of(question: ResourceQuestion, decision: Decision) -> _Outcome:
     return _Outcome(decision.policy, decision.item, decision.tag, priority, denied=not decision.allowed)
 
 
-def _obligation(question: ResourceQuestion, found: Obliged | None, kind: str) -> _Outcome:
+def _obligation(question: ResourceQuestion, found: ObligationItem | None, kind: str) -> _Outcome:
     if found is None:
         return _Outcome(None, "", "", 0, denied=False)
     priority = _priority(question, found.policy, tag=bool(found.tag))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+NOT_LITERAL = re.compile(r"[{}\\$]")
+"""What a policy's values do not take literally, besides wildcards, which match themselves."""
 LOST_STAR = re.compile(r"\*+(?=\?)")
-Pieces = Sequence[tuple[str, bool]]
+GlobPieces = Sequence[tuple[str, bool]]
 """Texts, and whether wildcards in them mean what they mean."""
 
 
@@ -42,7 +44,7 @@ def glob(pieces: Iterable[tuple[str, bool]]) -> str:
     return f"(?s:{joined[0]}{middle}.*{joined[-1]})"
 
 
-def parent(pieces: Pieces, separator: str) -> Pieces | None:
+def parent(pieces: GlobPieces, separator: str) -> GlobPieces | None:
     """Return what stands before the last separator; None when there is none."""
     for i in range(len(pieces) - 1, -1, -1):
         text, live = pieces[i]
@@ -51,7 +53,7 @@ def parent(pieces: Pieces, separator: str) -> Pieces | None:
     return None
 
 
-def may_go_on(pieces: Pieces, asked: str) -> bool:
+def may_go_on(pieces: GlobPieces, asked: str) -> bool:
     """Say whether Ranger's engine takes `asked` for the beginning of something that the glob matches.
 
     It does so when all of the glob has been met, whatever follows in `asked`, and behind a `*` that nothing
@@ -90,7 +92,7 @@ def may_go_on(pieces: Pieces, asked: str) -> bool:
     return free
 
 
-def _tokens(pieces: Pieces) -> list[tuple[str, bool]]:
+def _tokens(pieces: GlobPieces) -> list[tuple[str, bool]]:
     """Return the glob as wildcards, each by itself and no `*` twice in a row, and the texts between them."""
     tokens: list[tuple[str, bool]] = []
     for text, live in pieces:

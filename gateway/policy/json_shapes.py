@@ -39,7 +39,7 @@ class Reader:
         if type(value) is dict or isinstance(value, Mapping):  # an abstract class is slow to ask
             return value
         if value is not None:
-            self.fault(path, f"{what or _last(path)} must be an object (`{{…}}`), not {_kind(value)}")
+            self.fault(path, f"{what or _last(path)} must be an object (`{{…}}`), not {kind_of(value)}")
         return {}
 
     def field(self, data: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ class Reader:
             return []
         if isinstance(value, tuple | set | frozenset):
             return list(value)
-        self.fault((*path, key), f"`{key}` must be a list, not {_kind(value)}")
+        self.fault((*path, key), f"`{key}` must be a list, not {kind_of(value)}")
         return []
 
     def entries(self, data: Mapping[str, Any], key: str, path: Path) -> list[tuple[Mapping[str, Any], Path]]:
@@ -66,7 +66,7 @@ class Reader:
             if type(entry) is dict or isinstance(entry, Mapping):
                 found.append((entry, where))
             else:
-                self.fault(where, f"`{key}` must hold objects (`{{…}}`), not {_kind(entry)}")
+                self.fault(where, f"`{key}` must hold objects (`{{…}}`), not {kind_of(entry)}")
         return found
 
     def text(self, data: Mapping[str, Any], key: str, path: Path, default: str = "") -> str:
@@ -75,7 +75,7 @@ class Reader:
         if isinstance(value, str):
             return value
         if value is not None:
-            self.fault((*path, key), f"`{key}` must be a text, not {_kind(value)}")
+            self.fault((*path, key), f"`{key}` must be a text, not {kind_of(value)}")
         return default
 
     def character(self, data: Mapping[str, Any], key: str, path: Path, default: str) -> str:
@@ -92,7 +92,7 @@ class Reader:
             if value is None
             else "that is not empty"
             if value == ""
-            else f"not {_kind(value)}"
+            else f"not {kind_of(value)}"
         )
         self.fault((*path, key), f"`{key}` must be a text {what}".replace("text not", "text, not"))
         return ""
@@ -104,7 +104,7 @@ class Reader:
             return default
         found = boolean(value)
         if found is None:
-            self.fault((*path, key), f"`{key}` must be true or false, not {_kind(value)}")
+            self.fault((*path, key), f"`{key}` must be true or false, not {kind_of(value)}")
             return default
         return found
 
@@ -115,7 +115,7 @@ class Reader:
             return default
         found = whole(value)
         if found is None:
-            self.fault((*path, key), f"`{key}` must be a whole number, not {_kind(value)}")
+            self.fault((*path, key), f"`{key}` must be a whole number, not {kind_of(value)}")
             return default
         return found
 
@@ -124,7 +124,7 @@ class Reader:
         value = data.get(key)
         if not value:
             if value is not None and not isinstance(value, list | tuple | set | frozenset):
-                self.fault((*path, key), f"`{key}` must be a list, not {_kind(value)}")
+                self.fault((*path, key), f"`{key}` must be a list, not {kind_of(value)}")
             return frozenset()
         return frozenset(self.texts(data, key, path))
 
@@ -136,7 +136,7 @@ class Reader:
                 if entry.strip():
                     found.append(entry)
             else:
-                self.fault((*path, key, i), f"`{key}` must hold texts, not {_kind(entry)}")
+                self.fault((*path, key, i), f"`{key}` must hold texts, not {kind_of(entry)}")
         return tuple(found)
 
     def literals(self, data: Mapping[str, Any], key: str, path: Path) -> list[str]:
@@ -145,7 +145,7 @@ class Reader:
         for i, entry in enumerate(self.listed(data, key, path)):
             text = literal(entry)
             if text is None:
-                self.fault((*path, key, i), f"`{key}` must hold texts, not {_kind(entry)}")
+                self.fault((*path, key, i), f"`{key}` must hold texts, not {kind_of(entry)}")
             else:
                 found.append(text)
         return found
@@ -158,7 +158,7 @@ class Reader:
             if text is not None:
                 found[name] = text
             elif value is not None:
-                self.fault((*path, key, name), f"`{name}` must be a text, not {_kind(value)}")
+                self.fault((*path, key, name), f"`{name}` must be a text, not {kind_of(value)}")
         return found
 
 
@@ -226,7 +226,7 @@ def _offset(sign: str, hours: str, minutes: str) -> timezone:
     return timezone(-offset if sign == "-" else offset)
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     """Return what a value is, in the words of its file."""
     if value is None:
         return "null"

@@ -17,7 +17,7 @@ from gateway.policy.differences import pairs_of, principals_of
 from gateway.policy.diffing import SELECT, AccessQuestion, filter_side, mask_side
 from gateway.policy.engine import Engine
 
-TableParts = tuple[str, str, str]
+TablePath = tuple[str, str, str]
 MOST_TABLES_ASKED = 200_000
 """Answers about one table for one principal; some 10 s."""
 
@@ -67,7 +67,7 @@ class Sights:
     cut_off: str = ""
     """Why not everything was asked; empty when it was."""
 
-    def of(self, table: TableParts, columns: Iterable[str]) -> dict[str, list[ColumnSight]]:
+    def of(self, table: TablePath, columns: Iterable[str]) -> dict[str, list[ColumnSight]]:
         """Return for each column what each of the principals sees, in their order.
 
         Nothing when there is no more to be asked: `cut_off` says so.
@@ -106,8 +106,8 @@ class Sights:
 
     def weaker(
         self,
-        source: tuple[TableParts, str],
-        target: tuple[TableParts, str],
+        source: tuple[TablePath, str],
+        target: tuple[TablePath, str],
         at_source: Sequence[ColumnSight],
         at_target: Sequence[ColumnSight],
         *,
@@ -133,7 +133,7 @@ class Sights:
 
     def files(
         self,
-        source: tuple[TableParts, str],
+        source: tuple[TablePath, str],
         location: str,
         at_source: Sequence[ColumnSight],
         *,
@@ -159,7 +159,7 @@ class Sights:
             AccessRequest(principal=principal, resource=resource, access=SELECT, context=self.context)
         )
 
-    def _told(self, principal: Principal, of: tuple[TableParts, str], sight: ColumnSight) -> str:
+    def _told(self, principal: Principal, of: tuple[TablePath, str], sight: ColumnSight) -> str:
         """Say how a column is seen, and which policies have it so."""
         table = Resource.table(*of[0])
         column = table.child("column", of[1])

@@ -14,7 +14,7 @@ from gateway.policy.facts import Facts
 from gateway.policy.script import PolicyScript, parse
 from gateway.policy.script.names import ScriptScope
 from gateway.policy.script.tokens import Untranslatable
-from gateway.policy.script.values import AttributeValues, CannotTell, Value, is_nothing, to_text
+from gateway.policy.script.values import AttributeValues, CannotTell, ScriptValue, is_nothing, to_text
 
 OPENING = "${{"
 MAX_TEMPLATE = 16_384
@@ -53,7 +53,7 @@ def expression(script: str) -> PolicyScript:
 def _attribute(name: str, script: str) -> PolicyScript:
     otherwise = None if "-" in name else parse(script)
 
-    def run(scope: ScriptScope) -> Value:
+    def run(scope: ScriptScope) -> ScriptValue:
         values = scope.facts.user_attributes.get(name, ())
         if values:
             return values[0] if len(values) == 1 else AttributeValues(values)

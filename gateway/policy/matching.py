@@ -15,7 +15,7 @@ from functools import lru_cache
 from gateway.model.policy import ResourceDef, ResourceValues
 from gateway.model.resource import AnyOf, ElementScope
 from gateway.policy.facts import Facts
-from gateway.policy.globs import Pieces, glob, has_wildcard, may_go_on, parent
+from gateway.policy.globs import GlobPieces, glob, has_wildcard, may_go_on, parent
 from gateway.policy.macros import Template, compile_template
 from gateway.policy.paths import canonical
 from gateway.policy.script import Untranslatable
@@ -183,7 +183,7 @@ NOBODY = Asker("")
 _NEVER = re.compile(r"(?!)")
 _UNMADE = re.compile(r"(?!)(?#not made yet)")
 
-_UNKNOWN_OWNER: Pieces = [("", False)]
+_UNKNOWN_OWNER: GlobPieces = [("", False)]
 """Stands for a value that matches nothing; compared by identity."""
 
 
@@ -240,7 +240,7 @@ class _Value:
             return _NEVER  # an unknown owner owns nothing
         return _pattern(tuple(pieces), self._separator if self._plain else "")
 
-    def _pieces(self, asker: Asker) -> Pieces | None:
+    def _pieces(self, asker: Asker) -> GlobPieces | None:
         """Return the value as it is for who asks; None when it cannot be told."""
         pieces: list[tuple[str, bool]] = []
         for part in self._parts:

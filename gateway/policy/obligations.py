@@ -20,13 +20,13 @@ from gateway.policy.tagging import NEARNESS
 from gateway.policy.transformers import hive_masking
 
 CUSTOM = "CUSTOM"
-UNTOLD = "MASK_NULL"
+INDETERMINATE = "MASK_NULL"
 """What an item shows of which it cannot be told whether it holds."""
 NO_ROWS = "FALSE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Obliged:
+class ObligationItem:
     """The item that settled a mask or a row filter."""
 
     policy: PolicyRef
@@ -155,10 +155,10 @@ def _of(
     return MatchedItem(policy, found[0], found[1], asked)
 
 
-def obliged(found: MatchedItem) -> Obliged:
+def obligation_item(found: MatchedItem) -> ObligationItem:
     """Return what was found with everything that is to be told of it."""
     items: Sequence[object] = [item.item for item in found.policy.obligations]
-    return Obliged(
+    return ObligationItem(
         policy=found.policy.ref,
         item=found.item,
         facts=found.asked.facts(),
@@ -179,7 +179,7 @@ def column_mask(
         return None
     mask_type, expression = item.mask_type, None
     if not found.certain:
-        mask_type, expression = UNTOLD, null_of(column)
+        mask_type, expression = INDETERMINATE, null_of(column)
     elif mask_type != CUSTOM and not item.transformer:
         transformer = _transformer(found, question)
         bare = question.context.bare_builtins

@@ -13,7 +13,7 @@ from gateway.policy.index import Index
 from gateway.policy.list_deltas import exchanged
 from gateway.policy.matching import SCRIPT_START, is_file_path
 
-Section = tuple[str, PolicyType]
+_Section = tuple[str, PolicyType]
 """Security zone (empty: none) and type."""
 _NOTHING = Index()
 
@@ -45,7 +45,7 @@ class PolicyIndex:
         """Policies with a condition, a schedule or a script."""
         self.denying: dict[CompiledPolicy, tuple[ResourceEntry, ...]] = {}
         """Access policies that deny something."""
-        entries: dict[Section, list[ResourceEntry]] = {}
+        entries: dict[_Section, list[ResourceEntry]] = {}
         for policy in policies:
             self._file(policy, entries)
         self.path_denials = self._path_denials()
@@ -85,8 +85,8 @@ class PolicyIndex:
         policy_index.compiled = dict(self.compiled)
         policy_index.denying = dict(self.denying)
         policy_index._asking = self._asking
-        out: dict[Section, list[ResourceEntry]] = {}
-        new: dict[Section, list[ResourceEntry]] = {}
+        out: dict[_Section, list[ResourceEntry]] = {}
+        new: dict[_Section, list[ResourceEntry]] = {}
         for policy in change.gone:
             made = policy_index.compiled.pop(id(policy), None)
             if made is not None:
@@ -108,7 +108,7 @@ class PolicyIndex:
                 del policy_index.indexes[section]
         return policy_index
 
-    def _file(self, policy: Policy, entries: dict[Section, list[ResourceEntry]]) -> None:
+    def _file(self, policy: Policy, entries: dict[_Section, list[ResourceEntry]]) -> None:
         if not policy.enabled:
             return
         compiled = CompiledPolicy(policy, self.definition, self.bits)
@@ -125,7 +125,7 @@ def _asks(policy: CompiledPolicy, entries: Iterable[ResourceEntry]) -> bool:
     return policy.conditional or any(entry.facets or entry.scripted for entry in entries)
 
 
-def _section(policy: Policy) -> Section:
+def _section(policy: Policy) -> _Section:
     return policy.zone, policy.type
 
 

@@ -60,7 +60,7 @@ def guards_escaped(old: ResourceQuestion, new: ResourceQuestion, *, beginning: b
         return True
     if old_tags and old_zones != frozenset(new_zones):
         return True  # a zone may have policies of its own on tags
-    obliged = bool(old_tags)
+    has_obligations = bool(old_tags)
     for type_ in PolicyType:
         was = {
             e
@@ -78,12 +78,12 @@ def guards_escaped(old: ResourceQuestion, new: ResourceQuestion, *, beginning: b
             if any(one.of.allows and one.of.priority > other.of.priority for one in came for other in was):
                 return True
             continue
-        obliged = True
+        has_obligations = True
         # The first that speaks of a user holds.
         if any(one.of.sort_key <= w.of.sort_key and not _apart(one, w) for one in came for w in was):
             return True
     # Policies on a tag that only the new name has come before those on names.
-    return obliged and bool(new_tags - old_tags)
+    return has_obligations and bool(new_tags - old_tags)
 
 
 def _reach(asked: ResourceQuestion, *, beginning: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

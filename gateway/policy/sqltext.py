@@ -23,7 +23,7 @@ from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import (
     CannotTell,
     Joined,
-    Value,
+    ScriptValue,
     is_nothing,
     number_text,
     to_text,
@@ -78,7 +78,7 @@ def faults_of(text: str, kind: str) -> list[str]:
                 faults += _quoted_faults(piece.text)
             case Composed():
                 faults += _composed_faults(piece)
-            case Name() if kind == "filter":
+            case _Placeholder() if kind == "filter":
                 faults.append(f"`{{{piece.name}}}` means something in a custom mask only")
             case _:
                 pass
@@ -91,7 +91,7 @@ def faults_of(text: str, kind: str) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _fixed(pieces: list[Piece]) -> list[str]:
+def _fixed(pieces: list[_Piece]) -> list[str]:
     """Return the texts that Spark will see as they are written."""
     texts: list[str] = []
     for piece in pieces:
@@ -137,7 +137,7 @@ def _plain_faults(text: str, what: str, kind: str) -> list[str]:
     return faults + [f"unknown token `{token}`{hint(token, known)}" for token in braced]
 
 
-def _neighbour_faults(pieces: list[Piece]) -> list[str]:
+def _neighbour_faults(pieces: list[_Piece]) -> list[str]:
     """Two string literals side by side are one string to Spark, so a token may not stand beside one."""
     # One character for each thing: S a string, N a quoted name, V a place for a value.
     outline = "".join(map(_outlined, pieces))
@@ -151,13 +151,13 @@ def _neighbour_faults(pieces: list[Piece]) -> list[str]:
     return faults
 
 
-def _outlined(piece: Piece) -> str:
+def _outlined(piece: _Piece) -> str:
     match piece:
         case Plain():
             return piece.text
         case Quoted():
             return "\x01S" if piece.text[0] in _STRINGS else "\x01N"
-        case Name():
+        case _Placeholder():
             return " "
         case _:
             return "\x01V"
@@ -174,7 +174,7 @@ class _Missing(Exception):
 class _Bindable:
     """A text ready for binding: fixed SQL, names, and places for values by turns."""
 
-    parts: tuple[str | Name | Callable[[Facts], str], ...]
+    parts: tuple[str | _Placeholder | Callable[[Facts], str], ...]
     facets: frozenset[str]
 
 
@@ -183,13 +183,13 @@ def _bindable(text: str) -> _Bindable:
     """Cut a text and parse its macros; raise Untranslatable."""
     pieces = cut(text)
     lists = list_places(pieces)
-    parts: list[str | Name | Callable[[Facts], str]] = []
+    parts: list[str | _Placeholder | Callable[[Facts], str]] = []
     facets: set[str] = set()
     for number, piece in enumerate(pieces):
         match piece:
             case Plain() | Quoted():
                 parts.append(piece.text)
-            case Name():
+            case _Placeholder():
                 parts.append(piece)
             case UserMacro():
                 parts.append(_user_place(piece.attribute, several=number in lists))
@@ -236,7 +236,7 @@ def _macro_place(script: PolicyScript, *, several: bool) -> Callable[[Facts], st
     return lambda facts: _written(script.value(facts), several=several)
 
 
-def _written(value: Value, *, several: bool) -> str:
+def _written(value: ScriptValue, *, several: bool) -> str:
     """Return a value as SQL: one literal, or several where a list may stand."""
     match value:
         case bool():
@@ -287,7 +287,7 @@ def bind(text: str, facts: Facts, names: Mapping[str, str] | None = None) -> str
         for part in ready.parts:
             if isinstance(part, str):
                 parts.append(part)
-            elif isinstance(part, Name):
+            elif isinstance(part, _Placeholder):
                 parts.append((names or {})[part.name])
             else:
                 parts.append(part(facts))
@@ -313,7 +313,7 @@ def sample(text: str) -> str:
         match piece:
             case Plain() | Quoted():
                 shown.append(piece.text)
-            case Name():
+            case _Placeholder():
                 shown.append(samples[piece.name])
             case _:
                 shown.append("'x'")
@@ -358,7 +358,7 @@ class Composed:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class _Placeholder:
     """`{col}`, `{colType}` or `{type}`."""
 
     name: str
@@ -380,15 +380,15 @@ class Macro:
     text: str
 
 
-Piece = Plain | Quoted | Composed | Name | UserMacro | Macro
+_Piece = Plain | Quoted | Composed | _Placeholder | UserMacro | Macro
 
 
-def cut(text: str) -> list[Piece]:
+def cut(text: str) -> list[_Piece]:
     """Cut text into pieces; what begins with a quotation mark that nothing closes is plain to the end.
 
     Macros come first, as in Ranger: they may stand inside quotes and may hold quotes themselves.
     """
-    pieces: list[Piece] = []
+    pieces: list[_Piece] = []
     plain = position = 0
     while found := _PIECE.search(text, position):
         position = found.end()
@@ -404,19 +404,19 @@ def cut(text: str) -> list[Piece]:
     return pieces
 
 
-def _piece(text: str, found: re.Match[str]) -> Piece | None:
+def _piece(text: str, found: re.Match[str]) -> _Piece | None:
     if found["macro"]:
         return Macro(found["script"], found["macro"])
     if found["user"]:
         return UserMacro(found["attribute"], found.group())
     if found["name"]:
-        return Name(found["name"])
+        return _Placeholder(found["name"])
     return _quoted(text, found.start())
 
 
-def _length(piece: Piece) -> int:
+def _length(piece: _Piece) -> int:
     match piece:
-        case Name():
+        case _Placeholder():
             return len(piece.name) + 2
         case Composed():
             # Each script stands between `${{` and `}}`.
@@ -448,7 +448,7 @@ def _quoted(text: str, start: int) -> Quoted | Composed | None:
     return None
 
 
-def scripts(pieces: list[Piece]) -> Iterator[str]:
+def scripts(pieces: list[_Piece]) -> Iterator[str]:
     """Yield every script of the macros among the pieces."""
     for piece in pieces:
         if isinstance(piece, Macro):
@@ -457,7 +457,7 @@ def scripts(pieces: list[Piece]) -> Iterator[str]:
             yield from piece.parts[1::2]
 
 
-def list_places(pieces: list[Piece]) -> set[int]:
+def list_places(pieces: list[_Piece]) -> set[int]:
     """Return the numbers of the places that may take several values: elements of `IN (…)` or `array(…)`."""
     found: set[int] = set()
     brackets: list[bool] = []

@@ -21,7 +21,7 @@ from gateway.reader.java_runtime import find_java, find_spark_home, spark_versio
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserGone, ParserProcess
-from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of, tree_of
+from gateway.reader.replies import Hello, JsonReply, proof_of, proof_request, reading_of, tree_of
 from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
@@ -170,16 +170,6 @@ class ReaderPool(Closing):
         """Names in Spark's built-in scalar and aggregate registry, lower case."""
         return self._known.functions
 
-    @property
-    def internal_functions(self) -> frozenset[str]:
-        """Names in Spark's registry of functions that SQL text does not find, lower case."""
-        return self._known.internal_functions
-
-    @property
-    def builtin_table_functions(self) -> frozenset[str]:
-        """Names in Spark's built-in table function registry, lower case."""
-        return self._known.table_functions
-
     async def read(self, text: str) -> ReadingAnswer:
         return await self._read("read", text)
 
@@ -247,35 +237,6 @@ class ReaderPool(Closing):
         found: str = reply["fingerprint"]
         return found
 
-    async def contexts(self, text: str) -> frozenset[str]:
-        """Return the rules and alternatives of Spark's grammar that a statement is made of.
-
-        Raises BackendUnavailable.
-        """
-        reply = await self._ask("contexts", {"text": text})
-        if isinstance(reply, NotRead):
-            raise BackendUnavailable(reply.message)
-        return frozenset(reply.get("contexts", ()))
-
-    async def chained(self, text: str) -> str | NotRead:
-        """Return, as a text that is equal for equal plans, what the parsers of the extensions make of a
-        statement, without asking whether Spark's own reads it so. For tests; nothing rests on it."""
-        reply = await self._ask("chain", {"text": text})
-        if isinstance(reply, NotRead):
-            return reply
-        told: str = reply["plan"] if reply["kind"] == "answer" else ""
-        return told
-
-    async def prediction_states(self) -> int:
-        """Return how much the grammar's prediction remembers of all texts, in one process.
-
-        Raises BackendUnavailable.
-        """
-        reply = await self._ask("states", {})
-        if isinstance(reply, NotRead):
-            raise BackendUnavailable(reply.message)
-        return int(reply["states"])
-
     @property
     def _known(self) -> Hello:
         if self._hello is None:
@@ -331,7 +292,7 @@ class ReaderPool(Closing):
             if self._questions.get(key) is question and (question.answer.done() or not question.wanted):
                 del self._questions[key]
 
-    async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
+    async def _ask(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:
         limits = self.limits
         give_up = asyncio.get_running_loop().time() + limits.wait_s
         for _ in range(2):

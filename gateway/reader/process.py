@@ -19,7 +19,7 @@ import orjson
 from gateway.model.java_options import QUICK_START
 from gateway.reader.java_runtime import jdk_openings
 from gateway.reader.parsers import Parsers
-from gateway.reader.replies import Hello, Reply, hello_of
+from gateway.reader.replies import Hello, JsonReply, hello_of
 
 SOURCES = Path(__file__).resolve().parent / "java"
 MAX_REPLY_BYTES = 256 << 20
@@ -53,7 +53,7 @@ class ParserProcess:
         self._reader = reader
         self._writer = writer
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._waiting: dict[int, asyncio.Future[JsonReply]] = {}
         self._last_words: deque[str] = deque(maxlen=200)
         self._tasks: list[asyncio.Task[None]] = [asyncio.create_task(self._keep_last_words())]
         self.hello: Hello
@@ -121,13 +121,13 @@ class ParserProcess:
         errors = (line for line in self._last_words if "Error" in line or "Exception" in line)
         return next(errors, self._last_words[-1] if self._last_words else "")
 
-    async def ask(self, operation: str, fields: Reply) -> Reply:
+    async def ask(self, operation: str, fields: JsonReply) -> JsonReply:
         """Send one request and return its reply. Raises ParserGone."""
         if self.gone.is_set():
             raise ParserGone("the process has ended")
         number = next(self._ids)
         frame = orjson.dumps({"id": number, "op": operation, **fields})
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[JsonReply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = reply
         try:
             self._writer.write(_LENGTH.pack(len(frame)) + frame)
@@ -177,11 +177,11 @@ class ParserProcess:
             if not waiting.done():
                 waiting.set_exception(ParserGone("the process ended before it answered"))
 
-    async def _receive(self) -> Reply:
+    async def _receive(self) -> JsonReply:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         if length > MAX_REPLY_BYTES:
             raise EOFError("a reply is too large")
-        reply: Reply = orjson.loads(await self._reader.readexactly(length))
+        reply: JsonReply = orjson.loads(await self._reader.readexactly(length))
         return reply
 
     async def _keep_last_words(self) -> None:

@@ -33,7 +33,7 @@ from gateway.model.reading import (
 )
 from gateway.model.spark_configuration import parsers_in
 
-Reply = dict[str, Any]
+JsonReply = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Hello:
     """Every word of the grammar, in the order that Spark tells them."""
 
 
-def hello_of(reply: Reply) -> Hello:
+def hello_of(reply: JsonReply) -> Hello:
     return Hello(
         reply["spark"],
         tuple(reply["extensions"]),
@@ -65,7 +65,7 @@ def hello_of(reply: Reply) -> Hello:
     )
 
 
-def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
+def reading_of(reply: JsonReply, hello: Hello) -> ReadingAnswer:
     kind = reply["kind"]
     if kind == "rejected":
         parameters = tuple(sorted(reply["parameters"].items()))
@@ -81,7 +81,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
     return not_read_of(reply)
 
 
-def not_read_of(reply: Reply) -> NotRead:
+def not_read_of(reply: JsonReply) -> NotRead:
     """Return why the parser has no reading of a text, and says nothing against it."""
     kind = reply["kind"]
     if kind == "two_readings":
@@ -93,7 +93,7 @@ def not_read_of(reply: Reply) -> NotRead:
     raise KeyError(kind)
 
 
-def _reading(reply: Reply, hello: Hello) -> Reading:
+def _reading(reply: JsonReply, hello: Hello) -> Reading:
     return Reading(
         root=reply["root"],
         nodes=frozenset(reply["nodes"]),
@@ -127,7 +127,7 @@ def _reading(reply: Reply, hello: Hello) -> Reading:
     )
 
 
-def proof_of(reply: Reply) -> Proof:
+def proof_of(reply: JsonReply) -> Proof:
     kind = reply["kind"]
     if kind == "answer":
         return Proof(holds=reply["holds"] is True, why=reply["why"])
@@ -144,7 +144,7 @@ def proof_request(
     allowed: Collection[tuple[str, ...]],
     *,
     expression: bool,
-) -> Reply:
+) -> JsonReply:
     return {
         "expression": expression,
         "original": original,
@@ -164,7 +164,7 @@ def proof_request(
     }
 
 
-def _relation(told: Reply) -> Relation:
+def _relation(told: JsonReply) -> Relation:
     return Relation(
         parts=tuple(told["parts"]),
         role=RelationRole(told["role"]),
@@ -180,7 +180,7 @@ def _relation(told: Reply) -> Relation:
     )
 
 
-def _function(told: Reply, hello: Hello) -> FunctionRef:
+def _function(told: JsonReply, hello: Hello) -> FunctionRef:
     parts = tuple(told["parts"])
     table_valued = told["table_valued"]
     registry = hello.table_functions if table_valued else hello.functions
@@ -193,7 +193,7 @@ def _function(told: Reply, hello: Hello) -> FunctionRef:
     )
 
 
-def _identity(told: Reply) -> Identity:
+def _identity(told: JsonReply) -> Identity:
     return Identity(
         name=told["name"],
         span=_span(told["span"]),
@@ -204,12 +204,12 @@ def _identity(told: Reply) -> Identity:
     )
 
 
-def tree_of(reply: Reply) -> ExpressionNode | None:
+def tree_of(reply: JsonReply) -> ExpressionNode | None:
     """Return the tree of an expression or a plan; None for what has none."""
     return _tree(reply["tree"]) if reply.get("tree") else None
 
 
-def _tree(told: Reply) -> ExpressionNode:
+def _tree(told: JsonReply) -> ExpressionNode:
     return ExpressionNode(
         node=told["node"],
         type=told["type"],
@@ -222,7 +222,7 @@ def _tree(told: Reply) -> ExpressionNode:
     )
 
 
-def _view_text(told: Reply | None) -> ViewText | None:
+def _view_text(told: JsonReply | None) -> ViewText | None:
     query = None if told is None else _span(told["query"])
     if told is None or query is None:
         return None

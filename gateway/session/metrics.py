@@ -52,6 +52,25 @@ class Metrics:
         )
         # Read from other rooms: on the page once somebody has given `watch` a way to read them.
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
+        self.ledger_connected = Gauge(
+            "sluice_ledger_database_connected", "1 while PostgreSQL takes the record", registry=None
+        )
+        self.ledger_recorded = Gauge(
+            "sluice_ledger_recorded_events", "Audit events since the start", registry=None
+        )
+        self.ledger_shipped = Gauge(
+            "sluice_ledger_shipped_events", "Audit events that PostgreSQL took since the start", registry=None
+        )
+        self.ledger_unfit = Gauge(
+            "sluice_ledger_unfit_events",
+            "Audit events of which PostgreSQL took only what is certain to be taken, since the start",
+            registry=None,
+        )
+        self.ledger_open = Gauge(
+            "sluice_ledger_open_statements",
+            "Statements with a decision and no end in the record",
+            registry=None,
+        )
         self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
         self.spark_statements = Gauge(
             "sluice_spark_statements", "Statements that Spark's Thrift Server has", registry=None

@@ -7,7 +7,7 @@ key has a default that is safe for one machine, so that an empty file is a gatew
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -20,7 +20,7 @@ from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
 
-Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
+_Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
 """The URL of a directory, written plainly."""
 
 
@@ -77,7 +77,20 @@ class ConnectListener(Section):
         return self
 
 
-class RangerApiSettings(Section):
+class _Administered(Section):
+    """What administrators alone may use: somebody has to be named."""
+
+    administrators: tuple[Name, ...] = ()
+    administrator_groups: tuple[Name, ...] = ()
+
+    @model_validator(mode="after")
+    def _somebody_administers(self) -> Self:
+        if not self.administrators and not self.administrator_groups:
+            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+        return self
+
+
+class RangerApiSettings(_Administered):
     """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and
     logins from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
 
@@ -91,12 +104,6 @@ class RangerApiSettings(Section):
     """Whether delegated administrators may write policies with `policyPriority` 1, as in Ranger. Such a
     policy takes back what others deny and mask on the same resources."""
 
-    @model_validator(mode="after")
-    def _somebody_administers(self) -> RangerApiSettings:
-        if not self.administrators and not self.administrator_groups:
-            raise ValueError("name somebody in `administrators` or `administrator_groups`")
-        return self
-
 
 class LineageApiSettings(Section):
     """Questions to the column lineage below `/lineage`, with logins from `users`; docs/admin-api.md tells
@@ -108,7 +115,7 @@ class LineageApiSettings(Section):
     """Groups whose members may."""
 
 
-class TagApiSettings(Section):
+class TagApiSettings(_Administered):
     """Proposals of tags below `/tags`, with logins from `users`; docs/admin-api.md tells what can be asked.
     Without this section it is not there."""
 
@@ -116,12 +123,6 @@ class TagApiSettings(Section):
     """Users that may list, accept and reject what is proposed."""
     administrator_groups: tuple[Name, ...] = ()
     """Groups whose members may."""
-
-    @model_validator(mode="after")
-    def _somebody_administers(self) -> TagApiSettings:
-        if not self.administrators and not self.administrator_groups:
-            raise ValueError("name somebody in `administrators` or `administrator_groups`")
-        return self
 
 
 class AdminListener(Section):
@@ -467,7 +468,7 @@ class SessionSettings(Section):
     """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
     policy_tables_s: Seconds = 10.0
     """Seconds for which a session may go by what Spark knew of tables that masks and filters read."""
-    checkpoints: Directory | None = None
+    checkpoints: _Directory | None = None
     """URL of a directory for the checkpoints of streams, such as `s3://bucket/sluice-checkpoints`: Spark
     writes there, and no policy lets users read or write there. Without it, streams cannot have a
     `checkpointLocation`; an embedded Spark has a directory of its own."""

@@ -7,7 +7,6 @@ that has never read one does not know what is tagged, and says so.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +18,13 @@ import structlog
 from gateway.errors import Faults
 from gateway.model.policy import ResourceValues, TaggedResource
 from gateway.model.tags import Tag
+from gateway.policy.globs import NOT_LITERAL
 from gateway.sources.cache import CacheTrouble, read_file, replace_file
 
 _log = structlog.get_logger(__name__)
 
 NAME = "accepted tags"
 _ALL_COLUMNS = "*"
-_NOT_LITERAL = re.compile(r"[{}\\$]")
-"""What a policy's values do not take literally, besides wildcards, which match themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class AcceptedTag:
         return TaggedResource(
             # `?` is any one character: better a tag too many than none.
             resources={
-                level: ResourceValues(values=(_NOT_LITERAL.sub("?", name),)) for level, name in levels.items()
+                level: ResourceValues(values=(NOT_LITERAL.sub("?", name),)) for level, name in levels.items()
             },
             tags=tuple(
                 Tag(type=self.tag, attributes=dict(one), propagated=True) for one in self.attributes or ({},)
@@ -66,10 +64,10 @@ class AcceptedList:
     tags: tuple[AcceptedTag, ...]
 
 
-Fetch = Callable[[int | None], Awaitable[AcceptedList | None]]
+_Fetch = Callable[[int | None], Awaitable[AcceptedList | None]]
 """The number that is known → the list; None when it is still the same. Raises OSError or TimeoutError for a
 database that is away."""
-Offer = Callable[[AcceptedList], Awaitable[None]]
+_Offer = Callable[[AcceptedList], Awaitable[None]]
 """Puts a list in force."""
 
 
@@ -78,7 +76,7 @@ class AcceptedTags:
 
     def __init__(
         self,
-        fetch: Fetch,
+        fetch: _Fetch,
         *,
         cache: Path | None = None,
         poll_s: float = 2.0,
@@ -88,7 +86,7 @@ class AcceptedTags:
         self._cache = cache
         self._poll_s = poll_s
         self._timeout_s = timeout_s
-        self._offer: Offer | None = None
+        self._offer: _Offer | None = None
         self._number: int | None = None
         self._known = False
         self.trouble = ""
@@ -102,7 +100,7 @@ class AcceptedTags:
             else f"which tags were accepted is not known: {self.trouble or 'not read yet'}"
         )
 
-    async def start(self, offer: Offer) -> None:
+    async def start(self, offer: _Offer) -> None:
         """Offer what the database has, or else the file."""
         self._offer = offer
         if await self.look():
@@ -169,7 +167,7 @@ def kept(path: Path) -> AcceptedList:
         raise Faults([f"{path}: holds something else than accepted tags"]) from None
 
 
-def from_file(path: Path) -> Fetch:
+def from_file(path: Path) -> _Fetch:
     """Return what reads the list from a gateway's file."""
 
     async def fetch(known: int | None) -> AcceptedList | None:

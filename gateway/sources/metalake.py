@@ -38,7 +38,7 @@ _FORM = 1
 
 Fetch = Callable[[], Awaitable[Metalake]]
 """Asks the server for everything. Raises SluiceError."""
-Offer = Callable[[Metalake], Awaitable[None]]
+_Offer = Callable[[Metalake], Awaitable[None]]
 """Puts what a metalake holds in force. Raises Faults, and then what was before is in force."""
 
 
@@ -83,7 +83,7 @@ class MetalakeSource:
         self._wall_clock = wall_clock
         self._sleep = sleep
         self._wait = Backoff(options.poll_s, random or Random())  # noqa: S311  # spreads questions, no secret
-        self._offer: Offer | None = None
+        self._offer: _Offer | None = None
         self._confirmed: float | None = None
         self._told_stale = False
         self.held: Metalake | None = None
@@ -114,7 +114,7 @@ class MetalakeSource:
 
     # -- the task --------------------------------------------------------------------------------------------
 
-    async def start(self, offer: Offer) -> None:
+    async def start(self, offer: _Offer) -> None:
         """Take what the file holds, then ask once. Whatever they say, this does not raise."""
         self._offer = offer
         await self._take_cache()

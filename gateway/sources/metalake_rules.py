@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from gateway.model.metalakes import Level, MetadataObject, Metalake, MetalakePrivilege, MetalakeRole
 from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceSet, ResourceValues, TaggedResource
 from gateway.model.tags import Tag
+from gateway.policy.globs import NOT_LITERAL
 
 ALL = frozenset({"all"})
 _USES = frozenset({"use", "show"})
 _LEVELS = ("catalog", "database", "table", "column")
-_NOT_LITERAL = re.compile(r"[{}\\$]")
-"""What a policy's values do not take literally, besides wildcards, which match themselves."""
 _PLAIN = re.compile(r"[\w-]+(?: [\w-]+)*")
 """Names that statements can have, but for columns."""
 _FIRST_ID = 1 << 40
@@ -105,7 +104,7 @@ def _tagged(metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str])
                 lost[f"tags on {one.type}"] += 1
             for parts in (parts for reading in readings for parts in _in(reading, catalogs)):
                 # `?` is any one character: better a tag too many than none.
-                values = [ResourceValues(values=(_NOT_LITERAL.sub("?", part),)) for part in parts]
+                values = [ResourceValues(values=(NOT_LITERAL.sub("?", part),)) for part in parts]
                 yield TaggedResource(resources=dict(zip(_LEVELS, values, strict=False)), tags=(made,))
 
 

@@ -85,7 +85,7 @@ class AdminOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class DownloadedBody:
     """New content."""
 
     content: bytes
@@ -101,7 +101,7 @@ class Gone:
     """The Admin knows no such service."""
 
 
-Answer = Body | Unchanged | Gone
+Downloaded = DownloadedBody | Unchanged | Gone
 
 
 class NoAnswer(Exception):
@@ -130,7 +130,7 @@ class RangerClient(Closing):
 
     async def ask(
         self, kind: DownloadKind, known: int, *, deltas: bool = False, activated_ms: int = 0
-    ) -> Answer:
+    ) -> Downloaded:
         """Return what is newer than version `known` (−1: everything). Raises NoAnswer.
 
         A service is gone only if no Admin of the list has it.
@@ -157,7 +157,7 @@ class RangerClient(Closing):
 
     async def _ask_one(
         self, base: str, kind: DownloadKind, known: int, deltas: bool, activated_ms: int
-    ) -> Answer:
+    ) -> Downloaded:
         url = self._url(base, kind, known, deltas, activated_ms)
         try:
             async with (
@@ -181,10 +181,10 @@ class RangerClient(Closing):
         except Faults as error:
             raise NoAnswer(error.message) from None
 
-    async def _answer(self, response: aiohttp.ClientResponse) -> Answer:
+    async def _answer(self, response: aiohttp.ClientResponse) -> Downloaded:
         status = response.status
         if status == 200:
-            return Body(await self._content(response))
+            return DownloadedBody(await self._content(response))
         if status in (204, 304):
             return Unchanged()
         if status == 404:

@@ -19,7 +19,14 @@ from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
 from gateway.sources.backoff import Backoff
 from gateway.sources.cache import Cache, CacheTrouble
-from gateway.sources.ranger_client import Body, DownloadKind, Gone, NoAnswer, RangerClient, Unchanged
+from gateway.sources.ranger_client import (
+    DownloadedBody,
+    DownloadKind,
+    Gone,
+    NoAnswer,
+    RangerClient,
+    Unchanged,
+)
 from gateway.sources.ranger_content import (
     NOTHING,
     CachedService,
@@ -44,7 +51,7 @@ ROUNDS = (
 )
 """Kinds that are asked for together, in order. Roles come right before policies: a policy must not meet
 roles older than those it was written for."""
-Round = tuple[DownloadKind, ...]
+_Round = tuple[DownloadKind, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +213,7 @@ class RangerService:
             self._due[round_] = self._clock() + after
         return new
 
-    async def _ask_all(self, due: list[Round]) -> dict[DownloadKind, Copy]:
+    async def _ask_all(self, due: list[_Round]) -> dict[DownloadKind, Copy]:
         """Return what is new of everything that is due."""
         changes: dict[DownloadKind, Copy] = {}
         kinds = [kind for round_ in due for kind in round_]
@@ -246,7 +253,7 @@ class RangerService:
             self._forgotten = self._forgotten and self._gone
         at = where(self.name, kind)
         match answer:
-            case Body(content):
+            case DownloadedBody(content):
                 return await self._read(kind, content, own)
             case Gone() if kind is DownloadKind.POLICIES:
                 self._confirmed[kind] = self._clock()
@@ -405,7 +412,7 @@ class RangerService:
 
     # -- times -----------------------------------------------------------------------------------------------
 
-    def _rounds(self, changes: Copies) -> list[Round]:
+    def _rounds(self, changes: Copies) -> list[_Round]:
         """Return the rounds that there are now: tags are asked for only while there are policies on them,
         and only policies while the Admin knows no such service."""
         if self._gone:

@@ -1,4 +1,4 @@
-"""The analyst: which columns of which table a statement uses, as sqlglot reads it.
+"""Column analysis: which columns of which table a statement uses, as sqlglot reads it.
 
 An advisor, not a guard. It explains refusals and names columns for the audit record; enforcement rests on
 the guarded relation. It answers only what it is sure of and keeps silent about the rest: when sqlglot cannot
@@ -18,11 +18,11 @@ from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Output, OutputColumn, Parts, ScopeSource, Unclear
-from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
+from gateway.sql.analyse_scope import Output, OutputColumn, Parts, ScopeSource, Unclear, is_literal
+from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 MAX_LENGTH = 65_536
-"""Characters; above this the analyst keeps silent. A generated TPC-DS query has at most 10,000."""
+"""Characters; above this column analysis keeps silent. A generated TPC-DS query has at most 10,000."""
 MAX_DEPTH = 60
 """Open brackets. Compiled sqlglot knows no recursion limit: 10,000 nested queries end the process."""
 MAX_TYPE_DEPTH = 6
@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The analyst does not know, and says why; the audit event keeps it."""
+    """Column analysis does not know, and says why; the audit event keeps it."""
 
     reason: str
 
@@ -88,8 +88,8 @@ def analyse(
 ) -> Usage | Silent:
     """Say which columns of `scans` the statement uses.
 
-    `references` are the column references of Spark's reading. One that sqlglot does not see silences the
-    analyst; without them it cannot notice that sqlglot took a column for a keyword.
+    `references` are the column references of Spark's reading. One that sqlglot does not see silences
+    column analysis; without them it cannot notice that sqlglot took a column for a keyword.
     """
     try:
         root = parse(text, limit)
@@ -99,13 +99,13 @@ def analyse(
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:
-        return Silent("the statement is nested too deeply for the analyst")
+        return Silent("the statement is nested too deeply for column analysis")
     tables = {scan.name for scan in scans if scan.name is not None}
     return Usage(
-        columns=_by_table(walk.used, tables),
-        named=_by_table(walk.named, tables),
-        computed=_by_table(walk.computed, tables),
-        stars=frozenset(walk.stars),
+        columns=_by_table(walk.found.used, tables),
+        named=_by_table(walk.found.named, tables),
+        computed=_by_table(walk.found.computed, tables),
+        stars=frozenset(walk.found.stars),
         outputs=tuple(output.columns),
         complete=output.complete,
     )
@@ -143,14 +143,14 @@ def bound(tokens: Sequence[Token]) -> None:
             brackets.append(after_type)
             types += after_type
             if len(brackets) > MAX_DEPTH or types > MAX_TYPE_DEPTH:
-                raise Unclear("the statement is nested too deeply for the analyst")
+                raise Unclear("the statement is nested too deeply for column analysis")
         elif text in _CLOSING:
             if brackets:
                 types -= brackets.pop()
         elif text == "<" and after_type:
             angles += 1
             if angles > MAX_ANGLE_DEPTH:
-                raise Unclear("a type is nested too deeply for the analyst")
+                raise Unclear("a type is nested too deeply for column analysis")
         elif text in _ANGLES:
             angles = max(0, angles - len(text))
         after_type = token.token_type in _TYPE_TOKENS
@@ -171,7 +171,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
     return found
 
 
-def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: Ctes) -> Output:
+def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: CteOutputs) -> Output:
     """Walk a query, or the query of an INSERT, CREATE … AS or CACHE … AS; their targets are not scans."""
     match root:
         case exp.Query() | exp.Values():
@@ -180,7 +180,7 @@ def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: Ctes) -> Output:
             return walk.query(_with_outer_ctes(root), None, ctes)
         case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
             return walk.query(_with_outer_ctes(root), None, ctes)
-    raise Unclear(f"the analyst does not read {root.key.upper()} statements")
+    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
 
 
 def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
@@ -209,7 +209,7 @@ def agree(
         for reference in references
         if not reference.star
         and (parts := tuple(part.lower() for part in reference.parts)) not in seen
-        and not (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS)
+        and not is_literal(parts)
     }
     if unseen:
         raise Unclear(f"readers disagree: only Spark sees the columns {_listed(unseen)}")

@@ -7,9 +7,9 @@ does: a name that Spark would call ambiguous may get any answer, for Spark will 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from gateway.model.catalog import TableName
 
@@ -42,8 +42,13 @@ LITERAL_FUNCTIONS = frozenset(
 """Names that Spark takes for a function without brackets when no column has them."""
 
 
+def is_literal(parts: Parts) -> bool:
+    """Whether a name that no relation has is a function without brackets."""
+    return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
+
+
 class Unclear(Exception):
-    """Something cannot be attributed with certainty; the analyst then keeps silent."""
+    """Something cannot be attributed with certainty; column analysis then keeps silent."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -56,6 +61,34 @@ class OutputColumn:
 
     name: str | None
     origins: Origins
+
+
+class HasOrigins(Protocol):
+    @property
+    def origins(self) -> Origins: ...
+
+
+@dataclass(slots=True)
+class ColumnFindings:
+    """What the columns of base tables are used for."""
+
+    used: set[tuple[TableName, str]] = field(default_factory=set)
+    named: set[tuple[TableName, str]] = field(default_factory=set)
+    computed: set[tuple[TableName, str]] = field(default_factory=set)
+    stars: set[TableName] = field(default_factory=set)
+    """Tables all of whose columns are shown."""
+
+    def mark(self, origins: Origins, *, plain: bool) -> None:
+        """Note columns that are named; those that are not only passed on count as computed with."""
+        self.used |= origins
+        self.named |= origins
+        if not plain:
+            self.computed |= origins
+
+    def compute(self, columns: Iterable[HasOrigins]) -> None:
+        """Note columns that are computed with, by whatever name."""
+        for column in columns:
+            self.computed |= column.origins
 
 
 @dataclass(slots=True)
@@ -225,7 +258,7 @@ class ColumnEnvironment:
                 return found
             perhaps_inner = perhaps_inner or place.frame.open
             place = place.parent
-        if perhaps_inner or (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS):
+        if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from gateway.sql.analyse_scope import Parts, Unclear
 
-NOT_UNDERSTOOD = "the analyst does not understand "
+NOT_UNDERSTOOD = "column analysis does not understand "
 
-# What the walk reads of each kind of node. A node that says anything else silences the analyst, so a newer
-# sqlglot cannot put columns where nobody looks.
+# What the walk reads of each kind of node. A node that says anything else silences column analysis, so
+# a newer sqlglot cannot put columns where nobody looks.
 ORDERING = ("sort", "order", "cluster", "distribute")
 SELECT_PARTS = frozenset(
     {"with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group", "having",

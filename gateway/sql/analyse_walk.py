@@ -1,8 +1,8 @@
 """The walk over sqlglot's tree that finds which base columns every part of a query uses.
 
 Every node of a FROM clause is matched explicitly and every argument of a query node is accounted for: what
-is not known makes the analyst silent. Inside expressions a generic walk will do, for a column there is used
-whatever is computed from it.
+is not known makes column analysis silent. Inside expressions a generic walk will do, for a column there is
+used whatever is computed from it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from gateway.model.catalog import TableName
 from gateway.sql.analyse_scope import (
     NOTHING,
     ColumnEnvironment,
+    ColumnFindings,
     ColumnFrame,
     Origins,
     Output,
@@ -48,7 +48,7 @@ from gateway.sql.analyse_tree import (
     without_list,
 )
 
-Ctes = Mapping[str, Output]
+CteOutputs = Mapping[str, Output]
 
 MAX_STEPS = 5_000
 """Queries walked; recursive ones are walked until nothing new flows through them, nested ones each time."""
@@ -71,10 +71,7 @@ class SqlColumnWalk:
 
     scans: Mapping[Parts, ScopeSource]
     """Base tables by the name that is written, lower case; the qualifier is the full name."""
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
+    found: ColumnFindings = field(default_factory=ColumnFindings)
     relations: set[Parts] = field(default_factory=set)
     references: set[Parts] = field(default_factory=set)
     star_references: set[Parts] = field(default_factory=set)
@@ -82,11 +79,11 @@ class SqlColumnWalk:
 
     # ---------------------------------------------------------------- queries
 
-    def query(self, node: exp.Expr, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
+    def query(self, node: exp.Expr, outer: ColumnEnvironment | None, ctes: CteOutputs) -> Output:
         """Walk a query and return its columns."""
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise Unclear("the statement has too many subqueries for the analyst")
+            raise Unclear("the statement has too many subqueries for column analysis")
         scope = self._with(node.args.get("with_"), outer, ctes)
         if isinstance(node, exp.Select):
             return self._select(node, outer, scope)
@@ -100,7 +97,7 @@ class SqlColumnWalk:
             return Output(self._values(node, outer, scope).columns)
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
 
-    def _with(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: Ctes) -> Ctes:
+    def _with(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: CteOutputs) -> CteOutputs:
         """Return the common table expressions in scope after a WITH; each sees those before it."""
         if not isinstance(node, exp.With):
             return ctes
@@ -122,7 +119,7 @@ class SqlColumnWalk:
             scope[name] = output.renamed(name, columns)
         return scope
 
-    def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
+    def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: CteOutputs) -> Output:
         only(node, SELECT_PARTS)
         args = node.args
         frame = ColumnFrame()
@@ -145,11 +142,11 @@ class SqlColumnWalk:
         if (distinct := args.get("distinct")) is not None:
             self._clause(distinct, place, ctes)
         if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *ORDERING)):
-            self._compute(output.columns)
+            self.found.compute(output.columns)
         return output
 
     def _select_list(
-        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: Ctes
+        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> tuple[Output, dict[str, Origins]]:
         """Walk the select list; a later item may use the alias of an earlier one."""
         columns: list[OutputColumn] = []
@@ -184,20 +181,22 @@ class SqlColumnWalk:
                 written[name] = written.get(name, NOTHING) | origins
         return Output(columns, complete), ScopeSource((), columns).names
 
-    def _set_operation(self, node: exp.SetOperation, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
+    def _set_operation(
+        self, node: exp.SetOperation, outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> Output:
         only(node, SET_OPERATION_PARTS)
         left = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
         if not (left.complete and right.complete) or len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         if not isinstance(node, exp.Union) or node.args.get("distinct") is not False:
-            self._compute(left.columns + right.columns)  # rows are compared
+            self.found.compute(left.columns + right.columns)  # rows are compared
         pairs = zip(left.columns, right.columns, strict=True)
         both = Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
         return self._modified(node, both, outer, ctes)
 
     def _modified(
-        self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: Ctes
+        self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> Output:
         """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
         frame = ColumnFrame()
@@ -206,12 +205,14 @@ class SqlColumnWalk:
         for name in (*ORDERING, "limit", "offset"):
             self._clause(node.args.get(name), place, ctes)
         if any(counts_outputs(node.args.get(name)) for name in ORDERING):
-            self._compute(output.columns)
+            self.found.compute(output.columns)
         return output
 
     # ---------------------------------------------------------------- relations
 
-    def _relation(self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes) -> None:
+    def _relation(
+        self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
+    ) -> None:
         """Bring what stands in a FROM clause into scope, and what is joined to it in the tree.
 
         Laterals and functions see `lateral`. `FROM a JOIN b SELECT …` and brackets have their joins here.
@@ -222,7 +223,9 @@ class SqlColumnWalk:
         for view in node.args.get("laterals") or ():
             frame.add(self._lateral(view, ColumnEnvironment(frame, lateral.parent), ctes))
 
-    def _first(self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes) -> None:
+    def _first(
+        self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
+    ) -> None:
         match node:
             case exp.Table():
                 only(node, TABLE_PARTS)
@@ -250,7 +253,7 @@ class SqlColumnWalk:
         frame.add(source)
 
     def _bracketed(
-        self, node: exp.Subquery, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes
+        self, node: exp.Subquery, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
     ) -> None:
         """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
         inner = ColumnFrame()
@@ -267,10 +270,10 @@ class SqlColumnWalk:
         else:
             source = ScopeSource((), [c.column for c in inner.star], None, inner.complete)
             # As one relation it no longer says which table a column is of, so a star is taken for granted.
-            self.stars |= tables
+            self.found.stars |= tables
         frame.add(self._aliased(node, source, ctes))
 
-    def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: Ctes) -> ScopeSource:
+    def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         if not isinstance(node.this, exp.Identifier):
             if node.args.get("db") is not None:
                 raise Unclear("a table function with a qualified name")
@@ -281,10 +284,10 @@ class SqlColumnWalk:
             return ctes[parts[0]].source(parts)
         self.relations.add(parts)
         if parts not in self.scans:
-            raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
+            raise Unclear(f"readers disagree: only column analysis sees `{'.'.join(parts)}`")
         return self.scans[parts]
 
-    def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: Ctes) -> ScopeSource:
+    def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: CteOutputs) -> ScopeSource:
         only(node, VALUES_PARTS)
         width = 0
         place = place or ColumnEnvironment(ColumnFrame())
@@ -293,7 +296,7 @@ class SqlColumnWalk:
             width = max(width, len(row.expressions) if isinstance(row, exp.Tuple) else 1)
         return ScopeSource((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
 
-    def _lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: Ctes) -> ScopeSource:
+    def _lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         only(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
@@ -306,7 +309,7 @@ class SqlColumnWalk:
             return source
         return source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
 
-    def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: Ctes) -> ScopeSource:
+    def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
@@ -315,7 +318,7 @@ class SqlColumnWalk:
             source = self._pivot(pivot, source, ctes)
         return source
 
-    def _pivot(self, node: exp.Expr, source: ScopeSource, ctes: Ctes) -> ScopeSource:
+    def _pivot(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
         if not isinstance(node, exp.Pivot):
             raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
@@ -325,13 +328,15 @@ class SqlColumnWalk:
         for part in (*node.expressions, *node.args.get("fields", ())):
             self._expression(part, ColumnEnvironment(frame), ctes)
         self._show(frame.star)
-        self._compute(source.columns)
+        self.found.compute(source.columns)
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
             return ScopeSource((folded(alias.this),), [], None, complete=False)
         return ScopeSource(source.qualifier, [], None, complete=False)
 
-    def _join(self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: Ctes) -> None:
+    def _join(
+        self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> None:
         only(node, JOIN_PARTS)
         args = node.args
         right = ColumnFrame()
@@ -346,7 +351,7 @@ class SqlColumnWalk:
         elif args.get("method"):
             raise Unclear(f"{NOT_UNDERSTOOD}a {args['method']} join")
         for name in using:
-            self._mark(frame.column(name) | right.column(name), plain=False)
+            self.found.mark(frame.column(name) | right.column(name), plain=False)
         if (on := args.get("on")) is not None:
             both = ColumnFrame(frame.sources + right.sources, [], {**frame.merged, **right.merged})
             both.open = frame.open or right.open
@@ -356,11 +361,11 @@ class SqlColumnWalk:
 
     # ---------------------------------------------------------------- expressions
 
-    def _clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: Ctes) -> None:
+    def _clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: CteOutputs) -> None:
         if isinstance(node, exp.Expr):
             self._expression(node, place, ctes)
 
-    def _expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: Ctes) -> None:
+    def _expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: CteOutputs) -> None:
         """Walk an expression: everything that it reads counts as computed with. No recursion per operator."""
         stack = [root]
         while stack:
@@ -369,7 +374,7 @@ class SqlColumnWalk:
                 continue
             if (star := star_of(node)) is not None:
                 shown, _ = self._expand(star, qualifier_of(node), place)
-                self._compute(c.column for c in shown)
+                self.found.compute(c.column for c in shown)
             elif (parts := parts_of(node)) is not None:
                 self._reference(parts, place, plain=False)
             elif isinstance(node, exp.Lambda):
@@ -382,7 +387,7 @@ class SqlColumnWalk:
                 self.query(without_list(node.this), place, ctes)
                 self.star_references.add(())
             elif isinstance(node, (exp.Query, exp.Values)):
-                self._compute(self.query(node, place, ctes).columns)
+                self.found.compute(self.query(node, place, ctes).columns)
             elif isinstance(node, (exp.Table, exp.Command)):
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
             else:
@@ -394,7 +399,7 @@ class SqlColumnWalk:
         frame: ColumnFrame,
         outer: ColumnEnvironment | None,
         written: dict[str, Origins],
-        ctes: Ctes,
+        ctes: CteOutputs,
     ) -> None:
         """Walk ORDER BY and the like, where a bare name is the output column.
 
@@ -408,7 +413,7 @@ class SqlColumnWalk:
     def _reference(self, parts: Parts, place: ColumnEnvironment, *, plain: bool) -> Origins:
         self.references.add(parts)
         origins = place.resolve(parts)
-        self._mark(origins, plain=plain)
+        self.found.mark(origins, plain=plain)
         return origins
 
     def _expand(
@@ -421,26 +426,14 @@ class SqlColumnWalk:
             raise Unclear("a star without a FROM clause")
         shown, complete = place.frame.select(qualifier)
         if len(shown) == 1 and shown[0].column.name is None:
-            self._mark(shown[0].column.origins, plain=True)  # the fields of a named struct column
+            self.found.mark(shown[0].column.origins, plain=True)  # the fields of a named struct column
         excluded = {p for e in star.args.get("except_") or () if (p := parts_of(e)) and len(p) == 1}
         shown = [c for c in shown if (c.column.name,) not in excluded]
         self._show(shown)
         return shown, complete
 
-    # ---------------------------------------------------------------- findings
-
-    def _mark(self, origins: Origins, *, plain: bool) -> None:
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
-
     def _show(self, columns: Iterable[StarColumn]) -> None:
         for shown in columns:
-            self.used |= shown.column.origins
+            self.found.used |= shown.column.origins
             if shown.table is not None:
-                self.stars.add(shown.table)
-
-    def _compute(self, columns: Iterable[OutputColumn]) -> None:
-        for column in columns:
-            self.computed |= column.origins
+                self.found.stars.add(shown.table)

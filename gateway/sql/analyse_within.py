@@ -1,4 +1,4 @@
-"""The analyst on SQL text that stands within something else: an expression, a query over given relations."""
+"""Column analysis of SQL text within something else: an expression, a query over given relations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse import ScannedTable, agree, parse, sources, statement
-from gateway.sql.analyse_scope import ColumnEnvironment, Output, Unclear
-from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
+from gateway.sql.analyse_scope import ColumnEnvironment, ColumnFindings, Output, Unclear
+from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 
 def expression(
@@ -18,14 +18,14 @@ def expression(
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
     place: ColumnEnvironment,
-    into: SqlColumnWalk,
+    into: ColumnFindings,
 ) -> Output:
     """Note in `into` what an expression reads, and return it as the columns of a select list with nothing
     but it: one, unless it is a generator. `scans` are the relations of its subqueries.
 
     Raises Unclear when that is not sure.
     """
-    walk = _beside(into, scans)
+    walk = SqlColumnWalk(sources(scans), into)
     output = walk.query(_select(text), place, {})
     agree(walk, scans, references)
     return output
@@ -35,22 +35,17 @@ def query(
     text: str,
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
-    ctes: Ctes,
-    into: SqlColumnWalk,
+    ctes: CteOutputs,
+    into: ColumnFindings,
 ) -> Output:
     """Note in `into` what a statement reads, and return its columns; `ctes` are in scope for it.
 
     Raises Unclear when that is not sure.
     """
-    walk = _beside(into, scans)
+    walk = SqlColumnWalk(sources(scans), into)
     output = statement(walk, parse(text), ctes)
     agree(walk, scans, references)
     return output
-
-
-def _beside(walk: SqlColumnWalk, scans: Sequence[ScannedTable]) -> SqlColumnWalk:
-    """Return a walk over other relations that finds into the same sets."""
-    return SqlColumnWalk(sources(scans), walk.used, walk.named, walk.computed, walk.stars)
 
 
 @lru_cache(maxsize=1024)

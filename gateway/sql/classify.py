@@ -34,9 +34,9 @@ from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
 from gateway.sql.spark_words import unknown_function
 
-Handler = Callable[[CommandScope], Required]
+_Handler = Callable[[CommandScope], Required]
 
-FORMAT_COMMANDS: Mapping[str, Handler] = {
+FORMAT_COMMANDS: Mapping[str, _Handler] = {
     "CallStatement": procedure.call,
     "PaimonCallStatement": procedure.call,
     "OptimizeTableCommand": delta.optimize,
@@ -64,7 +64,7 @@ FORMAT_COMMANDS: Mapping[str, Handler] = {
 }
 """Statements that only the parsers of table formats make."""
 
-COMMANDS: Mapping[str, Handler] = {
+COMMANDS: Mapping[str, _Handler] = {
     **FORMAT_COMMANDS,
     "Call": procedure.call,
     "InsertIntoStatement": data.insert,
@@ -77,8 +77,8 @@ COMMANDS: Mapping[str, Handler] = {
     "CreateTableAsSelect": data.create_table_as,
     "ReplaceTable": data.replace_table,
     "ReplaceTableAsSelect": data.replace_table_as,
-    "DropTable": data.drop_table,
-    "DropView": data.drop_view,
+    "DropTable": data.drop,
+    "DropView": data.drop,
     "TruncateTable": data.truncate,
     "TruncatePartition": data.truncate,
     "AddColumns": data.alter_table,

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gateway.model.catalog import TableName
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
-from gateway.sql.names import SESSION_CATALOG, TempViewName, Ungovernable, namespace_above
+from gateway.sql.names import TempViewName, Ungovernable, namespace_above
 from gateway.sql.required import Named, Pin, Privilege, Required, Written
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 
@@ -86,16 +87,9 @@ def replace_table_as(scope: CommandScope) -> Required:
     return _created(scope, replacing=True)
 
 
-def drop_table(scope: CommandScope) -> Required:
-    return _dropped(scope, "child")
-
-
-def drop_view(scope: CommandScope) -> Required:
-    return _dropped(scope, "child")
-
-
-def _dropped(scope: CommandScope, field: str) -> Required:
-    existing = scope.existing(field)
+def drop(scope: CommandScope) -> Required:
+    """DROP TABLE, DROP VIEW."""
+    existing = scope.existing("child")
     if isinstance(existing, TempViewName):
         return Required(effects=(DropTempView(existing.name),))
     return Required(

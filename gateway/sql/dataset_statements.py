@@ -21,7 +21,7 @@ from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 
-Source = Callable[[tuple[str, ...]], TableName]
+_Source = Callable[[tuple[str, ...]], TableName]
 """Makes a table's name of a path, or raises ValueError."""
 
 _SPACE = r"[ \t\r\n]"
@@ -58,7 +58,7 @@ def dataset_statement(text: str) -> DatasetStatement | None:
 
 
 def dataset_privileges(
-    statement: DatasetStatement, required: Required, sources: Mapping[str, Source]
+    statement: DatasetStatement, required: Required, sources: Mapping[str, _Source]
 ) -> Required | Unsupported:
     """Return what the statement wants, from what Spark's own on the same name would: `promote` on the table,
     which may be another one afterwards."""
@@ -72,7 +72,7 @@ def dataset_privileges(
     )
 
 
-def _is_of(make: Source, table: TableName) -> bool:
+def _is_of(make: _Source, table: TableName) -> bool:
     """Say whether a table has the name of a path of the source."""
     path = decoded(table.table)
     try:

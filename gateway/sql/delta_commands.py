@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import FieldValue, FunctionRef, Reading
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql import storage
-from gateway.sql.names import SESSION_CATALOG, Names, Ungovernable
+from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import Pin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 

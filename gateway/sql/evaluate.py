@@ -32,7 +32,7 @@ class Denied:
     message: str
 
 
-Scan = tuple[Relation, TableName]
+ScannedRelation = tuple[Relation, TableName]
 
 RESERVED = "Sluice keeps files of Spark's there that no policy opens"
 OF_FILES = "its database is for tables that are made of files, under the names of their paths"
@@ -105,13 +105,13 @@ class Evaluation:
     def columns(
         self, table: Table, view: TableView, usage: Usage | Silent, *, in_view: bool
     ) -> tuple[str, ...] | Denied | None:
-        """Decide on the columns that the statement uses and return them; None: the analyst could not tell.
+        """Decide on the columns that the statement uses and return them; None: analysis could not tell.
 
         Enforcement does not rest on this: columns that may not be selected are absent from the guarded
-        relation whatever the analyst says. It makes refusals exact and the record complete.
+        relation whatever column analysis says. It makes refusals exact and the record complete.
 
-        INVARIANT (hidden is not there): the analyst of a client's statement knows no column that may not be
-        selected, so that one is not refused by its name: Spark does not find it, nor one that nobody has.
+        INVARIANT (hidden is not there): column analysis of a client's statement knows no column that may not
+        be selected, so that one is not refused by its name: Spark does not find it, nor one that nobody has.
         `in_view`: the names are those of a view's text, which the client did not write.
         """
         hidden = hidden_columns(table, view)
@@ -181,8 +181,8 @@ class Evaluation:
         return any(view.hidden for _, view in seen) and not written <= visible
 
     def tried(self, usage: Usage | Silent) -> None:
-        """Record the denial of every hidden column that a statement uses. `usage` is the word of an analyst
-        that knows all columns; nothing that the client sees may depend on it."""
+        """Record the denial of every hidden column that a statement uses. `usage` is the word of a column
+        analysis that knows all columns; nothing that the client sees may depend on it."""
         if isinstance(usage, Silent):
             return
         for name in usage.columns:
@@ -389,9 +389,9 @@ class Evaluation:
         return None
 
 
-def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | Unsupported:
+def scans_of(reading: Reading, names: Names) -> tuple[ScannedRelation, ...] | Unsupported:
     """Return the catalog tables that are read; temporary views of the session were judged when created."""
-    scans: list[Scan] = []
+    scans: list[ScannedRelation] = []
     for relation in reading.relations:
         if relation.role is not RelationRole.SCAN:
             continue

@@ -63,7 +63,7 @@ class GuardedRelation:
     relation: Relation
     table: Table
     query: str | None
-    obliged: bool = False
+    has_obligations: bool = False
     """Whether it hides or masks something; a view may also be written out for what its text asks."""
 
 
@@ -205,8 +205,9 @@ def guard_scan(
     )
     if isinstance(query, Unsupported):
         return query
-    obliged = within or has_obligations(table, view)
-    return GuardedRelation(relation=relation, table=table, query=query, obliged=obliged)
+    return GuardedRelation(
+        relation=relation, table=table, query=query, has_obligations=within or has_obligations(table, view)
+    )
 
 
 def define_scan(
@@ -225,7 +226,7 @@ def define_scan(
         source = named_source(table, suffix)
         query = guarded_query(table, visible=visible, masks={}, row_filter=None, source=source)
     return GuardedRelation(
-        relation=relation, table=table, query=query, obliged=within or has_obligations(table, view)
+        relation=relation, table=table, query=query, has_obligations=within or has_obligations(table, view)
     )
 
 
@@ -287,7 +288,7 @@ def guard_missing(text: str, relation: Relation, name: TableName, *, bare: bool 
     table = Table(name=name, kind=TableKind.TABLE, columns=())
     suffix = relation.suffix.of(text) if relation.suffix else ""
     query = missing_query(table, suffix, bare=bare)
-    return GuardedRelation(relation=relation, table=table, query=query, obliged=True)
+    return GuardedRelation(relation=relation, table=table, query=query, has_obligations=True)
 
 
 def missing_query(table: Table, suffix: str = "", *, stream: bool = False, bare: bool = False) -> str:

@@ -19,7 +19,7 @@ IDENTITIES = frozenset({"current_user", "session_user", "user"})
 """Functions without arguments that answer the user whom Spark runs as; their names without brackets, too,
 wherever no column has the name."""
 
-Meaning = Callable[[str], bool | None]
+IsIdentity = Callable[[str], bool | None]
 """Whether a word without brackets is the function; False: it is a column; None: that is not certain."""
 
 
@@ -29,7 +29,7 @@ def identity_splices(
     tables: Sequence[Table | None] | None = None,
     *,
     named: bool = True,
-    meaning: Meaning | None = None,
+    meaning: IsIdentity | None = None,
 ) -> tuple[Splice, ...] | Unsupported:
     """Return the splices that bind every identity of a text to `user`.
 

@@ -106,7 +106,7 @@ class _Drawing:
         return {"edges": self.edges, "vertices": self.vertices}
 
 
-Group = tuple[str, tuple[int, ...], tuple[ColumnVertex, ...]]
+_Group = tuple[str, tuple[int, ...], tuple[ColumnVertex, ...]]
 
 
 @dataclass(slots=True)
@@ -118,9 +118,9 @@ class _Gathered:
 
 
 def _by_scan(edges: Sequence[LineageEdge], drawing: _Drawing) -> None:
-    joins: dict[Group, _Gathered] = {}
-    filters: dict[Group, _Gathered] = {}
-    others: dict[Group, _Gathered] = {}
+    joins: dict[_Group, _Gathered] = {}
+    filters: dict[_Group, _Gathered] = {}
+    others: dict[_Group, _Gathered] = {}
     for place, edge in enumerate(edges):
         if edge.clause is Clause.SORT or (edge.clause is Clause.GROUP_BY and not edge.aggregates):
             continue
@@ -141,7 +141,7 @@ def _by_scan(edges: Sequence[LineageEdge], drawing: _Drawing) -> None:
             drawing.edge(gathered.sources, targets, expression, EdgeType.PREDICATE)
 
 
-def _gather(groups: dict[Group, _Gathered], key: Group, part: Conjunct) -> None:
+def _gather(groups: dict[_Group, _Gathered], key: _Group, part: Conjunct) -> None:
     gathered = groups.setdefault(key, _Gathered())
     gathered.sources.update((source.column, None) for source in part.sources)
     gathered.expressions[part.expression] = None

@@ -10,7 +10,7 @@ from sqlglot import exp
 from gateway.model.lineage import ANY_COLUMN, Clause, Operation
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, only, parts_of
-from gateway.sql.lineage_edges import Target
+from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_references import References
 from gateway.sql.lineage_scope import NOTHING, Environment, Frame, LineageRelation, RelationRows, Value
@@ -23,7 +23,7 @@ _MERGE_PARTS = frozenset({"with_", "this", "using", "on", "whens"})
 _WHEN_PARTS = frozenset({"matched", "source", "condition", "then"})
 
 
-def changed(walk: SqlLineageWalk, tree: exp.Expr, write: Write) -> tuple[list[Target], RelationRows]:
+def changed(walk: SqlLineageWalk, tree: exp.Expr, write: Write) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a command sets, with the rows that it does so in."""
     ctes = walk.with_(tree.args.get("with_"), None, {})
     match write.operation, tree:
@@ -48,7 +48,7 @@ def _target(walk: SqlLineageWalk, node: exp.Expr, ctes: Ctes) -> LineageRelation
 
 def _update(
     walk: SqlLineageWalk, tree: exp.Update, write: Write, ctes: Ctes
-) -> tuple[list[Target], RelationRows]:
+) -> tuple[list[TargetValue], RelationRows]:
     frame = Frame(_target(walk, tree.this, ctes))
     place = Environment(frame)
     if (where := tree.args.get("where")) is not None:
@@ -62,7 +62,7 @@ def _update(
 
 def _delete(
     walk: SqlLineageWalk, tree: exp.Delete, write: Write, ctes: Ctes
-) -> tuple[list[Target], RelationRows]:
+) -> tuple[list[TargetValue], RelationRows]:
     target = _target(walk, tree.this, ctes)
     frame = Frame(target)
     if (where := tree.args.get("where")) is not None:
@@ -70,7 +70,7 @@ def _delete(
     return every_column(write, target), frame.rows
 
 
-def every_column(write: Write, target: LineageRelation) -> list[Target]:
+def every_column(write: Write, target: LineageRelation) -> list[TargetValue]:
     """Return all columns of a target, with values that no column is in."""
     assigned = Assigned(write.dataset)
     for attribute in target.attributes:
@@ -117,7 +117,7 @@ class _SqlMerge:
         self.walk.from_clause(select, frame, None, self.ctes)
         return frame.relation()
 
-    def changed(self) -> tuple[list[Target], RelationRows]:
+    def changed(self) -> tuple[list[TargetValue], RelationRows]:
         rows = self.both.rows
         self.walk.decide(rows, Clause.MERGE, self.tree.args["on"], Environment(self.both), self.ctes)
         for when in self.tree.args["whens"].expressions:

@@ -19,7 +19,7 @@ from gateway.sql.lineage_scope import (
     DIRECT,
     SUBTYPES,
     WAYS,
-    Dependencies,
+    AttributeDependencies,
     RelationRows,
     RowCondition,
     Value,
@@ -29,10 +29,10 @@ from gateway.sql.lineage_sources import Vertices
 _IN_VALUE = DIRECT | CONDITIONAL
 """What is said by a PROJECTION; a window has a PREDICATE of its own."""
 
-Target = tuple[ColumnVertex, Value]
+TargetValue = tuple[ColumnVertex, Value]
 
 
-def projections(targets: Iterable[Target], vertices: Vertices) -> list[LineageEdge]:
+def projections(targets: Iterable[TargetValue], vertices: Vertices) -> list[LineageEdge]:
     """Return an edge for each target column that has sources."""
     edges = []
     for vertex, value in targets:
@@ -50,7 +50,7 @@ def projections(targets: Iterable[Target], vertices: Vertices) -> list[LineageEd
     return edges
 
 
-def predicates(targets: Sequence[Target], rows: RelationRows, vertices: Vertices) -> list[LineageEdge]:
+def predicates(targets: Sequence[TargetValue], rows: RelationRows, vertices: Vertices) -> list[LineageEdge]:
     """Return an edge for each condition that bears on a target column."""
     everywhere: dict[int, RowCondition] = {}
     visited: set[int] = set()
@@ -95,7 +95,7 @@ def _collect(roots: list[RelationRows], visited: set[int], found: dict[int, RowC
 def _predicate(
     condition: RowCondition, targets: tuple[ColumnVertex, ...], vertices: Vertices
 ) -> LineageEdge | None:
-    dependencies: Dependencies = {}
+    dependencies: AttributeDependencies = {}
     for part in condition.parts:
         for key, bits in part.dependencies.items():
             dependencies[key] = dependencies.get(key, 0) | bits
@@ -137,7 +137,7 @@ def _predicate(
 
 
 def _split(
-    dependencies: Dependencies,
+    dependencies: AttributeDependencies,
     vertices: Vertices,
     transformations: Callable[[int], tuple[Transformation, ...]],
 ) -> tuple[tuple[SourceColumn, ...], tuple[SourceColumn, ...]]:

@@ -14,9 +14,9 @@ from gateway.model.catalog import TableName
 from gateway.model.lineage import Clause, ColumnVertex, LineageEdge, Operation, StatementLineage
 from gateway.model.reading import ColumnRef, RelationRole
 from gateway.model.reading import Relation as ReadRelation
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Unclear
+from gateway.sql.analyse_scope import Unclear, is_literal
 from gateway.sql.lineage_changes import changed
-from gateway.sql.lineage_edges import Target, predicates, projections
+from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_pipes import PipedLineageWalk
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
@@ -92,7 +92,7 @@ class Extraction:
         return self._walk(of, text, bound), tree
 
     def lineage(
-        self, found: StatementLineage, made: Sequence[tuple[list[Target], RelationRows]]
+        self, found: StatementLineage, made: Sequence[tuple[list[TargetValue], RelationRows]]
     ) -> StatementLineage:
         """Return lineage with the edges to what each write makes."""
         columns: list[ColumnVertex] = []
@@ -111,7 +111,7 @@ class Extraction:
             guessed=tuple(self.guessed),
         )
 
-    def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[Target], RelationRows]:
+    def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[TargetValue], RelationRows]:
         tree = walk.text.parse(query_text(write, walk.text))
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
             return changed(walk, tree, write)
@@ -163,7 +163,9 @@ def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
     unseen = [
         parts
         for reference in of.reading.columns
-        if not reference.star and (parts := _parts(reference)) not in walk.references and not _is_word(parts)
+        if not reference.star
+        and (parts := _parts(reference)) not in walk.references
+        and not is_literal(parts)
     ]
     if unseen:
         listed = ", ".join(f"`{'.'.join(parts)}`" for parts in dict.fromkeys(unseen))
@@ -172,7 +174,3 @@ def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
 
 def _parts(reference: ColumnRef) -> tuple[str, ...]:
     return tuple(part.lower() for part in reference.parts)
-
-
-def _is_word(parts: tuple[str, ...]) -> bool:
-    return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS

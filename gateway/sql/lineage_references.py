@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
     NOTHING,
@@ -47,7 +47,7 @@ class References(ABC):
         self.references.add(parts)
         found = self._known(parts, place) or self._guess(parts, place)
         if found is None:
-            if place.is_literal(parts):
+            if is_literal(parts):
                 return Attribute(None, Value(NOTHING))
             raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
         return found

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.model.lineage import Clause, Subtype
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Parts, Unclear
+from gateway.sql.analyse_scope import Parts, Unclear
 
-Dependencies = dict[int, int]
+AttributeDependencies = dict[int, int]
 """Columns by number, and in which ways each takes part: a sum of the bits below."""
 
 IDENTITY, TRANSFORMATION, AGGREGATION, CONDITIONAL, WINDOW = 1, 2, 4, 8, 16
@@ -80,7 +80,7 @@ class ConditionPart:
     """One conjunct of a condition; `written` is syntax that only its maker understands."""
 
     written: object
-    dependencies: Dependencies
+    dependencies: AttributeDependencies
     by_row: bool = True
     not_null: tuple[int, ...] = ()
     """Columns, by number, that cannot be NULL where it holds."""
@@ -107,14 +107,14 @@ class RelationRows:
     """Set where an aggregate is computed: the GROUP BY that says over what."""
 
 
-NOTHING: Dependencies = {}
+NOTHING: AttributeDependencies = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """What is in a column: nobody changes it after it is made."""
 
-    dependencies: Dependencies
+    dependencies: AttributeDependencies
     rows: tuple[RelationRows, ...] = ()
     """What decided on this value alone: windows, conditions within scalar subqueries."""
     written: tuple[object, ...] = ()
@@ -173,7 +173,7 @@ class LineageRelation:
 
 def merged(values: Iterable[Value], way: OperandUse | None = None) -> Value:
     """Return a value that may be any of several."""
-    found: Dependencies = {}
+    found: AttributeDependencies = {}
     rows: dict[int, RelationRows] = {}
     written: dict[object, None] = {}
     for value in values:
@@ -189,7 +189,7 @@ def merged(values: Iterable[Value], way: OperandUse | None = None) -> Value:
 class Sum:
     """What an expression has taken in so far."""
 
-    dependencies: Dependencies = field(default_factory=dict)
+    dependencies: AttributeDependencies = field(default_factory=dict)
     rows: dict[int, RelationRows] = field(default_factory=dict)
     seen: dict[tuple[int, int], Value] = field(default_factory=dict)
     """Kept, so that no other value gets the identity of one."""
@@ -333,7 +333,3 @@ class Environment:
             found, length = below.find(parts)
             below = below.below
         return found, length
-
-    def is_literal(self, parts: Parts) -> bool:
-        """Whether a name that no relation has is a function without brackets."""
-        return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS

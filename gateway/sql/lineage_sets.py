@@ -10,8 +10,8 @@ from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_scope import (
     Attribute,
+    AttributeDependencies,
     ConditionPart,
-    Dependencies,
     LineageRelation,
     RelationRows,
     RowCondition,
@@ -29,7 +29,7 @@ class _UnionColumn:
         value = attribute.value
         self.name = attribute.name
         self.type = value.type
-        self.dependencies: Dependencies = dict(value.dependencies)
+        self.dependencies: AttributeDependencies = dict(value.dependencies)
         self.rows: dict[int, RelationRows] = {id(rows): rows for rows in value.rows}
         self.written: dict[object, None] = dict.fromkeys(value.written)
 

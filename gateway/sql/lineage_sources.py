@@ -23,8 +23,8 @@ from gateway.sql.lineage_scope import (
     SUBTYPES,
     WAYS,
     Attribute,
+    AttributeDependencies,
     ConditionPart,
-    Dependencies,
     LineageRelation,
     Open,
     RelationRows,
@@ -194,7 +194,7 @@ class Sources:
         return LineageRelation([unknown], RelationRows(), [Open((), scans[0])])
 
     def _column(self, scans: Sequence[int], name: str) -> Value:
-        found: Dependencies = {}
+        found: AttributeDependencies = {}
         for scan in scans:
             dataset = self._datasets[scan]
             masked = (
@@ -299,8 +299,8 @@ class Sources:
         """Return what a statement made, by column, and its rows: both of what it read."""
         scans: dict[Dataset, int] = {}
 
-        def numbered(sources: tuple[SourceColumn, ...]) -> Dependencies:
-            found: Dependencies = {}
+        def numbered(sources: tuple[SourceColumn, ...]) -> AttributeDependencies:
+            found: AttributeDependencies = {}
             for source in sources:
                 dataset = source.column.dataset
                 if dataset not in scans:
@@ -326,7 +326,7 @@ class Sources:
 
 
 def _rows_of(
-    made: StatementLineage, numbered: Callable[[tuple[SourceColumn, ...]], Dependencies]
+    made: StatementLineage, numbered: Callable[[tuple[SourceColumn, ...]], AttributeDependencies]
 ) -> tuple[RelationRows, dict[ColumnVertex, tuple[RelationRows, ...]]]:
     """Return what decided on all columns that a statement made, and what on some of them alone."""
     rows = RelationRows()

@@ -1,8 +1,8 @@
 """The walk over the queries of one text: what each gives, bottom-up, once.
 
-As the analyst (`analyse_walk.py`) it matches every node of a FROM clause and accounts for every argument of a
-query node; what it does not know raises Unclear, and the statement gets table-level lineage. Otherwise than
-there a value carries all columns that it is made of, and rows the conditions that decide on them.
+As column analysis (`analyse_walk.py`) it matches every node of a FROM clause and accounts for every argument
+of a query node; what it does not know raises Unclear, and the statement gets table-level lineage. Otherwise
+than there a value carries all columns that it is made of, and rows the conditions that decide on them.
 """
 
 from __future__ import annotations
@@ -398,7 +398,7 @@ class SqlLineageWalk(SqlLineageExpressions):
                 return self.piped(self.text.pipes[parts[0]], lateral.parent, ctes)
             if parts[0] in ctes:
                 return ctes[parts[0]]
-        raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
+        raise Unclear(f"readers disagree: only column analysis sees `{'.'.join(parts)}`")
 
     @abstractmethod
     def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:

@@ -22,7 +22,7 @@ from gateway.model.lineage import (
 from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.lineage_edges import Target
+from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_scope import NOTHING, Attribute, LineageRelation, Value, merged
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
 from gateway.sql.lineage_text import Text, query_start
@@ -235,7 +235,7 @@ def query_text(write: Write, text: Text) -> str:
     return pieces[-1]
 
 
-def matched(write: Write, relation: LineageRelation, catalog: LineageCatalog) -> list[Target]:
+def matched(write: Write, relation: LineageRelation, catalog: LineageCatalog) -> list[TargetValue]:
     """Return the target columns that are written, in order, each with its value."""
     shown = [a for a in relation.attributes if not a.hidden]
     names = _column_names(write, shown, catalog)
@@ -290,7 +290,7 @@ class Assigned:
     def add(self, column: str, value: Value) -> None:
         self.values.setdefault(column, []).append(value)
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[TargetValue]:
         return [
             (ColumnVertex(self.dataset, column), merged(values)) for column, values in self.values.items()
         ]

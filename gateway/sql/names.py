@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.model.catalog import TableName, dotted, joined, levels, quote
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
 from gateway.sql.required import Unsupported
-
-SESSION_CATALOG = "spark_catalog"
-"""Spark's own catalog, whose databases are not nested."""
 
 MAX_LEVELS = 16
 """No catalog needs deeper namespaces, and each level is asked of policies by itself."""

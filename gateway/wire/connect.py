@@ -42,7 +42,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_MESSAGES",
     "METHODS",
-    "FieldValue",
+    "AnyFieldValue",
     "Message",
     "Method",
     "ProtobufError",
@@ -90,7 +90,7 @@ METHODS: Mapping[str, Method] = _methods()
 
 _M = TypeVar("_M", bound=Message)
 
-FieldValue = Any  # type: ignore[explicit-any]  # of a field that is known by its descriptor only
+AnyFieldValue = Any  # type: ignore[explicit-any]  # of a field that is known by its descriptor only
 _Path: TypeAlias = "tuple[_Path, str] | None"
 """Where a message stands: the names of fields, innermost first."""
 

@@ -19,7 +19,8 @@ from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
 from gateway.app.rules import RulesInForce
-from gateway.app.tag_propagation import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
+from gateway.app.tag_propagation import Accepted, TagPropagation, connected, in_own_loop
+from gateway.app.tags_admin import TagsAdmin
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import bring
 from gateway.model.policy import PolicySet

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.audit.rows import (
     COLUMNS,
-    Row,
+    EventRow,
     decode_event,
     encode_event,
     event_digest,
@@ -38,7 +38,7 @@ json_values = st.recursive(
 )
 
 
-def named(values: Row) -> dict[str, Any]:
+def named(values: EventRow) -> dict[str, Any]:
     return dict(zip(COLUMNS, values, strict=True))
 
 

@@ -182,7 +182,7 @@ async def test_parts_of_it(record: Record, quick: bool) -> None:
     record.begin(f"Judge of plans: its parts, {count} times")
     parts: Mapping[str, Callable[[], object]] = {
         "the walk": lambda: read_plan(request),
-        "the analyst": lambda: analyse_plan(reading, tables),
+        "column analysis": lambda: analyse_plan(reading, tables),
         "a rendering": lambda: render(plan),
     }
     found_ms = {name: median_ms(timed(work, count)) for name, work in parts.items()}

@@ -19,7 +19,7 @@ from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 @contextlib.contextmanager
 def hive_metastore(place: Path, **process: Any) -> Iterator[int]:
     """Run a metastore that keeps all in `place`; yield its port. `process`: as for Popen."""
-    port = free_port("127.0.0.1")
+    port = free_port()
     settings = {
         "hive.async.log.enabled": "false",
         "datanucleus.schema.autoCreateAll": "true",

@@ -61,7 +61,7 @@ async def fill(port: int, place: Path) -> None:
 
 async def test_a_metastore_answers_as_every_catalog_does(metastore: int) -> None:
     # The first address is nobody's: the next one is asked.
-    uris = f"thrift://127.0.0.1:{free_port('127.0.0.1')}, thrift://127.0.0.1:{metastore}"
+    uris = f"thrift://127.0.0.1:{free_port()}, thrift://127.0.0.1:{metastore}"
     async with HiveMetastoreCatalog(uris) as catalog:
         assert list(await catalog.databases()) == ["default", "sales"]
         assert (await catalog.database("sales")).comment == "c"
@@ -91,7 +91,7 @@ async def test_a_metastore_answers_as_every_catalog_does(metastore: int) -> None
 
 async def test_a_metastore_is_written_to_as_every_catalog_is(metastore: int) -> None:
     # The first address is nobody's here as well.
-    uris = f"thrift://127.0.0.1:{free_port('127.0.0.1')},thrift://127.0.0.1:{metastore}"
+    uris = f"thrift://127.0.0.1:{free_port()},thrift://127.0.0.1:{metastore}"
     async with HiveMetastoreCatalog(uris) as catalog:
         await holds(catalog, "written", Ability())
 
@@ -155,7 +155,7 @@ async def test_a_change_that_got_no_answer_is_not_told_again() -> None:
 
 async def test_no_metastore_is_told() -> None:
     with pytest.raises(CatalogUnavailable, match="no Hive metastore answers"):
-        async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{free_port('127.0.0.1')}"):
+        async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{free_port()}"):
             pass
     for wrong in ("host:9083", "http://host:9083", "thrift://host", "thrift://host:x", ""):
         with pytest.raises(Faults):

@@ -235,7 +235,7 @@ def test_a_client_in_the_middle_of_a_result_outlives_a_restart_of_the_gateway(
 ) -> None:
     file = write_settings(open_directory / "restarted", spark)
     settings = json.loads(file.read_text())
-    settings["listeners"]["connect"]["port"] = free_port("127.0.0.1")
+    settings["listeners"]["connect"]["port"] = free_port()
     file.write_text(json.dumps(settings))
     running = RunningGateway(file).start()
     try:

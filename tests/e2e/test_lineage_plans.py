@@ -6,7 +6,7 @@ By day every fourth program, at night all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ async def test_a_program(reader: ReaderPool, session: Any, name: str) -> None:
     catalog = await catalog_of(reader, views=VIEWS)
     snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=catalog.tables)
 
-    async def look_up(names: list[TableName]) -> CatalogSnapshot:
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
         return snapshot
 
     frame = await asyncio.to_thread(PROGRAMS[name].run, session)

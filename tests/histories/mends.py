@@ -39,8 +39,8 @@ MENDS: Mapping[int, Sequence[Removal]] = {
         Removal(
             "views ask for who reads them",
             "pipeline.kept",
-            "return body.text if body.obliged or (personal and body.personal) else None",
-            "return body.text if body.obliged else None",
+            "return body.text if body.has_obligations or (personal and body.personal) else None",
+            "return body.text if body.has_obligations else None",
             "5-who-asks",
         ),
     ),

@@ -90,7 +90,7 @@ class World:
         self.follower = self.follow()
 
     def follow(self, *sinks: LineageSink, gateway: str = "g", **more: Any) -> Follower:
-        async def nothing(names: list[TableName]) -> CatalogSnapshot:
+        async def nothing(names: Sequence[TableName]) -> CatalogSnapshot:
             raise AssertionError("the record says what names stood for")
 
         self.follower = Follower(

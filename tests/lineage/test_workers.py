@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -28,7 +29,7 @@ SQL = "CREATE TABLE ln.copy AS SELECT a.ssn, b.p FROM a JOIN b ON a.i = b.i"
 async def gathered(reader: ReaderPool, sql: str) -> GatheredLineage:
     snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=tables())
 
-    async def look_up(names: list[TableName]) -> CatalogSnapshot:
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
         return snapshot
 
     gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=snapshot.catalogs)

@@ -1,4 +1,4 @@
-"""The analyst for plans counts columns as the one for SQL does: each question is asked in both ways."""
+"""Column analysis of plans counts columns as the one for SQL does: each question is asked in both ways."""
 
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ def test_subqueries_cannot_make_it_walk_without_end() -> None:
         place.filter.input.range.end = 1
         place.filter.condition.subquery_expression.plan_id = 1
     answer = analyse_plan(PlanReading(message=itself, root=""), {}, {}, {})
-    assert answer == Silent("the plan has too many subqueries within subqueries for the analyst")
+    assert answer == Silent("the plan has too many subqueries within subqueries for column analysis")
 
 
 def _reads(reading: PlanReading, plan: Any) -> dict[int, ScannedTable]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -59,7 +59,7 @@ async def gathered(
 ) -> GatheredPlan:
     snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=catalog.tables)
 
-    async def look_up(names: list[TableName]) -> CatalogSnapshot:
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
         return snapshot
 
     gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=frozenset({"spark_catalog", "other"}))

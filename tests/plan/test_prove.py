@@ -9,18 +9,19 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
+from gateway.model.spark_minors import NEWEST
 from gateway.plan.guard import Edits, bind_identities, bytes_of, guard_read, pin_read
 from gateway.plan.prove import _ASIDE, _COUNTED, _check, _leads, proved
 from gateway.plan.reading import PlanReading
 from gateway.plan.table import TABLE, FieldRule, short_name
-from gateway.plan.walk_steps import ROOTS, STEPS, message_types
+from gateway.plan.walk_steps import ROOTS, message_types, steps_for
 from gateway.wire.connect import MAX_DEPTH, descriptor_of, parse, pb, serialize
 from tests.plan.frames import message, sql, table
 from tests.plan.plans import plan_in, read
 from tests.plan.test_guard import PEOPLE, QUERY
 
 TYPES = {short_name(each.full_name): each for each in message_types(*ROOTS)}
-CLASSES = {descriptor_of(each).full_name: each for each in STEPS}
+CLASSES = {descriptor_of(each).full_name: each for each in steps_for(NEWEST)}
 
 
 def guarded() -> tuple[PlanReading, bytes, Edits]:

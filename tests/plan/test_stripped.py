@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -156,7 +157,7 @@ async def test_it_has_the_lineage_of_the_whole(reader: ReaderPool, name: str) ->
     catalog = await catalog_of(reader, views=VIEWS)
     snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=catalog.tables)
 
-    async def look_up(names: list[TableName]) -> CatalogSnapshot:
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
         return snapshot
 
     gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=frozenset({"spark_catalog", "other"}))

@@ -9,13 +9,14 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.model.spark_minors import NEWEST
 from gateway.plan import walk_steps
-from gateway.plan.table import OPTIONAL_ONEOFS, REQUEST_EXTENSIONS, TABLE, FieldRule, RefusedField, short_name
+from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.table_fields import row
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, READ
 from gateway.plan.walk_steps import Op, message_types, real_oneofs
 from gateway.wire.connect import METHODS, pb
 from tests.plan.building import Place, is_map, kind_of, places, value_type
 
+STEPS = walk_steps.steps_for(NEWEST)
 TYPES = {short_name(each.full_name): each for each in message_types(*walk_steps.ROOTS)}
 READ_BY_READERS = frozenset(
     {
@@ -67,7 +68,7 @@ def test_a_message_within_a_message_is_walked_whatever_else_it_is() -> None:
     """A class with a meaning of its own does not keep the messages below from being asked what they are."""
     for place in places():
         if value_type(place.field) is not None and not isinstance(kind_of(place), RefusedField):
-            op, *_ = walk_steps.STEPS[_class(place.message)].fields[place.field]
+            op, *_ = STEPS[_class(place.message)].fields[place.field]
             assert op in (Op.ONE, Op.MANY, Op.VALUES), place.name
 
 
@@ -85,6 +86,16 @@ def test_readers_are_registered_for_what_there_is() -> None:
 def test_oneofs_that_may_be_unset_are_there() -> None:
     oneofs = {f"{name}.{oneof.name}" for name, each in TYPES.items() for oneof in real_oneofs(each)}
     assert oneofs >= OPTIONAL_ONEOFS
+
+
+REQUEST_EXTENSIONS = frozenset(
+    {
+        "ExecutePlanRequest.RequestOption.extension",
+        "GetStatusRequest.extensions",
+        "GetStatusRequest.OperationStatusRequest.extensions",
+    }
+)
+"""Fields for plugins outside of plans: the session takes them, and the UserContext's, out of requests."""
 
 
 def test_every_any_is_refused() -> None:
@@ -132,7 +143,7 @@ class _Unheard:
 
 
 def _class(descriptor: Any) -> Any:
-    return next(each for each in walk_steps.STEPS if each.DESCRIPTOR is descriptor)
+    return next(each for each in STEPS if each.DESCRIPTOR is descriptor)
 
 
 def test_places_are_all_fields() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.model.context import AccessContext
 from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
-from gateway.policy.script import CannotTell, Untranslatable, Value, parse
+from gateway.policy.script import CannotTell, ScriptValue, Untranslatable, parse
 from gateway.policy.script.names import BARE, CALLED, CONTEXT
 from gateway.policy.script.values import UNDEFINED
 from tests.effort import tries
@@ -47,7 +47,7 @@ FACTS = Facts(
 NOBODY = Facts(user="nobody")
 
 
-def value(script: str, facts: Facts = FACTS) -> Value:
+def value(script: str, facts: Facts = FACTS) -> ScriptValue:
     return parse(script).value(facts)
 
 

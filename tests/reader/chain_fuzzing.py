@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from gateway.model.reading import NotParsed, NotRead, Reading
 from gateway.model.spark_minors import supported_minor
 from gateway.reader.pool import ReaderPool
+from tests.reader.asking import chained
 from tests.reader.chains import chained_reader
 
 STATEMENTS = (
@@ -147,7 +148,7 @@ async def judged(text: str, chain: ReaderPool, plain: ReaderPool) -> tuple[str, 
     if answer.brought:
         return "of an extension", ""
     for one in (text, *copies(answer)):
-        through, own = await chain.chained(one), await plain.chained(one)
+        through, own = await chained(chain, one), await chained(plain, one)
         if through != own and not (not through and answer.root in VIEWS):
             return "passed", f"{one!r} is {through!r} to the chain and {own!r} to Spark's own"
     return "passed", ""

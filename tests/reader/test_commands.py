@@ -10,6 +10,7 @@ import pytest
 from gateway.model.reading import CommandNode, Reading
 from gateway.model.spark_minors import SUPPORTED, minor_of
 from gateway.reader.pool import ReaderPool
+from tests.reader.asking import contexts, hello
 from tests.readers import is_older, require
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -110,10 +111,10 @@ async def test_a_query_is_no_command(reader: ReaderPool) -> None:
 
 
 async def test_a_statement_is_made_of_rules_and_alternatives_of_the_grammar(reader: ReaderPool) -> None:
-    assert {"StatementDefault", "Star", "TableName"} <= await reader.contexts("SELECT * FROM t")
+    assert {"StatementDefault", "Star", "TableName"} <= await contexts(reader, "SELECT * FROM t")
     # Of one that Spark's plan builder refuses, too.
     refused = "FailNativeCommand" if is_older(reader, "4.0") else "FailSetRole"
-    assert refused in await reader.contexts("SET ROLE r")
+    assert refused in await contexts(reader, "SET ROLE r")
 
 
 async def test_words_of_the_grammar(reader: ReaderPool) -> None:
@@ -124,7 +125,7 @@ async def test_words_of_the_grammar(reader: ReaderPool) -> None:
 
 async def test_builtin_names(reader: ReaderPool) -> None:
     assert {"upper", "sum", "java_method", "current_user"} <= reader.builtin_functions
-    assert {"range", "explode"} <= reader.builtin_table_functions
+    assert {"range", "explode"} <= hello(reader).table_functions
     assert minor_of(reader.spark_version) in SUPPORTED
 
 

@@ -29,6 +29,7 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.reader.process import ParserProcess, command
 from tests.effort import tries
+from tests.reader.asking import contexts, prediction_states
 from tests.readers import patient_reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -339,7 +340,7 @@ async def test_a_pool_that_was_never_started() -> None:
     with pytest.raises(BackendUnavailable):
         _ = pool.spark_version
     with pytest.raises(BackendUnavailable):
-        await pool.contexts("SELECT 1")
+        await contexts(pool, "SELECT 1")
     await pool.close()
 
 
@@ -431,7 +432,7 @@ async def test_what_the_grammar_remembers_of_texts_is_bounded(monkeypatch: pytes
         for one, other, operator in itertools.islice(shapes, 0, None, 2):
             text = f"SELECT {one} {operator} {other}, {other} FROM t WHERE {other} {operator} {one}"
             assert isinstance(await pool.read(text), Reading)
-            states.append(await pool.prediction_states())
+            states.append(await prediction_states(pool))
         assert max(states) < most + 300
         assert any(after < before for before, after in itertools.pairwise(states))
         assert isinstance(await pool.read("SELECT 1 + a FROM t"), Reading)

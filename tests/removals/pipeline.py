@@ -286,8 +286,8 @@ REMOVALS = (
     Removal(
         "texts of views are told to who may see what they read",
         "pipeline.texts",
-        "return obliged_names(bodies) | {name for name, body in bodies.items() if hidden_within([body])}",
-        "return obliged_names(bodies)",
+        " | {name for name, body in bodies.items() if hidden_within([body])}",
+        "",
         "test_pipeline_definers",
     ),
     Removal(
@@ -300,8 +300,8 @@ REMOVALS = (
     Removal(
         "explained plans of views too",
         "pipeline.plans",
-        "undisclosed = [*obliged, *sorted(undisclosed_names(bodies), key=str)]",
-        "undisclosed = [*obliged]",
+        "undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]",
+        "undisclosed = [*with_obligations]",
         "test_pipeline_definers",
     ),
     Removal(
@@ -312,7 +312,7 @@ REMOVALS = (
         "test_pipeline_definers",
     ),
     Removal(
-        "what is lent does not rest on the analyst",
+        "what is lent does not rest on column analysis",
         "pipeline.rights",
         "hidden = hidden.union(*(view.hidden for _, view in eyes))",
         "pass",
@@ -447,7 +447,7 @@ REMOVALS = (
     Removal(
         "guarded texts of views",
         "pipeline.kept",
-        "return body.text if body.obliged or (personal and body.personal) else None",
+        "return body.text if body.has_obligations or (personal and body.personal) else None",
         "return None",
         "test_pipeline",
     ),
@@ -548,7 +548,7 @@ REMOVALS = (
     Removal(
         "metadata of guarded tables is not told",
         "pipeline.plans",
-        "        if named and obliged:\n",
+        "        if named and with_obligations:\n",
         "        if False:\n",
         "test_pipeline_plans",
     ),

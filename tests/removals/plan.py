@@ -65,7 +65,7 @@ REMOVALS = (
     Removal(
         "plug-ins within a user's context",
         "plan.table_relations",
-        'row(plain="user_id user_name", refused={"extensions": _EXTENSION})',
+        'row(plain="user_id user_name", refused={"extensions": PLUGIN})',
         'row(plain="user_id user_name extensions")',
         "plan.test_table",
     ),
@@ -845,9 +845,9 @@ REMOVALS = (
         "if False:",
         "plan.test_minors",
     ),
-    # The analyst
+    # Column analysis
     Removal(
-        "the analyst follows what is only passed on",
+        "column analysis follows what is only passed on",
         "plan.analyse",
         "computed=_by_table(findings.computed, names),",
         "computed=_by_table(set(), names),",

@@ -1119,23 +1119,23 @@ REMOVALS = (
         "if False:",
         "test_pipeline",
     ),
-    # The analyst
+    # Column analysis
     Removal(
-        "the analyst sees the relations that Spark sees",
+        "column analysis sees the relations that Spark sees",
         "sql.analyse",
         "    if missing:\n",
         "    if False:\n",
         "sql.test_analyse",
     ),
     Removal(
-        "the analyst sees the columns that Spark sees",
+        "column analysis sees the columns that Spark sees",
         "sql.analyse",
         "    if unseen:\n",
         "    if False:\n",
         "sql.test_analyse",
     ),
     Removal(
-        "the analyst does not read pipes",
+        "column analysis does not read pipes",
         "sql.analyse",
         'if "|>" in text:',
         "if False:",

@@ -14,7 +14,7 @@ from aiohttp import web
 from gateway.errors import Faults
 from gateway.sources.ranger_client import (
     AdminOptions,
-    Body,
+    DownloadedBody,
     DownloadKind,
     Gone,
     NoAnswer,
@@ -45,7 +45,9 @@ def full() -> FakeAdmin:
 
 async def test_every_question_is_a_plugins() -> None:
     async with running(full()) as admin, client_of(admin.url, cluster="c1") as client:
-        assert isinstance(await client.ask(DownloadKind.POLICIES, -1, deltas=True, activated_ms=5), Body)
+        assert isinstance(
+            await client.ask(DownloadKind.POLICIES, -1, deltas=True, activated_ms=5), DownloadedBody
+        )
         for kind in (DownloadKind.ROLES, DownloadKind.TAGS, DownloadKind.USERS):
             await client.ask(kind, 3)
     first, *others = admin.asked
@@ -164,7 +166,7 @@ async def test_the_next_address_is_asked_and_stays_the_first_choice() -> None:
     async with running(full()) as dead, running(full()) as alive:
         await dead.kill()
         async with client_of(dead.url, alive.url) as client:
-            assert isinstance(await client.ask(DownloadKind.POLICIES, -1), Body)
+            assert isinstance(await client.ask(DownloadKind.POLICIES, -1), DownloadedBody)
             assert isinstance(await client.ask(DownloadKind.POLICIES, 7), Unchanged)
         async with client_of(dead.url) as client:
             with pytest.raises(NoAnswer, match="cannot be reached") as caught:
@@ -176,7 +178,7 @@ async def test_the_next_address_is_asked_and_stays_the_first_choice() -> None:
 async def test_a_service_is_gone_only_when_nobody_has_it() -> None:
     async with running(FakeAdmin()) as without, running(full()) as having:
         async with client_of(without.url, having.url) as client:
-            assert isinstance(await client.ask(DownloadKind.POLICIES, -1), Body)
+            assert isinstance(await client.ask(DownloadKind.POLICIES, -1), DownloadedBody)
         having.next(DownloadKind.POLICIES, web.Response(status=500))
         async with client_of(without.url, having.url) as client:
             assert await client.ask(DownloadKind.POLICIES, -1) == Gone()
@@ -215,7 +217,7 @@ def server_tls() -> ssl.SSLContext:
 async def test_tls_with_an_authority_and_a_certificate_of_ones_own() -> None:
     context = tls_context(ca_file=CERTIFICATE, certificate=CERTIFICATE, key=KEY)
     async with running(full(), server_tls()) as admin, client_of(admin.url, tls=context) as client:
-        assert isinstance(await client.ask(DownloadKind.POLICIES, -1), Body)
+        assert isinstance(await client.ask(DownloadKind.POLICIES, -1), DownloadedBody)
 
 
 @pytest.mark.parametrize(

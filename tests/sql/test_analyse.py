@@ -1,4 +1,4 @@
-"""The analyst's answers, statement by statement, and its silence."""
+"""Column analysis's answers, statement by statement, and its silence."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def reason(sql: str, *written: str, references: Collection[ColumnRef] | None = N
     return answer.reason
 
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "analyst.yaml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load(
+    (Path(__file__).parents[1] / "cases" / "column_analysis.yaml").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["sql"] for case in CASES])
@@ -105,7 +107,7 @@ def test_outputs_say_what_they_pass_on() -> None:
         ("SELECT nothing FROM a", "a", "in no relation"),
         ("SELECT x FROM a JOIN b ON a.i = b.i", "a b", "in 2 relations"),
         ("SELECT x FROM a", "a b", "readers disagree: only Spark sees `b`"),
-        ("SELECT x FROM a, b", "a", "readers disagree: only the analyst sees `b`"),
+        ("SELECT x FROM a, b", "a", "readers disagree: only column analysis sees `b`"),
         ("WITH b AS (SELECT 1) SELECT * FROM b, a", "a b", "readers disagree: only Spark sees `b`"),
         (
             "SELECT n FROM (SELECT x AS n, 1 FROM a UNION ALL SELECT * FROM range(3))",

@@ -1,4 +1,4 @@
-"""The analyst reads all of TPC-H, and agrees with Spark's parser about every reference in it."""
+"""Column analysis reads all of TPC-H, and agrees with Spark's parser about every reference in it."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from gateway.sql.functions import (
     builtin_refusal,
     is_of,
 )
+from tests.reader.asking import hello
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -29,8 +30,8 @@ async def test_every_function_of_this_spark_was_decided_on(reader: ReaderPool) -
         return {name for name in names if is_of(name, minor)}
 
     assert of_it(ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()) == reader.builtin_functions
-    assert of_it(ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()) == reader.builtin_table_functions
-    assert of_it(INTERNAL_FUNCTIONS) == reader.internal_functions
+    assert of_it(ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()) == hello(reader).table_functions
+    assert of_it(INTERNAL_FUNCTIONS) == hello(reader).internal_functions
 
 
 def test_a_function_is_in_one_group() -> None:

@@ -38,6 +38,7 @@ from gateway.sql.expressions import (
 )
 from gateway.sql.nodes import QUERY_NODES, REFUSED_NODES
 from tests.judge_world import World
+from tests.reader.asking import contexts
 from tests.readers import is_older
 from tests.sql.class_files import ClassFiles, simple_name
 
@@ -195,14 +196,14 @@ async def tried(reader: ReaderPool, sql: str) -> Tried:
     if is_older(reader, SINCE.get(sql)) and OLDER[sql] == "unparsed":
         return Tried(sql, frozenset())
     try:
-        contexts = await reader.contexts(sql)
+        found = await contexts(reader, sql)
     except BackendUnavailable:
         assert is_older(reader, SINCE.get(sql))
         return Tried(sql, frozenset())
     reading = await reader.read(sql)
     if not isinstance(reading, Reading):
-        return Tried(sql, contexts)
-    return Tried(sql, contexts, reading.nodes, reading.expressions)
+        return Tried(sql, found)
+    return Tried(sql, found, reading.nodes, reading.expressions)
 
 
 def union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

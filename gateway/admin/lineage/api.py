@@ -11,20 +11,22 @@ from uuid import UUID
 
 import asyncpg
 import orjson
-import structlog
 from aiohttp import web
 
 from gateway.admin.lineage.sight import Sight
 from gateway.admin.requests import (
-    LOGIN,
     Administrators,
     Authenticate,
-    FromAnotherSite,
-    NotAuthenticated,
+    BadRequest,
+    NotFound,
     Turns,
     answering,
+    json_answer,
     log_in,
+    number_in,
+    status_of,
 )
+from gateway.database.texts import storable
 from gateway.errors import Faults, PoliciesStale
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, edge_as_json
 from gateway.lineage.graph import (
@@ -48,8 +50,6 @@ from gateway.lineage.graph import (
 )
 from gateway.model.principal import Principal
 
-_log = structlog.get_logger(__name__)
-
 MAX_AT_ONCE = 4
 """Requests that are worked on; further ones wait their turn. Statements share the event loop with them."""
 MAX_OF_ONE = 2
@@ -66,18 +66,10 @@ MOST_PATHS = 200
 PAGE = 100
 MOST_PAGE = 1_000
 
-Reading = Callable[[], AbstractAsyncContextManager[Any]]
+OpenGraph = Callable[[], AbstractAsyncContextManager[Any]]
 """Yields a connection to the graph that sees one instant and writes nothing."""
 MakeSight = Callable[[Any, Principal, str], Sight]
 """Connection, asker and address → what the asker may know of now. Raises PoliciesStale."""
-
-
-class BadRequest(Exception):
-    """A parameter is wrong."""
-
-
-class NotFound(Exception):
-    """There is no such thing, or not for the asker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,15 +107,15 @@ class _Asked:
             raise BadRequest(f"parameter `{name}` is missing")
         if len(value) > MOST_CHARS:
             raise BadRequest(f"parameter `{name}` has more than {MOST_CHARS:,} characters")
-        if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        if storable(value) != value:
             raise BadRequest(f"parameter `{name}` holds a character that no name has")
         return value
 
     def number(self, name: str, default: int, most: int) -> int:
-        text = self.text(name, str(default))
-        if not (text.isascii() and text.isdecimal()) or len(text) > 9 or not 1 <= int(text) <= most:
+        found = number_in(self.text(name, str(default)), most)
+        if found is None:
             raise BadRequest(f"parameter `{name}` is not a number from 1 to {most:,}")
-        return int(text)
+        return found
 
     def choice(self, name: str, *choices: str) -> str:
         """Return a parameter that is one of a few words; the first is the default."""
@@ -147,7 +139,7 @@ class LineageApi:
 
     def __init__(
         self,
-        reading: Reading,
+        reading: OpenGraph,
         administrators: Administrators,
         authenticate: Authenticate,
         sight: MakeSight,
@@ -194,7 +186,7 @@ async def _columns(asked: _Asked) -> web.Response:
     )
     more = len(found) > limit
     page = found[:limit]
-    return _json(
+    return json_answer(
         {
             "columns": [column_as_json(column) for column in page],
             "next": orjson.dumps([page[-1].dataset, page[-1].name]).decode() if more else None,
@@ -224,7 +216,7 @@ def _walking(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]
         answer = await _walk(asked, direction)
         if shape == "json":
             answer.edges = await asked.shown(answer.edges)
-            return _json(as_json(answer))
+            return json_answer(as_json(answer))
         return _picture(shape, answer.edges, answer.cut_off)
 
     return handle
@@ -240,7 +232,7 @@ async def _walk(asked: _Asked, direction: Direction) -> GraphAnswer:
 async def _impact(asked: _Asked) -> web.Response:
     """Tell what dropping or tagging a column would do."""
     asked.take("column", "depth", "limit")
-    return _json(impact_as_json(await _walk(asked, Direction.DOWN)))
+    return json_answer(impact_as_json(await _walk(asked, Direction.DOWN)))
 
 
 async def _paths(asked: _Asked) -> web.Response:
@@ -267,7 +259,7 @@ async def _paths(asked: _Asked) -> web.Response:
         )
     shown = iter(await asked.shown([edge for way in found.found for edge in way]))
     found = replace(found, found=[tuple(next(shown) for _ in way) for way in found.found])
-    return _json(ways_as_json(sources, targets, found))
+    return json_answer(ways_as_json(sources, targets, found))
 
 
 async def _statement(asked: _Asked) -> web.Response:
@@ -282,7 +274,7 @@ async def _statement(asked: _Asked) -> web.Response:
     whole = asked.sight is None
     if found is None or not (whole or found.user == asked.principal.user):
         raise NotFound("the lineage graph has no such statement, or you may not know of it")
-    return _json(statement_as_json(found, await asked.shown(found.edges), whole=whole))
+    return json_answer(statement_as_json(found, await asked.shown(found.edges), whole=whole))
 
 
 _ROUTES: dict[str, Callable[[_Asked], Awaitable[web.Response]]] = {
@@ -293,12 +285,6 @@ _ROUTES: dict[str, Callable[[_Asked], Awaitable[web.Response]]] = {
     "/paths": _paths,
     "/statements/{id}": _statement,
 }
-
-
-def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(
-        body=orjson.dumps(body), status=status, content_type="application/json", headers=headers
-    )
 
 
 def _picture(shape: str, edges: Iterable[Edge], cut_off: str) -> web.Response:
@@ -318,36 +304,21 @@ def _short(text: str) -> str:
 
 def _answer(request: web.Request, error: Exception) -> web.Response:
     status, message = _told(error)
-    return _json({"statusCode": status, "msgDesc": message}, status, LOGIN if status == 401 else {})
+    return json_answer({"statusCode": status, "msgDesc": message}, status)
 
 
 def _told(error: Exception) -> tuple[int, str]:
-    """Return status and message for an exception; what nobody expected is logged."""
     match error:
-        case NotAuthenticated():
-            return 401, str(error)
-        case FromAnotherSite():
-            return 403, str(error)
-        case BadRequest():
-            return 400, str(error)
-        case NotFound():
-            return 404, str(error)
         case web.HTTPMethodNotAllowed():
             return 405, "only GET is taken here"
         case web.HTTPNotFound():
             return 404, "there is nothing at this path"
-        case web.HTTPException():
-            return error.status, error.reason
         case PoliciesStale():
             return 503, error.message
         case asyncpg.QueryCanceledError() | TimeoutError():
             return 503, "the question took too long; ask for less depth, or for one column"
-        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
-            _log.error("lineage_store_unavailable", error=type(error).__name__)
-            return 503, "the database of the lineage graph is not available"
         case _:
-            _log.error("lineage_request_failed", exc_info=error)
-            return 500, "an error that should not happen; the gateway's log has the details"
+            return status_of(error, "lineage", "the database of the lineage graph")
 
 
 # -- What the lineage API answers: JSON, Mermaid and DOT -----------------------------------------------

@@ -237,11 +237,11 @@ class Sight:
         known = await self.knows(columns)
         found: dict[str, set[str]] = {dataset: set() for dataset in names}
         for column in columns:
-            if column not in known or await self._obliged(column):
+            if column not in known or await self._has_obligations(column):
                 found[column.dataset].add(column.name)
         return found
 
-    async def _obliged(self, column: GraphColumn) -> bool:
+    async def _has_obligations(self, column: GraphColumn) -> bool:
         """Whether a mask may lie on a column; of `*`, whether a filter may lie on the rows."""
         table = self._tables[column.dataset]
         if table is None:

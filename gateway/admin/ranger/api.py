@@ -6,7 +6,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 
 import asyncpg
-import structlog
 from aiohttp import web
 
 from gateway.admin.ranger import (
@@ -30,7 +29,6 @@ from gateway.admin.ranger.calls import (
     Route,
     bad_request,
     error_answer,
-    forbidden,
     not_found,
 )
 from gateway.admin.ranger.kinds import Conflict
@@ -40,14 +38,11 @@ from gateway.admin.ranger.store import Store
 from gateway.admin.requests import (
     LOGIN,
     Authenticate,
-    FromAnotherSite,
-    NotAuthenticated,
     Turns,
     answering,
     log_in,
+    status_of,
 )
-
-_log = structlog.get_logger(__name__)
 
 ROUTES: tuple[Route, ...] = (
     *transfers.ROUTES,  # before what takes `exportJson` for an id
@@ -121,14 +116,8 @@ def as_rest_error(error: Exception) -> RangerError:
                 f"the object was changed meanwhile: version {error.stored} is stored, the body has version"
                 f" {error.given}; read it again and repeat the change",
             )
-        case NotAuthenticated():
-            return RangerError(401, str(error))
-        case FromAnotherSite():
-            return forbidden(str(error))
         case web.HTTPNotFound():
             return not_found()
-        case web.HTTPException():
-            return RangerError(error.status, error.reason)
         case BadParameter() | NotMergeable():
             return bad_request(str(error))
         case asyncpg.UniqueViolationError():
@@ -137,14 +126,8 @@ def as_rest_error(error: Exception) -> RangerError:
             return bad_request("a name or guid is too long to be stored")
         case asyncpg.DataError() | UnicodeError() | json.JSONDecodeError():
             return bad_request("the request holds a value that cannot be stored")
-        case asyncpg.QueryCanceledError() | TimeoutError():
-            return RangerError(503, "the request took too long")
-        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
-            _log.error("ranger_store_unavailable", error=type(error).__name__)
-            return RangerError(503, "the database of policies is not available")
         case _:
-            _log.error("ranger_request_failed", exc_info=error)
-            return RangerError(500, "an error that should not happen; the gateway's log has the details")
+            return RangerError(*status_of(error, "ranger", "the database of policies"))
 
 
 def _told(request: web.Request, error: Exception) -> web.Response:

@@ -66,7 +66,7 @@ def service_policies(part: DownloadPart, tags: DownloadPart | None, zones: Itera
         return found
     enabled = [policy for policy in part.policies if policy.get("isEnabled", True)]
     found |= {
-        "policies": [_sent(policy) for policy in enabled if not policy.get("zoneName")],
+        "policies": [dict(policy) for policy in enabled if not policy.get("zoneName")],
         "serviceDef": completed(part.definition),
         "auditMode": AUDIT_MODE,
         "serviceConfig": _config(part.service),
@@ -74,7 +74,7 @@ def service_policies(part: DownloadPart, tags: DownloadPart | None, zones: Itera
     if tags is not None and tags.service.get("isEnabled", True):
         found["tagPolicies"] = {
             **_head(tags),
-            "policies": [_sent(policy) for policy in tags.policies if policy.get("isEnabled", True)],
+            "policies": [dict(policy) for policy in tags.policies if policy.get("isEnabled", True)],
             "serviceDef": completed(tags.definition),
             "auditMode": AUDIT_MODE,
             "serviceConfig": _config(tags.service),
@@ -82,7 +82,7 @@ def service_policies(part: DownloadPart, tags: DownloadPart | None, zones: Itera
     by_zone: dict[str, list[Object]] = {}
     for policy in enabled:
         if policy.get("zoneName"):
-            by_zone.setdefault(policy["zoneName"], []).append(_sent(policy))
+            by_zone.setdefault(policy["zoneName"], []).append(dict(policy))
     info = _zones(name, part.service.get("tagService"), zones)
     for zone, entry in info.items():
         entry["policies"] = by_zone.get(zone, [])
@@ -129,7 +129,7 @@ def _delta(change: ObjectChange, part: DownloadPart) -> Object:
     policy = change.policy or {}
     gone = change.change == ChangedObject.DELETED or policy.get("isEnabled") is False
     kind = policy.get("serviceType") or part.service.get("type")
-    sent: Object = {**_sent(policy), "serviceType": kind}
+    sent: Object = {**policy, "serviceType": kind}
     if gone:
         sent = {
             "id": policy["id"],
@@ -153,10 +153,6 @@ def _head(part: DownloadPart) -> Object:
         "policyVersion": part.version.number,
         "policyUpdateTime": part.version.updated_ms,
     }
-
-
-def _sent(policy: _Body) -> Object:
-    return dict(policy)
 
 
 def _config(service: _Body) -> Object:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.policy.json_shapes import boolean, instant, literal, whole
+from gateway.policy.json_shapes import boolean, instant, kind_of, literal, whole
 
 Object = dict[str, Any]
 """A JSON object in Ranger's spelling."""
@@ -30,8 +30,7 @@ class JsonField:
 
 
 def _wrong(expected: str, value: object, path: str, faults: list[str]) -> None:
-    kind = {dict: "an object", list: "a list", bool: "a boolean", str: "a text"}.get(type(value), "a number")
-    faults.append(f"`{path or 'the body'}`: {expected} is expected, not {kind}")
+    faults.append(f"`{path or 'the body'}`: {expected} is expected, not {kind_of(value)}")
 
 
 def _text(value: object, path: str, faults: list[str]) -> str | None:

@@ -42,7 +42,7 @@ class SampledTables(Protocol):
     ) -> Sample: ...
 
 
-TagsOf = Callable[[TableParts, Sequence[str]], Mapping[str, Collection[str]]]
+TagsOfColumns = Callable[[TableParts, Sequence[str]], Mapping[str, Collection[str]]]
 """The tags that policies give columns, other than by what was accepted of a proposal."""
 
 
@@ -52,7 +52,7 @@ class ClassifyOptions:
     """Reads the rules; raises Faults."""
     source: Callable[[Work], AbstractContextManager[SampledTables]]
     """Opens the session by which tables are read."""
-    tags_of: Callable[[], TagsOf]
+    tags_of: Callable[[], TagsOfColumns]
     """Reads the policies; raises Faults."""
     catalogs: Sequence[str] = ("spark_catalog",)
     include: Sequence[str] = ("*",)

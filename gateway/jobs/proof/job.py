@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,11 +17,12 @@ import orjson
 from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.proof.copies import Unprovable, recipe
-from gateway.jobs.proof.sandbox import CATALOG, Failed, Rows, Sandbox, TooLarge
+from gateway.jobs.proof.sandbox import Failed, Rows, Sandbox, TooLarge
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
-from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, levels
+from gateway.model.catalog import CatalogSnapshot, LookUp, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
@@ -63,8 +64,6 @@ _CHANCE = frozenset(
 )
 _CLOCKS = frozenset({"CurrentDate", "CurrentTimestamp", "CurrentTime", "LocalTimestamp", "Now"})
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sample", "LimitAll", "Tail"})
-
-LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
 
 
 class Source(Protocol):
@@ -313,7 +312,7 @@ class _Proof:
             or cleared.temp_views_read
         ):
             raise Unprovable(NO_QUERY)
-        if any(table.name.catalog.lower() != CATALOG for table in cleared.tables):
+        if any(table.name.catalog.lower() != SESSION_CATALOG for table in cleared.tables):
             raise Unprovable(ELSEWHERE)
         tables = {table.name.folded(): table for table in cleared.tables}
         bodies = {name: table.view for name, table in tables.items() if table.kind is TableKind.VIEW}
@@ -400,7 +399,7 @@ class _Proof:
             principals=gate.principals,
             context=one.context,
             below=one.below,
-            untold=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
+            unanalysed=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
         )
         try:
             async with asyncio.timeout(self._options.statement_s):
@@ -467,7 +466,7 @@ class _Proof:
 
 def _session(body: Mapping[str, Any]) -> SessionContext | None:
     """Return the session of a statement; None where its record does not say."""
-    catalog, namespace = body.get("catalog") or CATALOG, body.get("namespace") or ["default"]
+    catalog, namespace = body.get("catalog") or SESSION_CATALOG, body.get("namespace") or ["default"]
     if not isinstance(catalog, str) or not isinstance(namespace, list):
         return None
     if not all(isinstance(level, str) for level in namespace):
@@ -495,7 +494,7 @@ def _both(sandbox: Sandbox, copying: Copying, one: _Chosen) -> tuple[Rows | str,
 
     def governed(*, turned: bool) -> Rows:
         sandbox.stand(one.names, turned=turned)
-        return sandbox.governed(one.cleared.forwarded)
+        return sandbox.run(one.cleared.forwarded)
 
     def copied() -> Rows:
         sandbox.stand(one.names)

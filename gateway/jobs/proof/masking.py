@@ -12,7 +12,7 @@ SHOWN = 4
 _MASKED_DATE = date(1900, 1, 1)
 _TEXT = re.compile(r"(?:string(?: collate \w+)?|varchar\((\d+)\))\Z")
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-STANDARD = frozenset(
+_TOLD = frozenset(
     {"MASK", "MASK_SHOW_LAST_4", "MASK_SHOW_FIRST_4", "MASK_HASH", "MASK_NULL", "MASK_DATE_SHOW_YEAR"}
 )
 Mask = Callable[[Any], Any]
@@ -21,7 +21,7 @@ Mask = Callable[[Any], Any]
 def mask_of(mask_type: str, data_type: str) -> Mask | None:
     """Return what makes a value's mask; None where that is not told here: other mask types, `char(n)`."""
     type_ = " ".join(data_type.lower().split())
-    if mask_type not in STANDARD or type_.startswith("char"):
+    if mask_type not in _TOLD or type_.startswith("char"):
         return None
     if mask_type == "MASK_NULL":
         return _nothing
@@ -51,18 +51,18 @@ def _text(mask_type: str, value: str, size: int | None) -> str:
         case "MASK_HASH":
             return hashlib.sha256(value.encode()).hexdigest()[:size]
         case "MASK_SHOW_LAST_4":
-            return value if len(value) <= SHOWN else _crossed(value[:-SHOWN], "x", "x", "x") + value[-SHOWN:]
+            return value if len(value) <= SHOWN else _crossed(value[:-SHOWN], "x", "x") + value[-SHOWN:]
         case "MASK_SHOW_FIRST_4":
-            return value[:SHOWN] + _crossed(value[SHOWN:], "x", "x", "x")
+            return value[:SHOWN] + _crossed(value[SHOWN:], "x", "x")
         case "MASK_DATE_SHOW_YEAR":
-            return _crossed(value, "x", "x", "x")
+            return _crossed(value, "x", "x")
         case _:
-            return _crossed(value, "X", "x", "n")
+            return _crossed(value, "X", "n")
 
 
-def _crossed(text: str, upper: str, lower: str, digit: str) -> str:
+def _crossed(text: str, upper: str, digit: str) -> str:
     return "".join(
-        upper if one.isupper() else lower if one.islower() else digit if one.isdecimal() else one
+        upper if one.isupper() else "x" if one.islower() else digit if one.isdecimal() else one
         for one in text
     )
 

@@ -19,8 +19,8 @@ from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, dotted, levels, quote
+from gateway.model.files import SESSION_CATALOG
 
-CATALOG = "spark_catalog"
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
@@ -130,10 +130,6 @@ class Sandbox:
             else:
                 self._stand(self._samples[name][1 if turned else 0])
 
-    def governed(self, text: str) -> Rows:
-        """Run a text over what stands. Raises Failed, TooLarge."""
-        return self._run(text)
-
     def copied(
         self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
@@ -141,7 +137,7 @@ class Sandbox:
         for one in copies.values():
             self._stand(one)
         with self._within(catalog, namespace):
-            return self._run(text)
+            return self.run(text)
 
     def copy(self, table: Table, recipe: Recipe, base: Standing | None = None) -> Standing:
         """Write a table as it may be seen: of its sample, or of `base`, with the others as they stand. Raises
@@ -264,7 +260,7 @@ class Sandbox:
         try:
             yield
         finally:
-            self._spark.sql(f"USE {CATALOG}.default")
+            self._spark.sql(f"USE {SESSION_CATALOG}.default")
 
     def _database(self, name: str) -> None:
         folded = name.lower()
@@ -288,7 +284,8 @@ class Sandbox:
         place.mkdir(mode=0o700)
         return place
 
-    def _run(self, text: str) -> Rows:
+    def run(self, text: str) -> Rows:
+        """Run a text over what stands. Raises Failed, TooLarge."""
         try:
             frame = self._spark.sql(text)
             rows = frame.limit(self._most + 1).collect() if frame.columns else []

@@ -20,7 +20,7 @@ from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline import Rules
 
 NAMES = "which tables it, or a view that it reads, names cannot be told"
-Below = Mapping[TableName, Sequence[TableName]]
+_Below = Mapping[TableName, Sequence[TableName]]
 """What the text of each view reads, both folded."""
 
 
@@ -43,7 +43,7 @@ def named(
     return tuple(found)
 
 
-def bottom_up(tables: Sequence[Table], below: Below) -> list[Table]:
+def bottom_up(tables: Sequence[Table], below: _Below) -> list[Table]:
     """Return tables first, then each view behind all that it reads. Raises Unprovable where that cannot
     be."""
     found = [table for table in tables if table.kind is TableKind.TABLE]
@@ -81,8 +81,8 @@ class Copying:
     rules: Rules
     principals: Mapping[str, Principal]
     context: AccessContext
-    below: Below
-    untold: frozenset[TableName]
+    below: _Below
+    unanalysed: frozenset[TableName]
     """Tables (folded) of which the gateway could not tell which columns are used; then all count as used."""
     hides: bool = field(default=False, init=False)
     """Whether something was hidden from one of those who read."""
@@ -129,6 +129,6 @@ class Copying:
         columns = selectable(self.policies, reader, table, self.context)
         if len(columns) == len(table.columns):
             return False
-        if table.name.folded() in self.untold:
+        if table.name.folded() in self.unanalysed:
             return True
         return not columns or access.view is None or not self.sandbox.finds(access.view, table, columns)

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from gateway.jobs.recommending.attribution import (
@@ -45,7 +45,6 @@ READS = frozenset({"select", "use", "show"})
 """Access types of an item that grants reading and nothing else."""
 MOST_CASES = 5
 _WHOEVER = frozenset({"{USER}", "{OWNER}"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -575,8 +574,3 @@ def _case(engine: Engine, who: Principal, column: Resource, part: str) -> dict[s
 
 def _as_case(who: Mapping[str, Any], column: Resource, expect: Mapping[str, Any]) -> dict[str, Any]:
     return {"as": dict(who), "on": dict(column.elements), "expect": dict(expect)}
-
-
-def moment(micros: int | None) -> datetime:
-    """Return a time of Spark's."""
-    return _EPOCH + timedelta(microseconds=micros or 0)

@@ -35,7 +35,7 @@ MOST_PROBED = 200
 """Columns with masks of their own that a use of unknown columns counts for."""
 CHUNK = 500
 
-Batches = Iterator[Any]
+_Batches = Iterator[Any]
 People = Mapping[str, Principal]
 
 
@@ -44,10 +44,10 @@ def key_of(policy: Policy) -> str:
     return f"{policy.id} {policy.name}"
 
 
-def attributing(policies: PolicySet, people: People) -> Callable[[Batches], Batches]:
+def attributing(policies: PolicySet, people: People) -> Callable[[_Batches], _Batches]:
     """Return what takes batches of `USES`, and gives a row of `ATTRIBUTED` for each item they rest on."""
 
-    def attribute(batches: Batches) -> Batches:
+    def attribute(batches: _Batches) -> _Batches:
         import pyarrow
 
         asking = _Asking(policies, people)
@@ -72,11 +72,11 @@ def attributing(policies: PolicySet, people: People) -> Callable[[Batches], Batc
     return attribute
 
 
-def speaking(policies: PolicySet) -> Callable[[Batches], Batches]:
+def speaking(policies: PolicySet) -> Callable[[_Batches], _Batches]:
     """Return what takes batches of `KNOWN`, and gives one row of `SPOKEN` for each policy that speaks of a
     column."""
 
-    def speak(batches: Batches) -> Batches:
+    def speak(batches: _Batches) -> _Batches:
         import pyarrow
 
         engine = engine_for(policies)
@@ -102,11 +102,11 @@ def speaking(policies: PolicySet) -> Callable[[Batches], Batches]:
     return speak
 
 
-def needless(policies: PolicySet, most_asked: int) -> Callable[[Batches], Batches]:
+def needless(policies: PolicySet, most_asked: int) -> Callable[[_Batches], _Batches]:
     """Return what takes batches of the column `policy`, and gives those policies without which no answer is
     another; those are left out that take more than `most_asked` questions to tell."""
 
-    def tell(batches: Batches) -> Batches:
+    def tell(batches: _Batches) -> _Batches:
         import pyarrow
 
         for batch in batches:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.jobs import rollup_frames
-from gateway.jobs.events import land, midnight
+from gateway.jobs.events import land, midnight, moment
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.recommending import frames
 from gateway.jobs.recommending.advising import (
@@ -28,7 +28,6 @@ from gateway.jobs.recommending.advising import (
     held,
     identity,
     judged_items,
-    moment,
 )
 from gateway.jobs.recommending.attribution import (
     ATTRIBUTED,
@@ -42,6 +41,7 @@ from gateway.jobs.recommending.attribution import (
 )
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.storing import Advice, keep
+from gateway.jobs.spark import keeping
 from gateway.jobs.tables import LakeTable
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -259,11 +259,7 @@ class _Recommend:
         self, spark: Any, rules: PoliciesInForce, period: Period, old: Callable[[str], bool], landing: Path
     ) -> list[Advice]:
         options, policies = self._options, rules.policies
-        said = self._work.progress
-
-        def kept(name: str, frame: Any) -> Any:
-            frame.write.parquet(str(landing / name))
-            return spark.read.schema(frame.schema).parquet(str(landing / name))
+        said, kept = self._work.progress, keeping(spark, landing)
 
         days = self._table.read(spark, f"{frames.USE}, day string")
         uses = kept("uses", frames.uses(days, f"{period.since:%Y-%m-%d}"))

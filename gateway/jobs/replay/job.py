@@ -7,7 +7,7 @@ the next round to all workers. Views within views take a round for each level.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.replay import frames
 from gateway.jobs.replay.judging import ANSWER, Known, Parcel, ReaderOptions, Sides, judged
 from gateway.jobs.replay.questions import EVENTS, NAMES, SELECT, questions
-from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.catalog import LookUp, TableName
 from gateway.pipeline import MAX_VIEW_DEPTH
 from gateway.policy.differences import depends_on_circumstances
 
@@ -31,8 +31,6 @@ TABLE = "replay"
 LOOKED_UP_AT_ONCE = 100
 NO_CATALOG = "it names tables that the record does not have, and there is no Spark to ask"
 TOO_MANY = "it names tables that were too many to be looked up"
-
-LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ ANSWER = (
 GONE = "a table that it names is not there"
 AT_ONCE = 8
 """Statements that are under way in one worker."""
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class Judges:
         self._loop.run_until_complete(self.reader.close())
         self._loop.close()
 
-    def answers(self, rows: list[Row], sides: Parcel, known: Parcel) -> list[dict[str, Any]]:
+    def answers(self, rows: list[_Row], sides: Parcel, known: Parcel) -> list[dict[str, Any]]:
         """Return an answer to each row, in order."""
         told: Sides = self._open("sides", sides)
         catalog: Known = self._open("known", known)
@@ -142,16 +142,16 @@ class Judges:
             found = self._opened[what] = (parcel.digest, parcel.open())
         return found[1]
 
-    async def _all(self, rows: list[Row], sides: Sides, known: Known) -> list[dict[str, Any]]:
+    async def _all(self, rows: list[_Row], sides: Sides, known: Known) -> list[dict[str, Any]]:
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(row: Row) -> dict[str, Any]:
+        async def one(row: _Row) -> dict[str, Any]:
             async with room:
                 return await self._answer(row, sides, known)
 
         return list(await asyncio.gather(*(one(row) for row in rows)))
 
-    async def _answer(self, row: Row, sides: Sides, known: Known) -> dict[str, Any]:
+    async def _answer(self, row: _Row, sides: Sides, known: Known) -> dict[str, Any]:
         answer: dict[str, Any] = dict.fromkeys(("reason", "needs", "old", "new", "old_code", "new_code"))
         answer |= {"key": row["key"], "changes": [], "fingerprint": None}
         question = question_of(row, sides.principals)

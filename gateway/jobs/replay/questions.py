@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from gateway.lineage.recorded import judged_by, plan_of_record
 from gateway.model.catalog import Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
-from gateway.model.statement import PlanRequest, SessionContext, Statement
+from gateway.model.statement import EndpointName, PlanRequest, SessionContext, Statement
 
 NAMES = (
     *("event_id", "time", "statement_id", "user_name", "groups", "roles", "client_address"),
@@ -53,7 +53,7 @@ _ASKED = (
     *("relations", "tables", "facts", "plan", "verdict", "code", "plan_class", "skip", "second", "address"),
 )
 """What two statements have to have in common to be one question."""
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
@@ -147,7 +147,7 @@ class Question:
     """Those of its record, by folded name; empty where it is judged by those of now."""
 
 
-def question_of(row: Row, principals: Mapping[str, Principal]) -> Question | str:
+def question_of(row: _Row, principals: Mapping[str, Principal]) -> Question | str:
     """Return what a row asks, or why it cannot be judged.
 
     Groups and roles are those of the record; attributes, which it does not hold, those that the user has now.
@@ -163,7 +163,7 @@ def question_of(row: Row, principals: Mapping[str, Principal]) -> Question | str
         return str(error)
     user = row["user_name"]
     known = principals.get(user)
-    endpoint: Literal["thrift", "connect"] = "connect" if row["endpoint"] == "connect" else "thrift"
+    endpoint: EndpointName = "connect" if row["endpoint"] == "connect" else "thrift"
     second = row["second"]
     statement = Statement(
         text="" if plan is not None else row["text"],

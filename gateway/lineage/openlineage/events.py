@@ -62,7 +62,7 @@ _TYPES = {
 _ENDS = {"finished": "COMPLETE", "failed": "FAIL"}
 _STOPPED = frozenset({"canceled", "timed_out", "not_forwarded", "abandoned"})
 
-Event = dict[str, Any]
+_Event = dict[str, Any]
 Facet = dict[str, Any]
 
 
@@ -88,7 +88,7 @@ class EventWriter:
         """Return the events of statements as lines of JSON, each at most about `MAX_EVENT_BYTES` long."""
         return b"".join(line for one in seen for line in self._lines(one))
 
-    def events(self, seen: SeenStatement, *, texts: bool | None = None, columns: bool = True) -> list[Event]:
+    def events(self, seen: SeenStatement, *, texts: bool | None = None, columns: bool = True) -> list[_Event]:
         """Return the events of a statement, in the order of their times.
 
         `texts`: other than this writer's; `columns`: whether columns are in them.
@@ -105,7 +105,7 @@ class EventWriter:
             lines = [_line(event) for event in self._shortened(seen, columns)]
         yield from lines
 
-    def _shortened(self, seen: SeenStatement, columns: bool) -> list[Event]:
+    def _shortened(self, seen: SeenStatement, columns: bool) -> list[_Event]:
         events = self.events(seen, texts=False, columns=columns)
         if self.texts:
             # The statement itself says most, and most are short.
@@ -123,7 +123,7 @@ class _Making:
     texts: bool
     columns: bool
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[_Event]:
         seen, lineage = self.seen, self.seen.lineage
         written = list(dict.fromkeys((*lineage.targets, *_ends_of(lineage))))
         named: dict[Identifier, Dataset] = {}
@@ -132,7 +132,7 @@ class _Making:
             named.setdefault(self.writer.naming.dataset(dataset, seen), dataset)
         read = list(named.values())
         job = self._job()
-        whole: Event = {
+        whole: _Event = {
             "producer": PRODUCER,
             "job": job,
             "inputs": [self._dataset(dataset, written=False) for dataset in read],
@@ -140,7 +140,7 @@ class _Making:
         }
         if seen.outcome == IMPORTED:
             return [{"eventTime": _time(seen.time), "schemaURL": f"{_EVENT}/JobEvent", **whole}]
-        begin: Event = {
+        begin: _Event = {
             "eventType": "START",
             "eventTime": _time(seen.time),
             "schemaURL": f"{_EVENT}/RunEvent",
@@ -158,7 +158,7 @@ class _Making:
             facets["errorMessage"] = _facet(
                 "ErrorMessageRunFacet", message=storable(seen.error), programmingLanguage="SQL"
             )
-        ended: Event = {
+        ended: _Event = {
             "eventType": end,
             "eventTime": _time(max(seen.ended or seen.time, seen.time)),
             "schemaURL": f"{_EVENT}/RunEvent",
@@ -167,7 +167,7 @@ class _Making:
         }
         return [begin, ended]
 
-    def _job(self) -> Event:
+    def _job(self) -> _Event:
         job = self.writer.naming.job_of(self.seen)
         facets = _words(self.seen) if self.texts else {}
         return {"namespace": job.namespace, "name": job.name, "facets": facets}
@@ -215,13 +215,13 @@ class _Making:
             facet["shortened"] = True
         return facet
 
-    def _bare(self, dataset: Dataset) -> Event:
+    def _bare(self, dataset: Dataset) -> _Event:
         return {**self._reference(dataset), "facets": {}}
 
-    def _reference(self, dataset: Dataset) -> Event:
+    def _reference(self, dataset: Dataset) -> _Event:
         return dict(self.writer.naming.dataset(dataset, self.seen)._asdict())
 
-    def _dataset(self, dataset: Dataset, *, written: bool) -> Event:
+    def _dataset(self, dataset: Dataset, *, written: bool) -> _Event:
         kind, subtype = _TYPES[dataset.kind]
         facets = {
             "datasetType": _facet(
@@ -242,7 +242,7 @@ class _Making:
             facets["columnLineage"] = self._column_lineage(dataset)
         return {**self._reference(dataset), "facets": facets}
 
-    def _schema(self, dataset: Dataset, table: Table | None, written: bool) -> list[Event]:
+    def _schema(self, dataset: Dataset, table: Table | None, written: bool) -> list[_Event]:
         lineage = self.seen.lineage
         made = written and lineage.operation is Operation.CREATE
         if table is not None and not made:
@@ -278,7 +278,7 @@ class _Making:
             for transformation in self._transformations(source, edge):
                 transformations.setdefault(tuple(transformation.values()), transformation)
 
-    def _transformations(self, source: SourceColumn, edge: LineageEdge) -> Iterator[Event]:
+    def _transformations(self, source: SourceColumn, edge: LineageEdge) -> Iterator[_Event]:
         for transformation in source.transformations:
             yield {
                 "type": transformation.subtype.type.value,
@@ -287,21 +287,21 @@ class _Making:
                 **({"description": storable(edge.expression[:EXPRESSION_CHARS])} if self.texts else {}),
             }
 
-    def _input_fields(self, sources: _Sources) -> list[Event]:
+    def _input_fields(self, sources: _Sources) -> list[_Event]:
         return [
             {**self._input_field(column), "transformations": list(transformations.values())}
             for column, transformations in sources.items()
         ]
 
-    def _input_field(self, vertex: ColumnVertex) -> Event:
+    def _input_field(self, vertex: ColumnVertex) -> _Event:
         return {**self._reference(vertex.dataset), "field": storable(vertex.column)}
 
 
-_Sources = dict[ColumnVertex, dict[tuple[Any, ...], Event]]
+_Sources = dict[ColumnVertex, dict[tuple[Any, ...], _Event]]
 """Source → its transformations, each once."""
 
 
-def _line(event: Event) -> bytes:
+def _line(event: _Event) -> bytes:
     return orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
 
 

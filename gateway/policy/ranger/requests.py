@@ -18,7 +18,7 @@ from gateway.model.resource import ANY_ACCESS, AccessRequest, ElementScope, Reso
 from gateway.model.tags import Tag
 from gateway.policy.combining import SUPER_USER
 from gateway.policy.diagnostics import Diagnostics, hint
-from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
+from gateway.policy.engine import ELSE_DENIED, Engine, ObligationItem, engine_for
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader, instant, literal
 from gateway.policy.macros import compile_template
@@ -89,7 +89,7 @@ def _priority(policies: PolicySet, decision: Decision) -> int:
     return known.get(decision.policy.id, 0)
 
 
-def _mask(answer: Obliged) -> dict[str, Any]:
+def _mask(answer: ObligationItem) -> dict[str, Any]:
     item = answer.item
     if not isinstance(item, MaskItem):
         raise TypeError("a mask policy has mask items")
@@ -106,7 +106,7 @@ def _mask(answer: Obliged) -> dict[str, Any]:
     }
 
 
-def _row_filter(answer: Obliged) -> dict[str, Any]:
+def _row_filter(answer: ObligationItem) -> dict[str, Any]:
     item = answer.item
     if not isinstance(item, FilterItem):
         raise TypeError("a row-filter policy has filter items")
@@ -121,12 +121,12 @@ def _row_filter(answer: Obliged) -> dict[str, Any]:
     }
 
 
-def _bound(text: str, answer: Obliged) -> str | None:
+def _bound(text: str, answer: ObligationItem) -> str | None:
     """Return SQL text with values in it, None when one cannot be told."""
     return bind(text, answer.facts, _NAMES) if "{" in text else text
 
 
-def _expanded(text: str, answer: Obliged) -> str | None:
+def _expanded(text: str, answer: ObligationItem) -> str | None:
     try:
         return compile_template(text).render(answer.facts)
     except Untranslatable:

@@ -112,8 +112,8 @@ class _Sharing:
                 )
                 continue
             resources[share.id].append(self._resource(entry, where, share))
-        in_datasets = self._links(_LINKS[0], "datasetId", "dataShareId", datasets, shares)
-        in_projects = self._links(_LINKS[1], "datasetId", "projectId", datasets, projects)
+        in_datasets = self._links(_LINKS[0], "dataShareId", datasets, shares)
+        in_projects = self._links(_LINKS[1], "projectId", datasets, projects)
         return Sharing(
             definition=definition,
             version=reader.number(data, "gdsVersion", path, -1),
@@ -192,7 +192,6 @@ class _Sharing:
     def _links(
         self,
         keys: Sequence[str],
-        holder_key: str,
         member_key: str,
         datasets: Mapping[int, SharedDataset],
         others: Mapping[int, _Known],
@@ -206,7 +205,7 @@ class _Sharing:
                     self._reader.warn(
                         where, f"there is no status `{status}`{hint(status, _STATES)}: it is not in force"
                     )
-                dataset = self._ident(entry, holder_key, where)
+                dataset = self._ident(entry, "datasetId", where)
                 other = self._ident(entry, member_key, where)
                 schedules = self._schedule(entry, where)
                 if status != "ACTIVE":

@@ -14,9 +14,9 @@ from gateway.policy.facts import Facts
 from gateway.policy.script.names import BARE, CALLED, VARIABLES, Getter, ScriptScope
 from gateway.policy.script.parser import CONSTANTS, GLOBALS, Parser
 from gateway.policy.script.tokens import Untranslatable
-from gateway.policy.script.values import UNDEFINED, CannotTell, Value, truthy
+from gateway.policy.script.values import UNDEFINED, CannotTell, ScriptValue, truthy
 
-__all__ = ["CannotTell", "PolicyScript", "Untranslatable", "Value", "parse"]
+__all__ = ["CannotTell", "PolicyScript", "ScriptValue", "Untranslatable", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class PolicyScript:
 
     facets: frozenset[str]
     """Fields of the AccessContext that it reads."""
-    _run: Callable[[ScriptScope], Value] = field(repr=False)
+    _run: Callable[[ScriptScope], ScriptValue] = field(repr=False)
 
-    def value(self, facts: Facts) -> Value:
+    def value(self, facts: Facts) -> ScriptValue:
         """Return the value of the script; raise CannotTell, and nothing else."""
         return self._run(ScriptScope(facts))
 
@@ -104,7 +104,7 @@ class Program(Parser):
             otherwise = self._statement()
         self._depth -= 1
 
-        def run(scope: ScriptScope) -> Value:
+        def run(scope: ScriptScope) -> ScriptValue:
             if truthy(condition(scope)):
                 return then(scope)
             return otherwise(scope) if otherwise is not None else UNDEFINED
@@ -123,7 +123,7 @@ class Program(Parser):
         if not self._take(";") and self._peek().kind != "end":
             raise self._refused("does not belong to the declaration before it")
 
-        def run(scope: ScriptScope) -> Value:
+        def run(scope: ScriptScope) -> ScriptValue:
             scope.variables[token.text] = value(scope)
             return UNDEFINED
 
@@ -144,7 +144,7 @@ class Program(Parser):
         self._at += 4 if name == "ctx" else 2
         value = self.expression().run
 
-        def run(scope: ScriptScope) -> Value:
+        def run(scope: ScriptScope) -> ScriptValue:
             made = value(scope)
             if name == "ctx":
                 scope.result = truthy(made)
@@ -156,8 +156,8 @@ class Program(Parser):
 
 
 def _sequence(statements: list[Getter]) -> Getter:
-    def run(scope: ScriptScope) -> Value:
-        value: Value = UNDEFINED
+    def run(scope: ScriptScope) -> ScriptValue:
+        value: ScriptValue = UNDEFINED
         for statement in statements:
             made = statement(scope)
             value = value if made is UNDEFINED else made

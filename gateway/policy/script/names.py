@@ -23,7 +23,7 @@ from gateway.policy.script.values import (
     CannotTell,
     Joined,
     ScriptInstant,
-    Value,
+    ScriptValue,
     is_nothing,
     to_text,
     truthy,
@@ -40,12 +40,12 @@ class ScriptScope:
     """One run of a script: what it asks about, its variables, and the result that it set."""
 
     facts: Facts
-    variables: dict[str, Value] = field(default_factory=dict)
+    variables: dict[str, ScriptValue] = field(default_factory=dict)
     result: bool = False
 
 
-Getter = Callable[[ScriptScope], Value]
-Call = Callable[[ScriptScope, tuple[Value, ...]], Value]
+Getter = Callable[[ScriptScope], ScriptValue]
+Call = Callable[[ScriptScope, tuple[ScriptValue, ...]], ScriptValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class Function:
     call: Call
 
 
-def _or_null(text: str | None) -> Value:
+def _or_null(text: str | None) -> ScriptValue:
     return text or None
 
 
-def _texts(values: Iterable[str]) -> list[Value]:
+def _texts(values: Iterable[str]) -> list[ScriptValue]:
     return [*sorted(values)]
 
 
-def user(scope: ScriptScope) -> dict[str, Value]:
+def user(scope: ScriptScope) -> dict[str, ScriptValue]:
     """The user's attributes and name; an attribute with several values is Several."""
-    record: dict[str, Value] = {
+    record: dict[str, ScriptValue] = {
         name: values[0] if len(values) == 1 else AttributeValues(values)
         for name, values in scope.facts.user_attributes.items()
         if values
@@ -77,14 +77,14 @@ def user(scope: ScriptScope) -> dict[str, Value]:
     return record
 
 
-def _groups(scope: ScriptScope) -> dict[str, dict[str, Value]]:
+def _groups(scope: ScriptScope) -> dict[str, dict[str, ScriptValue]]:
     attributes = scope.facts.group_attributes
     return {name: {**attributes.get(name, {}), "_name": name} for name in sorted(scope.facts.groups)}
 
 
-def _group_values(scope: ScriptScope) -> Value:
-    first: dict[str, Value] = {}
-    every: dict[str, list[Value]] = {}
+def _group_values(scope: ScriptScope) -> ScriptValue:
+    first: dict[str, ScriptValue] = {}
+    every: dict[str, list[ScriptValue]] = {}
     for attributes in _groups(scope).values():
         for name, value in attributes.items():
             first.setdefault(name, value)
@@ -92,20 +92,20 @@ def _group_values(scope: ScriptScope) -> Value:
     return {"sVal": first, "mVal": every}
 
 
-def _tag_record(tag: Tag) -> dict[str, Value]:
+def _tag_record(tag: Tag) -> dict[str, ScriptValue]:
     return {**tag.attributes, "_type": tag.type}
 
 
-def _tags(scope: ScriptScope) -> dict[str, dict[str, Value]]:
+def _tags(scope: ScriptScope) -> dict[str, dict[str, ScriptValue]]:
     return {tag.type: _tag_record(tag) for tag in scope.facts.tags}
 
 
-def _tag_object(scope: ScriptScope) -> Value:
+def _tag_object(scope: ScriptScope) -> ScriptValue:
     tag = scope.facts.tag
     return None if tag is None else {"type": tag.type, "attributes": dict(tag.attributes)}
 
 
-def _resource(scope: ScriptScope) -> dict[str, Value]:
+def _resource(scope: ScriptScope) -> dict[str, ScriptValue]:
     return {**scope.facts.resource, "_ownerUser": scope.facts.owner}
 
 
@@ -162,7 +162,7 @@ VARIABLES: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
 Items = Callable[[ScriptScope], Iterable[str]]
 
 
-def _joined(items: Iterable[str], arguments: tuple[Value, ...], *, quoted: bool) -> Value:
+def _joined(items: Iterable[str], arguments: tuple[ScriptValue, ...], *, quoted: bool) -> ScriptValue:
     """Ranger's `toCsv`: arguments are a default, the separator and the two quotation marks."""
 
     def text(place: int, absent: str) -> str:
@@ -229,7 +229,7 @@ _VALUE_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Callable[[ScriptScop
 # The methods of ctx.
 
 
-def _context_attribute(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
+def _context_attribute(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     wanted = to_text(arguments[0])
     for name, values in scope.facts.context.attributes:
         if name == wanted and values:
@@ -237,13 +237,13 @@ def _context_attribute(scope: ScriptScope, arguments: tuple[Value, ...]) -> Valu
     return None
 
 
-def _attributes(scope: ScriptScope, type_: Value) -> Mapping[str, str] | None:
+def _attributes(scope: ScriptScope, type_: ScriptValue) -> Mapping[str, str] | None:
     if is_nothing(type_):
         return None
     return next((tag.attributes for tag in scope.facts.tags if tag.type == to_text(type_)), None)
 
 
-def _attribute(scope: ScriptScope, arguments: tuple[Value, ...]) -> str | None:
+def _attribute(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> str | None:
     """`(name)` of the current tag, or `(type, name)` of the first tag of that type."""
     if len(arguments) == 1:
         attributes = scope.facts.tag.attributes if scope.facts.tag is not None else None
@@ -252,7 +252,7 @@ def _attribute(scope: ScriptScope, arguments: tuple[Value, ...]) -> str | None:
     return None if attributes is None else attributes.get(to_text(arguments[-1]))
 
 
-def _attribute_of_all(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
+def _attribute_of_all(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if any(is_nothing(argument) for argument in arguments):
         return None
     type_, name = (to_text(argument) for argument in arguments)
@@ -260,23 +260,23 @@ def _attribute_of_all(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value
     return [attributes[name] for attributes in found if name in attributes]
 
 
-def _date(text: str | None) -> Value:
+def _date(text: str | None) -> ScriptValue:
     found = attribute_instant(text)
     return None if found is None else ScriptInstant(found * 1000.0)
 
 
-def _accessed_after(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
+def _accessed_after(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     # Ranger's meaning, for "expired" conditions: a date that cannot be read has passed.
     date = attribute_instant(_attribute(scope, arguments))
     return date is None or _time(scope).timestamp() // 1 >= date
 
 
-def _accessed_before(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
+def _accessed_before(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     date = attribute_instant(_attribute(scope, arguments))
     return date is not None and _time(scope).timestamp() // 1 <= date
 
 
-def boundary(text: Value, zone: Value) -> float | None:
+def boundary(text: ScriptValue, zone: ScriptValue) -> float | None:
     """Return a time that a script names, in seconds since 1970; None for null. Without a zone: in UTC."""
     if is_nothing(text):
         return None
@@ -289,7 +289,7 @@ def boundary(text: Value, zone: Value) -> float | None:
         raise CannotTell(str(error)) from None
 
 
-def _between(scope: ScriptScope, start: Value, end: Value, zone: Value) -> Value:
+def _between(scope: ScriptScope, start: ScriptValue, end: ScriptValue, zone: ScriptValue) -> ScriptValue:
     first, last = boundary(start, zone), boundary(end, zone)
     now = _time(scope).timestamp() // 1
     if last is None:
@@ -297,11 +297,11 @@ def _between(scope: ScriptScope, start: Value, end: Value, zone: Value) -> Value
     return now < last if first is None else first <= now < last
 
 
-def _zone(arguments: tuple[Value, ...], place: int) -> Value:
+def _zone(arguments: tuple[ScriptValue, ...], place: int) -> ScriptValue:
     return arguments[place] if len(arguments) > place else None
 
 
-def _set_result(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
+def _set_result(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     scope.result = truthy(arguments[0])
     return UNDEFINED
 

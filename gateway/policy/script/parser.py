@@ -29,7 +29,7 @@ from gateway.policy.script.values import (
     METHODS,
     UNDEFINED,
     CannotTell,
-    Value,
+    ScriptValue,
     add,
     at_most,
     is_nothing,
@@ -56,7 +56,7 @@ _BINDS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("<", "<=", ">", ">="), 4),
     **dict.fromkeys(("+", "-"), 5),
 }
-_OPERATIONS: Final[Mapping[str, Callable[[Value, Value], Value]]] = {
+_OPERATIONS: Final[Mapping[str, Callable[[ScriptValue, ScriptValue], ScriptValue]]] = {
     "==": loosely_equal,
     "!=": lambda one, two: not loosely_equal(one, two),
     "===": strictly_equal,
@@ -68,7 +68,12 @@ _OPERATIONS: Final[Mapping[str, Callable[[Value, Value], Value]]] = {
     "+": add,
     "-": subtract,
 }
-CONSTANTS: Final[Mapping[str, Value]] = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
+CONSTANTS: Final[Mapping[str, ScriptValue]] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "undefined": UNDEFINED,
+}
 _LEADING_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,30})")
 _LEADING_DECIMAL = re.compile(r"\s*([+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?)")
 _TIMES: Final[Mapping[str, tuple[tuple[int, ...], int]]] = {
@@ -91,18 +96,18 @@ class _CompiledPart:
     literal: str | None = None
 
 
-def _leading(pattern: re.Pattern[str], value: Value) -> Value:
+def _leading(pattern: re.Pattern[str], value: ScriptValue) -> ScriptValue:
     found = pattern.match(to_text(value))
     return float(found[1]) if found else float("nan")
 
 
-def _keys(value: Value) -> Value:
+def _keys(value: ScriptValue) -> ScriptValue:
     if isinstance(value, Mapping):
         return [*value]
     raise CannotTell("a record is wanted")
 
 
-GLOBALS: Final[Mapping[str, Callable[[Value], Value]]] = {
+GLOBALS: Final[Mapping[str, Callable[[ScriptValue], ScriptValue]]] = {
     "J": json_text,
     "JSON.stringify": json_text,
     "Object.keys": _keys,
@@ -170,8 +175,8 @@ class Parser(Cursor):
             parts.append(self._binary(binds + 1))
         runs, stops_at = tuple(part.run for part in parts), mark == "||"
 
-        def run(scope: ScriptScope) -> Value:
-            value: Value = UNDEFINED
+        def run(scope: ScriptScope) -> ScriptValue:
+            value: ScriptValue = UNDEFINED
             for each in runs:
                 value = each(scope)
                 if each is not runs[-1] and truthy(value) is stops_at:
@@ -197,7 +202,7 @@ class Parser(Cursor):
                 return self._negated(operate, inner)
         return self._postfix(self._primary())
 
-    def _negated(self, operate: Callable[[Value], Value], inner: _CompiledPart) -> _CompiledPart:
+    def _negated(self, operate: Callable[[ScriptValue], ScriptValue], inner: _CompiledPart) -> _CompiledPart:
         return self._part(lambda scope: operate(inner.run(scope)), inner)
 
     def _postfix(self, part: _CompiledPart) -> _CompiledPart:
@@ -231,7 +236,7 @@ class Parser(Cursor):
         arguments = self._arguments(name, fewest, most)
         runs = tuple(argument.run for argument in arguments)
 
-        def run(scope: ScriptScope) -> Value:
+        def run(scope: ScriptScope) -> ScriptValue:
             value = part.run(scope)
             if is_nothing(value):
                 raise CannotTell(f"`{name}` is asked of {to_text(value)}")

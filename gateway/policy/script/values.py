@@ -43,7 +43,7 @@ class ScriptInstant:
     milliseconds: float
 
 
-class AttributeValues(list["Value"]):
+class AttributeValues(list["ScriptValue"]):
     """The values of an attribute that has more than one: a list that cannot be compared."""
 
 
@@ -65,20 +65,20 @@ class Joined(str):
         return joined
 
 
-Value = (
-    None | Undefined | bool | float | str | ScriptInstant | list["Value"] | Mapping[str, "Value"]
+ScriptValue = (
+    None | Undefined | bool | float | str | ScriptInstant | list["ScriptValue"] | Mapping[str, "ScriptValue"]
 )  # `AttributeValues` and `Joined` are a list and a text
 """A value of the language."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})(?:[eE][+-]?[0-9]{1,3})?\Z")
 
 
-def is_nothing(value: Value) -> bool:
+def is_nothing(value: ScriptValue) -> bool:
     """Whether a value is null or undefined."""
     return value is None or value is UNDEFINED
 
 
-def truthy(value: Value) -> bool:
+def truthy(value: ScriptValue) -> bool:
     """Whether JavaScript takes a value for true in `if`, `!`, `&&`, `||` and `?:`."""
     match value:
         case bool():
@@ -93,7 +93,7 @@ def truthy(value: Value) -> bool:
             return not is_nothing(value)
 
 
-def to_number(value: Value) -> float:
+def to_number(value: ScriptValue) -> float:
     """Return a value as a number, NaN where JavaScript says so."""
     match value:
         case bool():
@@ -115,7 +115,7 @@ def to_number(value: Value) -> float:
             return math.nan
 
 
-def to_text(value: Value) -> str:
+def to_text(value: ScriptValue) -> str:
     """Return a value as JavaScript's string conversion shows it."""
     match value:
         case str():
@@ -152,7 +152,7 @@ def limited(text: str) -> str:
     return text
 
 
-def strictly_equal(left: Value, right: Value) -> bool:
+def strictly_equal(left: ScriptValue, right: ScriptValue) -> bool:
     """JavaScript's `===`."""
     _comparable(left, right)
     if isinstance(left, list | Mapping) or isinstance(right, list | Mapping):
@@ -162,7 +162,7 @@ def strictly_equal(left: Value, right: Value) -> bool:
     return left == right
 
 
-def loosely_equal(left: Value, right: Value) -> bool:
+def loosely_equal(left: ScriptValue, right: ScriptValue) -> bool:
     """JavaScript's `==`."""
     _comparable(left, right)
     if is_nothing(left) or is_nothing(right):
@@ -177,17 +177,17 @@ def loosely_equal(left: Value, right: Value) -> bool:
     return to_number(left) == to_number(right)
 
 
-def _plain(value: Value) -> Value:
+def _plain(value: ScriptValue) -> ScriptValue:
     return to_text(value) if isinstance(value, list) else value
 
 
-def _comparable(left: Value, right: Value) -> None:
+def _comparable(left: ScriptValue, right: ScriptValue) -> None:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, AttributeValues) and not is_nothing(other):
             raise CannotTell("an attribute with several values cannot be compared with one")
 
 
-def less(left: Value, right: Value) -> bool:
+def less(left: ScriptValue, right: ScriptValue) -> bool:
     """JavaScript's `<`: two texts by their characters, everything else as numbers; false with NaN."""
     left, right = _operand(left), _operand(right)
     if isinstance(left, str) and isinstance(right, str):
@@ -195,7 +195,7 @@ def less(left: Value, right: Value) -> bool:
     return to_number(left) < to_number(right)
 
 
-def at_most(left: Value, right: Value) -> bool:
+def at_most(left: ScriptValue, right: ScriptValue) -> bool:
     """JavaScript's `<=`, which is false with NaN on either side, unlike the negation of `>`."""
     left, right = _operand(left), _operand(right)
     if isinstance(left, str) and isinstance(right, str):
@@ -203,7 +203,7 @@ def at_most(left: Value, right: Value) -> bool:
     return to_number(left) <= to_number(right)
 
 
-def _operand(value: Value) -> Value:
+def _operand(value: ScriptValue) -> ScriptValue:
     if isinstance(value, AttributeValues):
         raise CannotTell("an attribute with several values cannot be compared")
     if isinstance(value, Mapping):
@@ -211,7 +211,7 @@ def _operand(value: Value) -> Value:
     return _plain(value)
 
 
-def add(left: Value, right: Value) -> Value:
+def add(left: ScriptValue, right: ScriptValue) -> ScriptValue:
     """JavaScript's `+`: joins when either side is text or a list, adds otherwise."""
     left, right = _operand(left), _operand(right)
     if isinstance(left, ScriptInstant) or isinstance(right, ScriptInstant):
@@ -221,12 +221,12 @@ def add(left: Value, right: Value) -> Value:
     return to_number(left) + to_number(right)
 
 
-def subtract(left: Value, right: Value) -> Value:
+def subtract(left: ScriptValue, right: ScriptValue) -> ScriptValue:
     """JavaScript's `-`."""
     return to_number(_operand(left)) - to_number(_operand(right))
 
 
-def member(value: Value, name: Value) -> Value:
+def member(value: ScriptValue, name: ScriptValue) -> ScriptValue:
     """Return `value[name]`: undefined when there is none, CannotTell on null and undefined."""
     if is_nothing(value):
         raise CannotTell(f"`{name}` is asked of {to_text(value)}")
@@ -242,10 +242,10 @@ def member(value: Value, name: Value) -> Value:
     return UNDEFINED
 
 
-def json_text(value: Value) -> str:
+def json_text(value: ScriptValue) -> str:
     """Return a value as `JSON.stringify` writes it."""
 
-    def plain(part: Value) -> object:
+    def plain(part: ScriptValue) -> object:
         match part:
             case float():
                 return int(part) if part == part and abs(part) < 1e21 and part == int(part) else part
@@ -265,24 +265,24 @@ def json_text(value: Value) -> str:
 
 # Methods: name → (fewest arguments, most arguments, function of the value and its arguments).
 
-Method = Callable[[Value, tuple[Value, ...]], Value]
+_Method = Callable[[ScriptValue, tuple[ScriptValue, ...]], ScriptValue]
 
 
-def _text(value: Value) -> str:
+def _text(value: ScriptValue) -> str:
     if not isinstance(value, str):
         raise CannotTell("a text is wanted")
     return value
 
 
-def _argument(arguments: tuple[Value, ...]) -> Value:
+def _argument(arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     return arguments[0] if arguments else UNDEFINED
 
 
-def _includes(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _includes(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     return _index(value, arguments) != -1.0
 
 
-def _index(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _index(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     wanted = _argument(arguments)
     if isinstance(value, str):
         return float(value.find(to_text(wanted)))
@@ -292,7 +292,7 @@ def _index(value: Value, arguments: tuple[Value, ...]) -> Value:
     raise CannotTell("a list or a text is wanted")
 
 
-def _intersects(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _intersects(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     other = _argument(arguments)
     if not isinstance(value, list):
         raise CannotTell("a list is wanted")
@@ -304,83 +304,83 @@ def _intersects(value: Value, arguments: tuple[Value, ...]) -> Value:
     return any(_identity(item) in known for item in value)
 
 
-def _identity(value: Value) -> object:
+def _identity(value: ScriptValue) -> object:
     """Return what two values share exactly when `===` holds between them (no NaN occurs in lists)."""
     return (type(value), id(value)) if isinstance(value, list | Mapping) else (type(value) is bool, value)
 
 
-def _split(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _split(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, AttributeValues):
         return list(value)
     separator = _argument(arguments)
     if separator is UNDEFINED:
         return [_text(value)]
     by = to_text(separator)
-    parts: list[Value] = [*(_text(value).split(by, MAX_LIST) if by else _text(value))]
+    parts: list[ScriptValue] = [*(_text(value).split(by, MAX_LIST) if by else _text(value))]
     if len(parts) > MAX_LIST:
         raise CannotTell("a list grew too long")
     return parts
 
 
-def _join(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _join(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if not isinstance(value, list):
         raise CannotTell("a list is wanted")
     by = "," if is_nothing(_argument(arguments)) else to_text(_argument(arguments))
     return limited(by.join("" if is_nothing(item) else to_text(item) for item in value))
 
 
-def _get(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _get(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, Mapping):
         found = value.get(to_text(_argument(arguments)), None)
         return None if found is UNDEFINED else found
     raise CannotTell("a record is wanted")
 
 
-def _has(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _has(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, Mapping):
         return to_text(_argument(arguments)) in value
     raise CannotTell("a record is wanted")
 
 
-def _size(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _size(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, Mapping | list | str):
         return float(len(value))
     raise CannotTell("a list or a record is wanted")
 
 
-def _time(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _time(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, ScriptInstant):
         return value.milliseconds
     raise CannotTell("a time is wanted")
 
 
-def _after(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _after(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     return to_number(_time(value, ())) > to_number(_time(_argument(arguments), ()))
 
 
-def _before(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _before(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     return to_number(_time(value, ())) < to_number(_time(_argument(arguments), ()))
 
 
-def _starts(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _starts(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     return _text(value).startswith(to_text(_argument(arguments)))
 
 
-def _ends(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _ends(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     return _text(value).endswith(to_text(_argument(arguments)))
 
 
-def _equals(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _equals(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     other = _argument(arguments)
     return isinstance(other, str) and _text(value) == other
 
 
-def _equals_ignoring_case(value: Value, arguments: tuple[Value, ...]) -> Value:
+def _equals_ignoring_case(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     other = _argument(arguments)
     return isinstance(other, str) and _text(value).casefold() == other.casefold()
 
 
-METHODS: Final[Mapping[str, tuple[int, int, Method]]] = {
+METHODS: Final[Mapping[str, tuple[int, int, _Method]]] = {
     "includes": (1, 1, _includes),
     "contains": (1, 1, _includes),
     "indexOf": (1, 1, _index),

@@ -270,7 +270,7 @@ async def test_pages_are_in_order_and_complete(answers: Answers) -> None:
         (["open.a -> top.t: a + 1 TRANSFORMATION", "secret.s -> open.z: s IDENTITY"], False),
         # It reads people, and the words name no hidden column.
         (["open.a -> top.t: a || 'q' TRANSFORMATION", "people.ssn, people.id -> top.u: f(1) JOIN"], True),
-        # Words that name a hidden column, whatever the analyst made of it.
+        # Words that name a hidden column, whatever column analysis made of it.
         (["open.a -> top.t: a || ssn TRANSFORMATION", "people.ssn, people.id -> top.u: f(1) JOIN"], False),
         # The same words mean another column.
         (["open.a -> top.t: ssn_of(a) TRANSFORMATION", "people.ssn, people.id -> top.u: f(1) JOIN"], True),

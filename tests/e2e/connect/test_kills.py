@@ -48,7 +48,7 @@ def settings_with_port(directory: Path, spark: Spark) -> Path:
     """Settings of a gateway that comes back on the same port."""
     file = write_settings(directory, spark)
     settings = json.loads(file.read_text())
-    settings["listeners"]["connect"]["port"] = free_port("127.0.0.1")
+    settings["listeners"]["connect"]["port"] = free_port()
     file.write_text(json.dumps(settings))
     return file
 
