@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from gateway.app.metalakes import Metalakes
-from gateway.app.opening_catalogs import HIDDEN, revealed
 from gateway.app.providers import shipped_providers
+from gateway.app.revealing import HIDDEN, revealed
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
 from gateway.errors import Faults

@@ -31,11 +31,11 @@ from gateway.app.explaining import (
 )
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.metalakes import Metalakes
-from gateway.app.opening_catalogs import revealed
 from gateway.app.policy_diff import known_people, settings_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
+from gateway.app.revealing import revealed
 from gateway.app.tag_propagation import accepted_list
 from gateway.app.verifying import verify_options
 from gateway.audit.seals import signing_key

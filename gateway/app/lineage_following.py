@@ -28,7 +28,7 @@ LATE_S = 300.0
 """Seconds after which a statement that waits is worth telling of."""
 
 
-def lineage_input(settings: LineageSettings) -> recorder.LineageInput:
+def lineage_input(settings: LineageSettings) -> recorder.MakeLineageInput:
     """Return what the record keeps of cleared statements for their lineage."""
     if not settings.enabled:
         return recorder.no_lineage

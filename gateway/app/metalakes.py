@@ -17,8 +17,9 @@ from pathlib import Path
 import structlog
 
 from gateway.app.combining import Part
-from gateway.app.opening_catalogs import HIDDEN, open_metalake
+from gateway.app.opening_metalakes import open_metalake
 from gateway.app.providers import shipped_providers
+from gateway.app.revealing import HIDDEN
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.providers import (
     ForSpark,

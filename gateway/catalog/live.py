@@ -48,7 +48,7 @@ from gateway.model.table_formats import NAMED_BELOW
 
 T = TypeVar("T")
 
-Query = Callable[[str], Awaitable[Sequence[Row]]]
+AskSpark = Callable[[str], Awaitable[Sequence[Row]]]
 """Runs one statement in a session of the gateway's own and returns its rows.
 
 Raises the error type that LiveCatalog is given as `refusal` when Spark refuses the statement (with `sqlstate`
@@ -80,7 +80,7 @@ class LiveCatalog:
 
     def __init__(
         self,
-        query: Query,
+        query: AskSpark,
         *,
         refusal: type[Exception],
         catalogs: Sequence[str] = ("spark_catalog",),

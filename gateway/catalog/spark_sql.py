@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from gateway.catalog.describe import Row
-from gateway.catalog.live import LiveCatalog, Query
+from gateway.catalog.live import AskSpark, LiveCatalog
 from gateway.catalog.partitioning import partitioning
 from gateway.catalog.readable import (
     CatalogRefused,
@@ -60,7 +60,7 @@ class SparkSqlCatalog(Closing):
     def __init__(
         self,
         name: str,
-        query: Query,
+        query: AskSpark,
         live: LiveCatalog,
         *,
         refusal: type[Exception],

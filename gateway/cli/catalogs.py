@@ -14,7 +14,7 @@ from gateway.app.catalog_access import CatalogAccess, FoundCatalog
 from gateway.app.explaining import minor_of_spark
 from gateway.app.metalake_states import metalake_states
 from gateway.app.metalakes import MetalakeState, asked_metalake
-from gateway.app.opening_catalogs import HIDDEN, revealed
+from gateway.app.revealing import HIDDEN, revealed
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (
     DatabaseEntry,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gateway.app.catalogs import connector_settings, wished_kinds
 from gateway.app.explaining import minor_of_spark
 from gateway.app.metalake_states import metalake_states
-from gateway.app.opening_catalogs import revealed
+from gateway.app.revealing import revealed
 from gateway.catalog.spark_settings import EXTENSIONS, start_settings
 from gateway.errors import Faults, SluiceError
 from gateway.model.spark_minors import Minor

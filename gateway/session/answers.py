@@ -15,7 +15,7 @@ from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
 
-Row = Sequence[Any]
+_Row = Sequence[Any]
 Visible = Callable[[Resource], bool]
 """Whether the principal may know of a resource; the policy engine's `visible` with the principal bound."""
 
@@ -28,7 +28,7 @@ class UnknownShape(Exception):
     """The rows are not what Spark is known to answer; nothing of them may be shown."""
 
 
-def listed_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[TableName]:
+def listed_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[TableName]:
     """Return the tables and views in a list that tells more of them than their names: of these `filter_rows`
     has to be given which may be shown in full. Raises UnknownShape."""
     if rule.filter is not AnswerFilter.TABLE_EXTENDED:
@@ -40,10 +40,10 @@ def listed_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> li
 
 def filter_rows(
     rule: AnswerRule,
-    rows: Sequence[Row],
+    rows: Sequence[_Row],
     visible: Visible,
     visible_columns: Mapping[TableName, frozenset[str]] = NONE_VISIBLE,
-) -> list[Row]:
+) -> list[_Row]:
     """Return the rows that the principal may see, some with fields blanked. Raises UnknownShape.
 
     `visible_columns`: of the listed tables and views (folded) that may be shown in full, the columns, in
@@ -85,7 +85,7 @@ def _sees_setting(key: str, visible: Visible) -> bool:
     return not is_servers_own(key) and not is_of_catalog(key) and visible(Resource.setting(key))
 
 
-def _databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+def _databases(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     catalog = _known(rule.catalog)
     above = () if rule.database is None else levels(rule.database)
     shown = []
@@ -117,7 +117,7 @@ def _database(written: str) -> str | None:
     return one_name(split_name(written))
 
 
-def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
+def _sees_table(rule: AnswerRule, row: _Row, visible: Visible) -> bool:
     """Whether a row of SHOW TABLES (namespace, name, isTemporary) may be shown.
 
     A temporary view has no namespace and belongs to the session; global ones (`global_temp`) are everybody's
@@ -132,14 +132,14 @@ def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
 
 def _tables_extended(
     rule: AnswerRule,
-    rows: Sequence[Row],
+    rows: Sequence[_Row],
     visible: Visible,
     visible_columns: Mapping[TableName, frozenset[str]],
-) -> list[Row]:
+) -> list[_Row]:
     """Filter SHOW TABLE EXTENDED (namespace, name, isTemporary, information). The information is what
     DESCRIBE EXTENDED tells: location, owner, statistics, a view's text. It is blank where DESCRIBE would
     leave some of it out; of a temporary view always, whose text was guarded."""
-    shown: list[Row] = []
+    shown: list[_Row] = []
     for row in _wide(rows, 4):
         if not _sees_table(rule, row, visible):
             continue
@@ -151,7 +151,7 @@ def _tables_extended(
     return shown
 
 
-def _table(rule: AnswerRule, row: Row) -> TableName:
+def _table(rule: AnswerRule, row: _Row) -> TableName:
     return TableName(_known(rule.catalog), _database(_text(row, 0)) or "", unquoted(_text(row, 1)))
 
 
@@ -170,7 +170,7 @@ def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
             return False
 
 
-def _describe(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
+def _describe(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
     """Filter DESCRIBE TABLE: columns first, then sections that begin with a `# Heading` row.
 
     Hidden columns go from every section. Sections other than the partition columns print locations,
@@ -179,9 +179,9 @@ def _describe(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
     """
     if rows and len(rows[0]) == 2:
         return _describe_column(rule, rows)
-    columns: list[Row] = []
-    partitions: list[Row] = []
-    details: list[Row] = []
+    columns: list[_Row] = []
+    partitions: list[_Row] = []
+    details: list[_Row] = []
     hidden = False
     section = columns
     for row in _wide(rows, 3):
@@ -205,7 +205,7 @@ def _describe(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
     return shown
 
 
-def _describe_column(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
+def _describe_column(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
     """Filter DESCRIBE of one column: rows of (info_name, info_value); statistics follow the first three."""
     if _text(rows[0], 0, 2) != "col_name":
         raise UnknownShape("DESCRIBE of a column that does not begin with its name")
@@ -214,13 +214,13 @@ def _describe_column(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
     return list(rows) if rule.details else list(rows[:3])
 
 
-def _connect_catalogs(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+def _connect_catalogs(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     """Filter CatalogMetadata (name, description)."""
     shown = [row for row in _wide(rows, 2) if visible(Resource.catalog(_name(row, 0)))]
     return shown if rule.details else [_blank(row, 1) for row in shown]
 
 
-def _connect_databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+def _connect_databases(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     """Filter Database (name, catalog, description, locationUri)."""
     shown = [
         row
@@ -231,9 +231,9 @@ def _connect_databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) 
     return shown if rule.details else [_blank(row, 2, 3) for row in shown]
 
 
-def _connect_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+def _connect_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     """Filter Table (name, catalog, namespace, description, tableType, isTemporary)."""
-    shown: list[Row] = []
+    shown: list[_Row] = []
     for row in _wide(rows, 6):
         name, namespace = _name(row, 0), _namespace(row, 2)
         if _flag(row[5]):
@@ -247,12 +247,12 @@ def _connect_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> 
     return shown
 
 
-def _connect_functions(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+def _connect_functions(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
     """Filter Function (name, catalog, namespace, description, className, isTemporary).
 
     What is built in counts as temporary. The description of a persistent SQL function holds its text.
     """
-    shown: list[Row] = []
+    shown: list[_Row] = []
     for row in _wide(rows, 6):
         name, namespace = _name(row, 0), _namespace(row, 2)
         if _flag(row[5]):
@@ -264,25 +264,25 @@ def _connect_functions(rule: AnswerRule, rows: Sequence[Row], visible: Visible) 
     return shown
 
 
-def _connect_columns(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
+def _connect_columns(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
     """Filter Column (name, description, dataType, nullable, isPartition, isBucket; since 4.0 isCluster)."""
     if any(len(row) not in (6, 7) for row in rows):
         raise UnknownShape("columns that are described by other than 6 or 7 fields")
     return [row for row in rows if _shows_column(rule, _name(row, 0))]
 
 
-def _name(row: Row, index: int) -> str:
+def _name(row: _Row, index: int) -> str:
     name = _text(row, index)
     if name == "":
         raise UnknownShape("a row without a name")
     return name
 
 
-def _catalog(rule: AnswerRule, row: Row, index: int) -> str:
+def _catalog(rule: AnswerRule, row: _Row, index: int) -> str:
     return _text(row, index) or _known(rule.catalog)
 
 
-def _namespace(row: Row, index: int) -> list[str]:
+def _namespace(row: _Row, index: int) -> list[str]:
     value = row[index]
     if value is None:
         return []
@@ -291,7 +291,7 @@ def _namespace(row: Row, index: int) -> list[str]:
     return value
 
 
-def _blank(row: Row, *indexes: int) -> Row:
+def _blank(row: _Row, *indexes: int) -> _Row:
     return [None if index in indexes else value for index, value in enumerate(row)]
 
 
@@ -299,14 +299,14 @@ def _shows_column(rule: AnswerRule, name: str) -> bool:
     return rule.columns is None or unquoted(name).lower() in rule.columns
 
 
-def _wide(rows: Iterable[Row], width: int) -> Iterable[Row]:
+def _wide(rows: Iterable[_Row], width: int) -> Iterable[_Row]:
     for row in rows:
         if len(row) != width:
             raise UnknownShape(f"{len(row)} columns where {width} were expected")
         yield row
 
 
-def _text(row: Row, index: int, width: int | None = None) -> str:
+def _text(row: _Row, index: int, width: int | None = None) -> str:
     if len(row) <= index or (width is not None and len(row) != width):
         raise UnknownShape(f"{len(row)} columns where {width or index + 1} were expected")
     value = row[index]

@@ -22,7 +22,7 @@ from gateway.model.statement import Cleared, Client, Verdict
 from gateway.session import audit_parts as parts
 from gateway.session.failures import CallRefusal
 
-Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
+StatementOutcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
 """What became of a cleared statement; `not_forwarded` when Spark never received it."""
 
 REPOSITORY = "spark"
@@ -150,7 +150,7 @@ def completed(
     time: str,
     gateway: str,
     user: str,
-    outcome: Outcome,
+    outcome: StatementOutcome,
     rows: int = 0,
     relayed_bytes: int = 0,
     duration_ms: float = 0.0,

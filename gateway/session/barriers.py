@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-Judging = Callable[[Statement], Awaitable[Verdict]]
-Run = Callable[[Statement], Awaitable[object]]
+JudgeStatement = Callable[[Statement], Awaitable[Verdict]]
+RunStatement = Callable[[Statement], Awaitable[object]]
 """Runs a statement of the gateway's own to its end."""
 
 
@@ -229,8 +229,8 @@ async def look_again(
     session: NameResolution,
     statement: Statement,
     *,
-    judge: Judging,
-    run: Run,
+    judge: JudgeStatement,
+    run: RunStatement,
 ) -> Verdict:
     """Judge a statement, and what temporary views forbid it; have Spark's session look at the tables that its
     policies read, once a period, and at those that have changed since it knows them.
@@ -262,7 +262,9 @@ async def look_again(
             looked.add(table)
 
 
-async def run_before(session: NameResolution, statement: Statement, verdict: Verdict, run: Run) -> None:
+async def run_before(
+    session: NameResolution, statement: Statement, verdict: Verdict, run: RunStatement
+) -> None:
     """Have Spark know who defines a view before its text changes: the statement holds the view's name. For
     RESET, give the session Spark's own value of every setting that it was given.
 
@@ -278,7 +280,7 @@ async def run_before(session: NameResolution, statement: Statement, verdict: Ver
             await _run_own(own, run)
 
 
-async def _run_own(statement: Statement, run: Run) -> None:
+async def _run_own(statement: Statement, run: RunStatement) -> None:
     try:
         await run(statement)
     except (StatementRefused, StatementFailed):
@@ -296,8 +298,8 @@ async def renew_views(
     version: int,
     *,
     catalog_version: int,
-    judge: Judging,
-    run: Run,
+    judge: JudgeStatement,
+    run: RunStatement,
     drop: Callable[[str], Statement],
 ) -> None:
     """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
@@ -318,8 +320,8 @@ async def _renew(
     session: NameResolution,
     view: TempView,
     version: int,
-    judge: Judging,
-    run: Run,
+    judge: JudgeStatement,
+    run: RunStatement,
     drop: Callable[[str], Statement],
 ) -> None:
     verdict = without_ended_views(session, await judge(as_made(session, view)))
@@ -347,14 +349,14 @@ async def _renew(
     _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
 
 
-async def still_right(relation: CachedRelation, version: int, judge: Judging) -> bool:
+async def still_right(relation: CachedRelation, version: int, judge: JudgeStatement) -> bool:
     """Whether everything that it was computed from would be computed in the same way now."""
     if relation.basis is None:
         return relation.policies_version == version
     return await all_same(relation.basis, judge)
 
 
-async def all_same(basis: tuple[JudgedStatement, ...], judge: Judging) -> bool:
+async def all_same(basis: tuple[JudgedStatement, ...], judge: JudgeStatement) -> bool:
     """Whether judging gives again what Spark was handed, for each of the statements."""
     for judged in basis:
         if not judged.same(await judge(judged.statement)):

@@ -20,11 +20,11 @@ from gateway.session.endpoint import EndpointOperation, EndpointSession
 from gateway.session.failures import StatementRefused
 from gateway.session.identifiers import new_event_id
 
-Op = TypeVar("Op", bound=EndpointOperation)
+E = TypeVar("E", bound=EndpointOperation)
 S = TypeVar("S", bound=EndpointSession[Any, Any])
 
 
-class Deciding(ABC, Generic[S, Op]):
+class Deciding(ABC, Generic[S, E]):
     """Everything is called with the session locked."""
 
     def __init__(self, dependencies: Dependencies) -> None:
@@ -45,7 +45,7 @@ class Deciding(ABC, Generic[S, Op]):
         """Close a session whose state in Spark is no longer known."""
 
     @abstractmethod
-    async def _ended(self, operation: Op) -> None:
+    async def _ended(self, operation: E) -> None:
         """Wait for the end of an operation."""
 
     @abstractmethod
@@ -115,8 +115,8 @@ class Deciding(ABC, Generic[S, Op]):
         *,
         ready: Callable[[Verdict], bool],
         record: Callable[[Verdict, str, float], Awaitable[None]],
-        begin: Callable[[Cleared, str], Op],
-    ) -> tuple[Op, Cleared]:
+        begin: Callable[[Cleared, str], E],
+    ) -> tuple[E, Cleared]:
         """Judge and record; return what begins or goes on. Raises StatementRefused, and ViewsMoved too.
 
         `ready`: whether there is room in Spark, so that statements of the gateway's own may go before it.
@@ -131,7 +131,7 @@ class Deciding(ABC, Generic[S, Op]):
             judge=lambda: self._judge(session, statement, client),
             let_others_end=lambda: self._let_others_end(session),
         )
-        operation: Op | None = None
+        operation: E | None = None
         try:
             if ready(verdict):
                 await barriers.run_before(

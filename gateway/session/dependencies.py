@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gateway.model.statement import SessionContext
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Ledger
-from gateway.session.recorder import LineageInput, Recorder, no_lineage
+from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
 from gateway.session.verdicts import VerdictInputs, Verdicts
 
 FIRST_CONTEXT = SessionContext()
@@ -23,7 +23,7 @@ class Dependencies(VerdictInputs):
     ledger: Ledger
     gateway: str
     """Its name in the audit log."""
-    lineage_input: LineageInput = no_lineage
+    lineage_input: MakeLineageInput = no_lineage
     first_context: SessionContext = FIRST_CONTEXT
     """Where sessions of HiveServer2 clients begin."""
     secrets: Sequence[str] = ()

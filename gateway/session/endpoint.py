@@ -92,10 +92,10 @@ class EndpointOperation(RecordedCall):
 
 
 K = TypeVar("K")
-Op = TypeVar("Op", bound=EndpointOperation)
+E = TypeVar("E", bound=EndpointOperation)
 
 
-class EndpointSession(NameResolution, Generic[K, Op]):
+class EndpointSession(NameResolution, Generic[K, E]):
     """Only the service changes it. `lock` is held while a statement is judged and handed to Spark; while
     `pending` is set, nothing is judged."""
 
@@ -107,8 +107,8 @@ class EndpointSession(NameResolution, Generic[K, Op]):
     ) -> None:
         super().__init__(principal, client, context)
         self.session_id = session_id
-        self.operations: dict[K, Op] = {}
-        self.pending: Op | None = None
+        self.operations: dict[K, E] = {}
+        self.pending: E | None = None
         self.used_at = opened
         self.closed = False
 

@@ -12,7 +12,7 @@ import structlog
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session import barriers
-from gateway.session.audit_records import Outcome
+from gateway.session.audit_records import StatementOutcome
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
@@ -444,7 +444,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             self._settle(operation)
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
-            outcome: Outcome = "failed" if operation.error is not None else operation.life.outcome
+            outcome: StatementOutcome = "failed" if operation.error is not None else operation.life.outcome
             await self._recorder.completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:

@@ -30,7 +30,7 @@ from gateway.session.watches import Followed
 
 _log = structlog.get_logger(__name__)
 
-Key = tuple[str, ...]
+LockKey = tuple[str, ...]
 """A database by catalog and name, or a table by these and its own; folded."""
 
 
@@ -38,10 +38,10 @@ Key = tuple[str, ...]
 class LockRequest:
     """The names that a statement needs to keep their meaning, and those whose meaning it changes."""
 
-    shared: frozenset[Key] = frozenset()
+    shared: frozenset[LockKey] = frozenset()
     """Tables, and the databases of all tables here with the namespaces that these lie in: who drops one drops
     its tables."""
-    exclusive: frozenset[Key] = frozenset()
+    exclusive: frozenset[LockKey] = frozenset()
     changes: tuple[CatalogChanged, ...] = ()
     read_only: bool = False
 
@@ -55,8 +55,8 @@ class LockRequest:
         read = {_key(name) for name in names}
         # Who drops a namespace may drop those in it.
         inside = (*(key[:2] for key in tables | read), *databases)
-        within: set[Key] = {(c, above) for c, database in inside for above in namespaces_of(database)}
-        exclusive = frozenset[Key](tables | databases)
+        within: set[LockKey] = {(c, above) for c, database in inside for above in namespaces_of(database)}
+        exclusive = frozenset[LockKey](tables | databases)
         return cls(
             shared=frozenset(read | within) - exclusive,
             exclusive=exclusive,
@@ -148,8 +148,8 @@ class _Requests:
     """Holds by the names that they ask for: those that conflict with one are found without looking at all."""
 
     def __init__(self) -> None:
-        self._shared: dict[Key, dict[HeldLocks, None]] = {}
-        self._exclusive: dict[Key, dict[HeldLocks, None]] = {}
+        self._shared: dict[LockKey, dict[HeldLocks, None]] = {}
+        self._exclusive: dict[LockKey, dict[HeldLocks, None]] = {}
 
     def add(self, hold: HeldLocks) -> None:
         for index, keys in self._of(hold.request):
@@ -177,7 +177,7 @@ class _Requests:
 
     def _of(
         self, request: LockRequest
-    ) -> tuple[tuple[dict[Key, dict[HeldLocks, None]], frozenset[Key]], ...]:
+    ) -> tuple[tuple[dict[LockKey, dict[HeldLocks, None]], frozenset[LockKey]], ...]:
         return (self._shared, request.shared), (self._exclusive, request.exclusive)
 
 
@@ -314,5 +314,5 @@ class CatalogLocks:
         self._serve()
 
 
-def _key(name: TableName) -> Key:
+def _key(name: TableName) -> LockKey:
     return name.catalog.lower(), name.database.lower(), name.table.lower()

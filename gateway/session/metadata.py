@@ -18,7 +18,7 @@ from gateway.session.answers import Visible, one_name
 from gateway.session.operation import LocalRows, ResultColumn
 from gateway.session.ports import Catalog
 
-Row = Sequence[object]
+_Row = Sequence[object]
 VisibleTables = Callable[[Resource, Sequence[str]], bytes]
 """Says of a database's tables which may be known of: 1 or 0 for each, in their order."""
 
@@ -177,7 +177,7 @@ class Metadata:
         The session's temporary views have neither catalog nor schema and come unless a schema is asked for.
         """
         kinds = {_kind(type_) for type_ in types} if types else {"TABLE", "VIEW"}
-        rows: list[Row] = []
+        rows: list[_Row] = []
         async for name, is_view in self._tables(wanted):
             kind = "VIEW" if is_view else "TABLE"
             if kind in kinds:
@@ -190,7 +190,7 @@ class Metadata:
     async def columns(self, wanted: Patterns) -> LocalRows:
         """List columns that the principal may use, in the tables' order."""
         matches = matcher(wanted.column)
-        rows: list[Row] = []
+        rows: list[_Row] = []
         batch: list[TableName] = []
         async for name, _ in self._tables(wanted):
             batch.append(name)
@@ -201,7 +201,7 @@ class Metadata:
         return LocalRows(rows, COLUMNS)
 
     async def _columns_of(
-        self, names: Sequence[TableName], matches: Callable[[str], bool], rows: list[Row]
+        self, names: Sequence[TableName], matches: Callable[[str], bool], rows: list[_Row]
     ) -> None:
         snapshot = self._catalog.snapshot
         unknown = [name for name in names if not snapshot.knows(name)]
@@ -262,7 +262,7 @@ class Metadata:
             # Of long lists others have their turn.
             await asyncio.sleep(0)
 
-    def _append(self, rows: list[Row], row: Row) -> None:
+    def _append(self, rows: list[_Row], row: _Row) -> None:
         if len(rows) >= self._max_rows:
             raise LimitExceeded(f"the answer has more than {self._max_rows} rows; narrow the pattern")
         rows.append(row)
@@ -282,7 +282,7 @@ def function_rows(names: Sequence[str], schema: str | None, function: str | None
     """
     in_schema, matches = matcher(schema), matcher(function)
     any_schema = is_everything(schema)
-    rows: list[Row] = []
+    rows: list[_Row] = []
     for name in names:
         parts = split_name(name)
         catalog = parts[0] if len(parts) > 2 else ""

@@ -14,7 +14,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
 from gateway.session import audit_records
-from gateway.session.audit_records import Outcome, Stamp
+from gateway.session.audit_records import Stamp, StatementOutcome
 from gateway.session.endpoint import RecordedCall
 from gateway.session.failures import CallRefusal
 from gateway.session.identifiers import Handle, new_event_id, now
@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 P = ParamSpec("P")
 
 
-LineageInput = Callable[[Cleared, Mapping[str, str], Mapping[str, str]], Mapping[str, Any] | None]
+MakeLineageInput = Callable[[Cleared, Mapping[str, str], Mapping[str, str]], Mapping[str, Any] | None]
 """A clearance, and the temporary views and the cached relations that it reads, by the statements that made
 them → what the record keeps so that lineage can be made of it later, as JSON; None for what has none."""
 
@@ -45,7 +45,7 @@ class Recorder:
         ledger: Ledger,
         gateway: str,
         metrics: Metrics,
-        lineage_input: LineageInput = no_lineage,
+        lineage_input: MakeLineageInput = no_lineage,
     ) -> None:
         self._ledger = ledger
         self._lineage_input = lineage_input
@@ -119,7 +119,7 @@ class Recorder:
         )
         await self._decided(event, refused=refusal is not None)
 
-    async def completed(self, operation: RecordedCall, outcome: Outcome, error: str = "") -> None:
+    async def completed(self, operation: RecordedCall, outcome: StatementOutcome, error: str = "") -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
         # INVARIANT (one closing event): flag and write are not separated by an await.
         if operation.completed:

@@ -12,14 +12,14 @@ from typing import Literal
 
 from gateway.errors import InvalidRequest
 
-Form = Literal["string", "smallint", "bitmask", "flag"]
+_Form = Literal["string", "smallint", "bitmask", "flag"]
 
 
 @dataclass(frozen=True, slots=True)
 class InfoValue:
     """A value with the member of TGetInfoValue that carries it."""
 
-    form: Form
+    form: _Form
     value: str | int
 
 

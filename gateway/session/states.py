@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from types import MappingProxyType
 
-from gateway.session.audit_records import Outcome
+from gateway.session.audit_records import StatementOutcome
 
 
 class State(Enum):
@@ -90,7 +90,7 @@ TABLE: Mapping[State, Mapping[Event, State]] = MappingProxyType(
 )
 """State → event → next state. What is not there is refused."""
 
-OUTCOMES: Mapping[State, Outcome] = {
+OUTCOMES: Mapping[State, StatementOutcome] = {
     State.FINISHED: "finished",
     State.FAILED: "failed",
     State.CANCELED: "canceled",
@@ -129,6 +129,6 @@ class Life:
         return self.state in OUTCOMES
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> StatementOutcome:
         """What became of it. Only for one that has ended."""
         return OUTCOMES[self.state]

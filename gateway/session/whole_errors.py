@@ -17,9 +17,9 @@ from gateway.session.places import in_users_text
 from gateway.session.ports import BackendError
 from gateway.session.redact import UNKNOWN
 
-Parts = tuple[str, ...]
-Pair = tuple[Parts, Parts]
-Missing = Sequence[Pair]
+_Parts = tuple[str, ...]
+_Pair = tuple[_Parts, _Parts]
+Missing = Sequence[_Pair]
 """(parts of the full name, parts as they were written) of tables that are not there."""
 
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -141,7 +141,7 @@ def _without_guard(found: re.Match[str], aliases: Mapping[str, str]) -> str:
     return found["at"] + found["over"]
 
 
-def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[Parts, Parts]]:
+def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[_Parts, _Parts]]:
     """Yield (what the gateway wrote, what the user wrote) of the names that were written out in full."""
     for text in texts:
         moved = 0
@@ -153,14 +153,14 @@ def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[Parts, Parts]]:
                 yield ours, theirs
 
 
-def _in_plan(message: str, pairs: Iterable[Pair]) -> str:
+def _in_plan(message: str, pairs: Iterable[_Pair]) -> str:
     written: dict[str, str] = {}
     for full, theirs in pairs:
         written.setdefault(", ".join(full), ", ".join(theirs))
     return _RELATION.sub(lambda found: f"{found[1]}{written.get(found[2], found[2])}]", message)
 
 
-def _view(line: str, pairs: Iterable[Pair]) -> str:
+def _view(line: str, pairs: Iterable[_Pair]) -> str:
     """Return a line of a plan about a new view with its text as it was written, and without its definer."""
     line = _DEFINER.sub("", line).replace("[], ", "")
     for full, written in pairs:

@@ -15,7 +15,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, SessionContext, Statement
 from gateway.session import audit_records
-from gateway.session.audit_records import Outcome, Stamp
+from gateway.session.audit_records import Stamp, StatementOutcome
 
 GRANT = PolicyRef(id=7, name="hr readers", version=3)
 TABLE = Resource.table("spark_catalog", "hr", "employee")
@@ -99,7 +99,7 @@ def _decided(
     )
 
 
-def completed(decided: AuditEvent, outcome: Outcome = "finished", **more: Any) -> AuditEvent:
+def completed(decided: AuditEvent, outcome: StatementOutcome = "finished", **more: Any) -> AuditEvent:
     return audit_records.completed(
         statement_id=decided.statement_id,
         time=now(),

@@ -16,7 +16,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.statement import Client
 from gateway.pipeline.local_data import LocalDataCheck
-from gateway.session.audit_records import Outcome
+from gateway.session.audit_records import StatementOutcome
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectSession
 from gateway.session.dependencies import Dependencies
@@ -240,7 +240,7 @@ class Uploads:
     ) -> bytes:
         """Upload what is allowed, message by message. Raises StatementRefused at the first that is not."""
         upload = _Upload(self, session, principal, client)
-        outcome: Outcome = "canceled"
+        outcome: StatementOutcome = "canceled"
         error: SluiceError | None = None
         try:
             answer = await self._backend.add_artifacts(upload.messages(first, rest))

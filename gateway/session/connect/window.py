@@ -23,7 +23,7 @@ FIRST_WORD_S = 1.0
 PATIENCE_S = 600.0
 """How long a client may take nothing."""
 
-Key = tuple[str, str, str]
+_Key = tuple[str, str, str]
 """User, session and operation."""
 
 
@@ -76,10 +76,10 @@ class Windows:
     """The windows of all streams that clients may come back to."""
 
     def __init__(self) -> None:
-        self._windows: dict[Key, Window] = {}
+        self._windows: dict[_Key, Window] = {}
 
     @asynccontextmanager
-    async def over(self, key: Key) -> AsyncIterator[Window]:
+    async def over(self, key: _Key) -> AsyncIterator[Window]:
         """Have a window for a reader; the reader before it is not held up any longer."""
         if (before := self._windows.get(key)) is not None:
             before.open()
@@ -90,7 +90,7 @@ class Windows:
             if self._windows.get(key) is window:
                 del self._windows[key]
 
-    def taken(self, key: Key, response_id: str | None) -> None:
+    def taken(self, key: _Key, response_id: str | None) -> None:
         """Note what a client says that it has; None: everything that it wants."""
         window = self._windows.get(key)
         if window is None:
