@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from fnmatch import fnmatchcase
 from itertools import accumulate, islice
 
 from gateway.files.formats import DELTA, MARKS, table_format
-from gateway.files.links import LeadsOut, open_below, require_no_links
+from gateway.files.hidden import is_hidden, matching
+from gateway.files.links import DEEPEST, LeadsOut, open_below, require_no_links
 from gateway.files.looking import Looking, Nothing, UnfitFiles
 from gateway.files.taken import Query
 from gateway.model.files import FileSource
@@ -73,7 +73,8 @@ class Walking:
                 local = source.root.removeprefix("file:")
                 os.close(await asyncio.to_thread(open_root, local))
                 try:
-                    await asyncio.to_thread(require_no_links, local, (), source.files)
+                    counts = matching(source.pattern)
+                    await asyncio.to_thread(require_no_links, local, (), source.files, counts=counts)
                 except LeadsOut:
                     return sum((await self.look(source, "", {})).files.values())
             async with asyncio.timeout(self._timeout_s):
@@ -187,8 +188,6 @@ def _prefixes(path: str) -> list[str]:
 # Local directories one after the other: names alone, no links, and no more of them than is asked for.
 
 
-_DEEPEST = 32
-"""Directories above one that is looked at, those of partitions counted as well."""
 _MOST_ENTRIES = 1_000_000
 """Of one directory that are looked at."""
 _MOST_NAMES = 10_000
@@ -258,7 +257,7 @@ def _below(
     found = table_format([name for name in _MARKED if name in inner and _has_mark(at, name)])
     if path > after or not after:
         yield Directory(path, files, () if path else tuple(names), found)
-    if found is not None or len(path) >= _DEEPEST:
+    if found is not None or len(path) >= DEEPEST:
         return
     for name in sorted(inner):
         below = (*path, name)
@@ -313,20 +312,3 @@ def _has_mark(at: int, name: str) -> bool:
         return False
     finally:
         os.close(opened)
-
-
-def is_hidden(name: str) -> bool:
-    """Say whether Spark hides a file or directory by its name."""
-    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
-
-
-def matching(pattern: str) -> Callable[[str], bool]:
-    """Return what says whether a name matches a glob as Hadoop has them; every one does an empty one."""
-    if not pattern:
-        return lambda _: True
-    written = {"*": ".*", "?": ".", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]", "^": "^", "-": "-"}
-    try:
-        made = re.compile("".join(written.get(sign, re.escape(sign)) for sign in pattern))
-    except re.error:
-        return lambda _: True  # what Hadoop makes of it is told when a table is made
-    return lambda name: made.fullmatch(name) is not None

@@ -215,7 +215,7 @@ class ConnectExecution:
             self._endings.deregister(operation)
             await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
             session.require_open()
-        await self._tend(operation)
+        await self._tend(operation, client)
         session.require_open()
         return operation, self._forwarding(operation, options)
 
@@ -299,10 +299,10 @@ class ConnectExecution:
             operation.task = self._endings.spawn(self._streams.drive(operation, envelope))
         return envelope
 
-    async def _tend(self, operation: ConnectOperation) -> None:
+    async def _tend(self, operation: ConnectOperation, client: Client) -> None:
         """Do what the statement wants of datasets; it ends here when that cannot be done."""
         try:
-            await self._verdicts.tend(operation.cleared)
+            await self._verdicts.tend(operation.cleared, client)
         except BaseException as fault:
             error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
             self._endings.deregister(operation)
