@@ -66,6 +66,11 @@ class Dialect:
     first: tuple[str, ...] = ()
     """Of CSV, what stands in the first row."""
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether its first bytes say what it is."""
+        return self.name in _MAGIC
+
 
 _QUOTES = {'"': "has fields in quotes", "'": "has fields in apostrophes", "": "has quotes that mean nothing"}
 _MEANING: Mapping[str, Callable[[Any], str]] = {
@@ -312,7 +317,7 @@ _QUOTING = (Quoting('"', '"'), Quoting('"', _BACKSLASH), Quoting("'", "'"), Quot
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """CsvRows of a text, and what was seen in them."""
+    """Rows of a text, and what was seen in them."""
 
     rows: Sequence[Sequence[str]]
     quoted: bool

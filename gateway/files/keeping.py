@@ -104,6 +104,7 @@ class Keeper:
                 try:
                     await self._tables.drop(name, url)
                 except OtherFiles as other:
+                    await store.end(lent, name)
                     raise Faults([_other_files(name, url, other)]) from None
                 except self._refusal:
                     raise Faults([f"Spark cannot drop `{name}`"]) from None

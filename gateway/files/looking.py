@@ -306,21 +306,34 @@ class Looking:
         if files.table is not None:
             return files.table
         each = max(1, _MOST_LOOKED_AT // len(files.kinds))
-        paths = [path for kind in files.kinds for path in kind.examples[:each]]
-        for path in paths:
-            if not path.startswith(source.root.split(":", 1)[0]) or not _is_safe(path):
-                raise UnfitFiles("a file in it has a name that cannot be read safely")
-        found: dict[str, Dialect] = {}
-        for at in range(0, len(paths), _AT_ONCE):
-            some = paths[at : at + _AT_ONCE]
-            told = await answers(*(self._written(path, _name(url, path), source) for path in some))
-            found |= {_name(url, path).strip("`"): one for path, one in zip(some, told, strict=True)}
+        first = await self._dialects([kind.first for kind in files.kinds], source, url)
+        # Of files that are called `.parquet` Spark itself tells which one is none.
+        doubtful = [
+            path
+            for kind, one in zip(files.kinds, first, strict=True)
+            if not (one.is_binary and one.name in kind.name)
+            for path in kind.examples[1:each]
+        ]
+        paths = [*(kind.first for kind in files.kinds), *doubtful]
+        dialects = [*first, *await self._dialects(doubtful, source, url)]
+        found = {_name(url, path).strip("`"): one for path, one in zip(paths, dialects, strict=True)}
         try:
             format_ = alike(found)
         except NotKnown as why:
             raise UnfitFiles(str(why)) from None
         format_ = await self._looked_through(url, format_, files.reading, found)
         return Format(format_.name, {**format_.options, **files.reading})
+
+    async def _dialects(self, paths: Sequence[str], source: FileSource, url: str) -> Sequence[Dialect]:
+        """Return how these files are written. Raises UnfitFiles."""
+        for path in paths:
+            if not path.startswith(source.root.split(":", 1)[0]) or not _is_safe(path):
+                raise UnfitFiles("a file in it has a name that cannot be read safely")
+        found: list[Dialect] = []
+        for at in range(0, len(paths), _AT_ONCE):
+            some = paths[at : at + _AT_ONCE]
+            found += await answers(*(self._written(path, _name(url, path), source) for path in some))
+        return found
 
     async def _written(self, path: str, name: str, source: FileSource) -> Dialect:
         lines = await self._head(path)

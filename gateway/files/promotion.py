@@ -197,6 +197,7 @@ class Promoter:
 
     async def _not_promoted(self, name: TableName) -> str | None:
         """Say why files are no table, None when they are one."""
+        self._catalog.invalidate([name], [])
         table = (await self._catalog.look_up([name])).table(name)
         if table is None:
             return f"there are no files that `{name}` could be made of"
@@ -242,13 +243,16 @@ class Promoter:
             # Who waited for another finds its table here.
             self._catalog.invalidate([name], [])
             is_there = (await self._catalog.look_up([name])).table(name) is not None
-            was_cut = await store.begun_at(connection, name) is not None
+            left = await store.begun_at(connection, name)
+            was_cut = left is not None
             if is_there and not was_cut and (not asked or await store.find(connection, name) is not None):
                 return
             if is_there:
                 try:
-                    await self._tables.is_there(name, url)
+                    await self._tables.is_there(name, left or url)
                 except OtherFiles as other:
+                    # Somebody else's, who had the name after all.
+                    await store.end(connection, name)
                     raise _other(other) from None
             files = await self._looking.files(source, path)
             await self._begin(connection, source, path, name, principal, decide)
@@ -262,11 +266,11 @@ class Promoter:
                 asks = True
                 if is_there:
                     # Nobody knows what it is: the promotion that made it never came to say.
-                    await self._tables.drop(name, url)
+                    await self._tables.drop(name, left or url)
                 table = await self._tables.make(source, name, url, found, like=like)
             except BaseException as fault:
                 # Spark may have the table, now or later, unless it never was asked for it, or says so.
-                if isinstance(fault, UnfitFiles) if asks else not was_cut:
+                if isinstance(fault, UnfitFiles | OtherFiles) if asks else not was_cut:
                     with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                         await store.end(connection, name)
                 if isinstance(fault, OtherFiles):

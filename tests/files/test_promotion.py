@@ -13,7 +13,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, LedgerUnavailable
+from gateway.files import store
 from gateway.files.links import DEEPEST, LeadsOut, require_no_links
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
@@ -357,6 +359,31 @@ async def test_several_files_of_an_ending_are_looked_into(database: str) -> None
         assert not spark.tables
     spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x")
     assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+
+
+@pytest.mark.parametrize(("ending", "looked_at"), [(".snappy.parquet", 1), ("", 5)])
+async def test_files_that_are_called_what_they_are_need_no_second_look(
+    ending: str, looked_at: int, database: str
+) -> None:
+    spark = PlayedSpark(kinds=((ending, 9, 1, "AB", *MANY),))
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert sum(sql.startswith("SELECT hex(substr(") for sql in spark.asked) == looked_at
+
+
+async def test_a_promotion_that_was_cut_gives_way_to_somebody_elses_table(database: str) -> None:
+    spark = PlayedSpark()
+    mine = promoter(spark, database)
+    connection = await asyncpg.connect(database)
+    await migrate(connection)
+    shown = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
+    spark.catalog = {shown: [("lake", "raw__events", False, "Type: MANAGED\nLocation: s3a://b/raw/events")]}
+    spark.others[EVENTS] = Table(name=EVENTS, kind=TableKind.TABLE, columns=())
+    for one in (mine.promote(EVENTS, ALICE, decide, not_escaped), mine.tend("forget", EVENTS, ALICE)):
+        await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
+        assert "deletes with it" in str(await one)
+        assert await store.begun(connection) == []
+    assert not any(sql.startswith("DROP TABLE") for sql in spark.asked)
+    await connection.close()
 
 
 async def test_lines_are_looked_through_before_a_table_is_made_of_them(database: str) -> None:
