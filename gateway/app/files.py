@@ -64,7 +64,7 @@ def _connecting(dsn: str) -> Connect:
 def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
     """Return who says whose a table is: one of files is whoever's promoted it, whatever Spark says; `others`
     tells of all else. Without PostgreSQL it is nobody's, and so is a table that took a dataset's name and has
-    other files."""
+    other files, and one whose promotion has not come to its end."""
     databases = {source.database for source in settings.file_sources()}
     connect = _connecting(dsn)
 
@@ -73,9 +73,10 @@ def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
         if name.catalog != SESSION_CATALOG or name.database not in databases:
             return await others(table)
         try:
-            async with connect() as connection:
-                row = await store.find(connection, name)
-        except (BackendUnavailable, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            with store.answering():
+                async with connect() as connection:
+                    row = await store.finished(connection, name)
+        except BackendUnavailable as error:
             log.warning("owner_not_told", table=str(table.name), trouble=str(error))
             return None
         return str(row["promoted_by"]) if row is not None and is_at(table.location, row["url"]) else None

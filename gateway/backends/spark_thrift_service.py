@@ -25,6 +25,9 @@ LOOKING_SETTINGS: Mapping[str, str] = {
     # A table of files with `day=1/…` reads what lies there. Else Spark reads the partitions that its catalog
     # has of it, which are none.
     "spark.sql.hive.manageFilesourcePartitions": "false",
+    # Types are told whole: of a structure with more fields than this, 25 by itself, DESCRIBE says how many
+    # more there are.
+    "spark.sql.debug.maxToStringFields": "100000",
 }
 """What sessions of the gateway's own are set to."""
 

@@ -21,7 +21,7 @@ from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
-from gateway.files import found
+from gateway.files import found, store
 from gateway.files.keeping import Keeper, Refreshed
 from gateway.files.store import datasets
 from gateway.frontends.users import read_users
@@ -54,10 +54,14 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
     try:
         await migrate(connection)
         rows = await datasets(connection)
+        begun = await store.begun(connection)
         if arguments.action == "list":
             _list(rows, terminal)
+            _list_begun(begun, terminal)
             await _list_found(connection, settings, terminal)
             return exit_codes.OK
+        if arguments.action == "forget":
+            rows = [*rows, *begun]
         one = next((row for row in rows if f"{row['source']}/{row['path']}" == arguments.what), None)
         if one is None:
             raise Faults([f"there is no dataset `{arguments.what}`; `sluice datasets list` shows them"])
@@ -81,6 +85,14 @@ def _list(rows: Any, terminal: Terminal) -> None:
         terminal.line(terminal.style(f"  {table}  {row['format']}  {row['files']} files  {made}", DIM))
         if row["finding"]:
             terminal.line(f"  since {row['looked_at']:%Y-%m-%d %H:%M:%S}: {row['finding']}")
+
+
+def _list_begun(rows: Any, terminal: Terminal) -> None:
+    """List promotions that go on or were cut: their places are kept."""
+    for row in rows:
+        terminal.line(terminal.style(f"{row['source']}/{row['path']}", BOLD))
+        began = f"{row['begun_at']:%Y-%m-%d %H:%M:%S} by {row['begun_by']}"
+        terminal.line(terminal.style(f"  promotion begun {began}, not finished", DIM))
 
 
 async def _list_found(connection: Any, settings: Settings, terminal: Terminal) -> None:

@@ -16,7 +16,7 @@ from gateway.files import store
 from gateway.files.formats import DELTA
 from gateway.files.looking import DEEP, Looking, Nothing, UnfitFiles, signature
 from gateway.files.tables import OtherFiles, Tables, require_columns
-from gateway.files.taken import Query
+from gateway.files.taken import RunQuery
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource, source_of
 from gateway.session.ports import Catalog
@@ -50,7 +50,7 @@ class Keeper:
     def __init__(
         self,
         sources: Sequence[FileSource],
-        query: Query,
+        query: RunQuery,
         *,
         refusal: type[Exception],
         catalog: Catalog,
@@ -66,14 +66,18 @@ class Keeper:
         """Look at the files again. Where their columns or their format have changed, the table is made anew
         if its source learns schemas; if it does not, nothing is changed, and it is told again next time.
         What was found is kept with the dataset."""
-        async with connection as lent:
-            try:
-                found = await self._looked_at(lent, name)
-            except Faults as why:
-                await store.looked(lent, name, "; ".join(why.faults))
-                raise
-            await store.looked(lent, name, "" if found.is_applied else "; ".join(found.drift))
-            return found
+        with store.answering():
+            async with connection as lent:
+                return await self._and_kept(lent, name)
+
+    async def _and_kept(self, lent: Any, name: TableName) -> Refreshed:
+        try:
+            found = await self._looked_at(lent, name)
+        except Faults as why:
+            await store.looked(lent, name, "; ".join(why.faults))
+            raise
+        await store.looked(lent, name, "" if found.is_applied else "; ".join(found.drift))
+        return found
 
     async def _looked_at(self, lent: Any, name: TableName) -> Refreshed:
         async with store.only_one(lent, name):
@@ -86,21 +90,25 @@ class Keeper:
             except UnfitFiles as why:
                 raise Faults([f"the files of `{name}` are no table any more: {why}"]) from None
             except OtherFiles as other:
-                raise Faults([_other_files(name, row, other)]) from None
+                raise Faults([_other_files(name, row["url"], other)]) from None
+            except self._refusal:
+                raise Faults([f"Spark cannot drop `{name}`"]) from None
             except TimeoutError:
                 raise BackendUnavailable("files could not be looked at in time") from None
 
     async def forget(self, connection: AbstractAsyncContextManager[Any], name: TableName) -> None:
-        """Drop the table and what is kept of it."""
-        async with connection as lent, store.only_one(lent, name):
-            row = await _kept(lent, name)
-            try:
-                await self._tables.drop(name, row["url"])
-            except OtherFiles as other:
-                raise Faults([_other_files(name, row, other)]) from None
-            except self._refusal:
-                raise Faults([f"Spark cannot drop `{name}`"]) from None
-            await store.forget(lent, name)
+        """Drop the table and what is kept of it, also where its promotion was cut."""
+        with store.answering():
+            async with connection as lent, store.only_one(lent, name):
+                url = await store.begun_at(lent, name) or (await _kept(lent, name))["url"]
+                try:
+                    await self._tables.drop(name, url)
+                except OtherFiles as other:
+                    await store.end(lent, name)
+                    raise Faults([_other_files(name, url, other)]) from None
+                except self._refusal:
+                    raise Faults([f"Spark cannot drop `{name}`"]) from None
+                await store.forget(lent, name)
         log.info("dataset_forgotten", table=str(name))
 
     async def _refreshed(self, connection: Any, name: TableName, row: Mapping[str, Any]) -> Refreshed:
@@ -115,15 +123,15 @@ class Keeper:
             raise Faults([f"the table `{name}` was dropped; it is made anew when it is named"])
         now = signature(files.kinds)
         told = Refreshed(
-            files=(row["files"], sum(kind[1] for kind in files.kinds)),
-            bytes=(row["bytes"], sum(kind[2] for kind in files.kinds)),
+            files=(row["files"], files.count),
+            bytes=(row["bytes"], files.bytes),
             # Logs are hidden: that one came or went shows in no file that counts.
             is_changed=now != row["signature"] or (files.table is None) == (row["format"] == DELTA),
             is_applied=True,
         )
         if not told.is_changed:
             return told
-        format_ = await self._looking.format(files, source)
+        format_ = await self._looking.format(files, source, row["url"])
         saved = [(column["name"], column["type"]) for column in json.loads(row["columns"])]
         was = f"{row['format']} {options}"
         columns = await self._looking.columns(row["url"], format_)
@@ -160,7 +168,9 @@ class Keeper:
 
 
 async def _kept(connection: Any, name: TableName) -> Mapping[str, Any]:
-    row = await store.find(connection, name)
+    row = await store.finished(connection, name)
+    if row is None and await store.begun_at(connection, name) is not None:
+        raise Faults([f"the promotion of `{name}` was cut; it is made anew when it is named"])
     if row is None:
         raise Faults([f"`{name}` is no table that was made of files"])
     return row
@@ -171,8 +181,8 @@ def _reads(row: Mapping[str, Any], found: Any) -> bool:
     return bool(row["format"] != found.name or json.loads(row["options"]) != dict(found.options))
 
 
-def _other_files(name: TableName, row: Mapping[str, Any], other: OtherFiles) -> str:
-    return f"`{name}` has other files by now than `{row['url']}`: `{other}`; nothing was changed"
+def _other_files(name: TableName, url: str, other: OtherFiles) -> str:
+    return f"the table `{name}` was not made of `{url}`: {other}; nothing was changed"
 
 
 def drift_of(saved: Columns, now: Columns) -> tuple[str, ...]:

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from gateway.files.hidden import is_hidden
+
+DEEPEST = 32
+"""Names from the root of a source to a directory, those of partitions counted as well: of what is looked at
+here a descriptor stays open for each."""
+_BESIDE = 10
+"""Directories, and files that do not count, for each file that may: Hadoop's local writer puts a hidden
+`.crc` beside every file that it writes."""
+_BESIDE_FEW = 10_000
+"""As many of them at least."""
 
 
 class LeadsOut(Exception):
     """A path is a link, has one in it, or cannot be looked at; the text says which."""
 
 
-def require_no_links(root: str, path: Sequence[str], most: int) -> None:
+def require_no_links(
+    root: str, path: Sequence[str], most: int, *, counts: Callable[[str], bool] = lambda _: True
+) -> None:
     """Raise LeadsOut unless everything from `root` (a local directory) by `path` downwards is plain files and
-    directories, at most `most` of them. The root itself may be reached by links: the operator named it."""
+    directories, at most `most` files of those that Spark does not hide and whose names count. The root itself
+    may be reached by links: the operator named it."""
     try:
         at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -24,7 +38,11 @@ def require_no_links(root: str, path: Sequence[str], most: int) -> None:
             below = open_below(segment, at)
             os.close(at)
             at = below
-        _walk(at, [most])
+        mode = os.fstat(at).st_mode
+        if stat.S_ISDIR(mode):
+            _Walk(most, counts).go(at, DEEPEST - len(path))
+        elif not stat.S_ISREG(mode):
+            raise LeadsOut("there is something that is no file and no directory")
     finally:
         os.close(at)
 
@@ -52,23 +70,58 @@ def open_below(name: str, at: int) -> int:
         raise LeadsOut("there is a link, or something that the gateway cannot read") from None
 
 
-def _walk(at: int, left: list[int]) -> None:
-    mode = os.fstat(at).st_mode
-    if stat.S_ISREG(mode):
-        return
-    if not stat.S_ISDIR(mode):
-        raise LeadsOut("there is something that is no file and no directory")
-    with os.scandir(at) as entries:
-        found = [(entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries]
-    left[0] -= len(found)
-    if left[0] < 0:
-        raise LeadsOut("there are more files than its source may have in one table")
-    for name, is_link, is_directory in found:
-        if is_link:
-            raise LeadsOut("there is a link in it, which could lead out of its source")
-        if is_directory:
-            below = open_below(name, at)
-            try:
-                _walk(below, left)
-            finally:
-                os.close(below)
+class _Walk:
+    """Goes through directories, and counts."""
+
+    def __init__(self, most: int, counts: Callable[[str], bool]) -> None:
+        self._files = most
+        self._beside = max(_BESIDE * most, _BESIDE_FEW)
+        self._counts = counts
+
+    def go(self, at: int, deepest: int) -> None:
+        """Look at an open directory and at all below it, in at most so many levels. Raises LeadsOut."""
+        opened: list[tuple[int, Iterator[str]]] = [(at, iter(self._directories(at)))]
+        try:
+            while opened:
+                above, names = opened[-1]
+                name = next(names, None)
+                if name is None:
+                    opened.pop()
+                    if opened:
+                        os.close(above)
+                    continue
+                if len(opened) > deepest:
+                    raise LeadsOut(
+                        f"there are more than {DEEPEST} directories in each other, from its source"
+                    )
+                below = open_below(name, above)
+                opened.append((below, iter(())))
+                opened[-1] = (below, iter(self._directories(below)))
+        finally:
+            for one, _ in opened[1:]:
+                os.close(one)
+
+    def _directories(self, at: int) -> list[str]:
+        found = []
+        try:
+            with os.scandir(at) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        raise LeadsOut("there is a link in it, which could lead out of its source")
+                    is_directory = entry.is_dir(follow_symlinks=False)
+                    if is_directory:
+                        found.append(entry.name)
+                    self._count(is_directory or is_hidden(entry.name) or not self._counts(entry.name))
+        except OSError:
+            raise LeadsOut("there is something that the gateway cannot read") from None
+        return found
+
+    def _count(self, beside: bool) -> None:
+        if beside:
+            self._beside -= 1
+        else:
+            self._files -= 1
+        if self._files < 0:
+            raise LeadsOut("there are more files than its source may have in one table")
+        if self._beside < 0:
+            raise LeadsOut("there are too many directories and hidden files in it, beside those that count")

@@ -11,29 +11,45 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import xor
 from typing import Any
+from urllib.parse import unquote
 
+from gateway.files import whole
 from gateway.files.formats import (
     HEAD_BYTES,
+    HEAD_LINES,
     MARKS,
+    Dialect,
     Format,
     NotKnown,
+    alike,
     table_format,
-    told,
     wide_encoding,
+    written,
 )
+from gateway.files.hidden import matching
 from gateway.files.links import LeadsOut, require_no_links
 from gateway.files.places import place
-from gateway.files.taken import Query
+from gateway.files.taken import RunQuery, answers
+from gateway.files.whole import literal
 from gateway.model.files import FileSource
 
 _NO_SUCH_PATH = ("42K03", "42P01")
 """SQLSTATEs of a path that is not there."""
-_HEAD_LINES = 20
 _ROOT = re.compile("^[^:/]*:(//[^/]*)?")
 """What stands before the path in a URL, in Java's spelling and Python's."""
 _MOST_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
+_MOST_LOOKED_AT = 40
+"""Files that are looked into; of each ending at least one."""
+_AT_ONCE = 4
+_PACKED = r"\.(gz|bz2|zst|lz4|snappy|deflate)$"
+"""Endings by which Spark unpacks a file: what is in it has the ending before."""
+_ENDINGS = (r"(\.[^.]+){1,2}$", r"\.[^.]+$")
+"""What the ending of a name is: its last two parts with a dot before them, or the last one where there are
+too many of these. Digits count as one: `log.2024-01-01` is as `log.2024-01-02`."""
 _INSTEAD = {
     "Delta": "which `formats` of its source do not have",
     "Hudi": "which is not read",
@@ -42,9 +58,24 @@ _INSTEAD = {
 }
 """What to do about tables of formats that are not taken."""
 
-Kinds = Sequence[tuple[str, int, int, str, str, str]]
-"""For each ending of file names: the ending, files, bytes, a digest, the first of the files, and the
-directory that all of them lie in, empty where there are several."""
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The files of one ending."""
+
+    name: str
+    files: int
+    bytes: int
+    digest: str
+    """Of their paths, sizes and times; that of several endings is the XOR of theirs."""
+    first: str
+    directory: str
+    """What all of them lie in, empty where there are several."""
+    examples: tuple[str, ...] = ()
+    """The first, the last, the newest, and others by chance."""
+
+
+Kinds = Sequence[Ending]
 
 
 DEEP = "recursiveFileLookup"
@@ -63,14 +94,22 @@ class Files:
     table: Format | None = None
     """The table format that keeps them."""
 
+    @property
+    def count(self) -> int:
+        return sum(kind.files for kind in self.kinds)
+
+    @property
+    def bytes(self) -> int:
+        return sum(kind.bytes for kind in self.kinds)
+
     def stands_for_all(self, url: str, found: Format) -> str | None:
         """Return the one file whose columns Spark takes for those of all, where it looks at no other: of
         Parquet, unless schemas are merged or directories below give columns as well."""
         if found != Format("parquet") or not all(
-            kind[5] and place(kind[5]) == place(url) for kind in self.kinds
+            kind.directory and place(kind.directory) == place(url) for kind in self.kinds
         ):
             return None
-        return min(kind[4] for kind in self.kinds)
+        return min(kind.first for kind in self.kinds)
 
 
 class Nothing(Exception):
@@ -84,7 +123,7 @@ class UnfitFiles(Exception):
 class Looking:
     """Looks at files by sessions of the gateway's own."""
 
-    def __init__(self, query: Query, refusal: type[Exception]) -> None:
+    def __init__(self, query: RunQuery, refusal: type[Exception]) -> None:
         self._query = query
         self._refusal = refusal
 
@@ -94,7 +133,8 @@ class Looking:
             return
         try:
             local = source.root.removeprefix("file:")
-            await asyncio.to_thread(require_no_links, local, path, source.files)
+            counts = matching(source.pattern)
+            await asyncio.to_thread(require_no_links, local, path, source.files, counts=counts)
         except LeadsOut as why:
             if str(why) == "there is nothing":
                 raise Nothing from None
@@ -116,10 +156,12 @@ class Looking:
         if not kinds:
             raise UnfitFiles("there are no files in it, or only empty ones")
         if len(kinds) > _MOST_KINDS:
-            raise UnfitFiles("its files are of many kinds")
-        if sum(kind[1] for kind in kinds) > source.files:
+            one, other = (_name(url, kind.first) for kind in kinds[:2])
+            raise UnfitFiles(f"its files are of many kinds, such as {one} and {other}")
+        files = Files(kinds, reading, table)
+        if files.count > source.files:
             raise UnfitFiles(f"it has more than the {source.files} files that its source allows")
-        return Files(kinds, reading, table)
+        return files
 
     async def refuse_tables_below(self, source: FileSource, path: tuple[str, ...]) -> None:
         """Refuse a directory with tables of formats anywhere in it."""
@@ -217,17 +259,28 @@ class Looking:
         return int(rows[0][0])
 
     async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
-        """Return what `Kinds` tells. Raises Nothing and UnfitFiles."""
+        """Return the files by their endings. Raises Nothing and UnfitFiles."""
+        found: Kinds = ()
+        for ending in _ENDINGS:
+            found = await self._kinds(url, reading, ending)
+            if len(found) <= _MOST_KINDS:
+                break
+        return found
+
+    async def _kinds(self, url: str, reading: Mapping[str, str], ending: str) -> Kinds:
         name = "substring_index(path, '/', -1)"
         above = f"left(path, length(path) - length({name}) - 1)"
-        ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
+        unpacked = f"regexp_replace(lower({name}), '{literal(_PACKED)}', '')"
+        kind = f"regexp_extract(regexp_replace({unpacked}, '[0-9]+', '0'), '{literal(ending)}', 0)"
         try:
             rows = await self._look(
                 "binaryFile",
                 url,
-                f"SELECT {ending}, count(*), sum(length),"
+                f"SELECT {kind}, count(*), sum(length),"
                 " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path),"
-                f" IF(min({above}) = max({above}), min({above}), '')"
+                f" IF(min({above}) = max({above}), min({above}), ''),"
+                " max(path), max_by(path, modificationTime),"
+                " min_by(path, xxhash64(path)), max_by(path, xxhash64(path))"
                 f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
                 Format("binaryFile", reading),
             )
@@ -235,30 +288,78 @@ class Looking:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
             raise UnfitFiles("Spark cannot list its files") from refused
-        return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4]), str(r[5])) for r in rows]
+        return [
+            Ending(
+                name=str(name),
+                files=int(files),
+                bytes=int(size),
+                digest=str(digest),
+                first=str(first),
+                directory=str(directory),
+                examples=tuple(dict.fromkeys(map(str, (first, *others)))),
+            )
+            for name, files, size, digest, first, directory, *others in rows
+        ]
 
-    async def format(self, files: Files, source: FileSource) -> Format:
-        """Return the one format of all files."""
+    async def format(self, files: Files, source: FileSource, url: str) -> Format:
+        """Return the one format of all files, of which some are looked into. Raises UnfitFiles."""
         if files.table is not None:
             return files.table
-        found: dict[str, Format] = {}
-        for *_, example, _ in files.kinds:
-            if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
+        each = max(1, _MOST_LOOKED_AT // len(files.kinds))
+        first = await self._dialects([kind.first for kind in files.kinds], source, url)
+        # Of files that are called `.parquet` Spark itself tells which one is none.
+        doubtful = [
+            path
+            for kind, one in zip(files.kinds, first, strict=True)
+            if not (one.is_binary and one.name in kind.name)
+            for path in kind.examples[1:each]
+        ]
+        paths = [*(kind.first for kind in files.kinds), *doubtful]
+        dialects = [*first, *await self._dialects(doubtful, source, url)]
+        found = {_name(url, path).strip("`"): one for path, one in zip(paths, dialects, strict=True)}
+        try:
+            format_ = alike(found)
+        except NotKnown as why:
+            raise UnfitFiles(str(why)) from None
+        format_ = await self._looked_through(url, format_, files.reading, found)
+        return Format(format_.name, {**format_.options, **files.reading})
+
+    async def _dialects(self, paths: Sequence[str], source: FileSource, url: str) -> Sequence[Dialect]:
+        """Return how these files are written. Raises UnfitFiles."""
+        for path in paths:
+            if not path.startswith(source.root.split(":", 1)[0]) or not _is_safe(path):
                 raise UnfitFiles("a file in it has a name that cannot be read safely")
-            try:
-                lines = await self._head(example)
-                encoding = wide_encoding(lines)
-                if encoding is not None:
-                    lines = await self._head(example, encoding)
-                format_ = told(lines, source.formats, encoding)
-                format_ = Format(format_.name, {**format_.options, **files.reading})
-            except NotKnown as why:
-                raise UnfitFiles(str(why)) from None
-            if found.setdefault(format_.name, format_).options != format_.options:
-                raise UnfitFiles(f"its {format_.name} files are not written alike")
-        if len(found) > 1:
-            raise UnfitFiles(f"its files are of several formats: {', '.join(sorted(found))}")
-        return next(iter(found.values()))
+        found: list[Dialect] = []
+        for at in range(0, len(paths), _AT_ONCE):
+            some = paths[at : at + _AT_ONCE]
+            found += await answers(*(self._written(path, _name(url, path), source) for path in some))
+        return found
+
+    async def _written(self, path: str, name: str, source: FileSource) -> Dialect:
+        lines = await self._head(path)
+        encoding = wide_encoding(lines)
+        if encoding is not None:
+            lines = await self._head(path, encoding)
+        try:
+            return written(lines, source.formats, encoding)
+        except NotKnown as why:
+            raise UnfitFiles(f"{name} {why}") from None
+
+    async def _looked_through(
+        self, url: str, found: Format, reading: Mapping[str, str], files: Mapping[str, Dialect]
+    ) -> Format:
+        """Return the format by which Spark reads all lines of texts as they are written."""
+        question = whole.question(found)
+        if question is None:
+            return found
+        try:
+            (row,) = await self._look("text", url, question, Format("text", reading))
+        except self._refusal as refused:
+            raise UnfitFiles("its files cannot be read, or some have vanished") from refused
+        try:
+            return whole.answered(found, row, files.values(), lambda path: _name(url, unquote(path)))
+        except NotKnown as why:
+            raise UnfitFiles(str(why)) from None
 
     async def _head(self, file: str, encoding: str | None = None) -> list[bytes]:
         """Return the first lines of a file, each cut at HEAD_BYTES."""
@@ -266,9 +367,7 @@ class Looking:
         reading = Format("text", {} if encoding is None else {"encoding": encoding, "lineSep": "\n"})
         value = f"hex(substr(CAST(value AS BINARY), 1, {HEAD_BYTES}))"
         try:
-            rows = await self._look(
-                "text", file, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}", reading
-            )
+            rows = await self._look("text", file, f"SELECT {value} FROM {{view}} LIMIT {HEAD_LINES}", reading)
         except self._refusal as refused:
             raise UnfitFiles("a file in it cannot be read, or has vanished") from refused
         return [bytes.fromhex(str(row[0])) for row in rows]
@@ -280,7 +379,7 @@ class Looking:
         view = new_view()
         options = "".join(f", {option}" for option in options_of(reading)) if reading is not None else ""
         made = f"CREATE TEMPORARY VIEW {view} USING {format_} OPTIONS (path '{path}'{options})"
-        return await self._query(sql.format(view=view), made, f"DROP VIEW IF EXISTS {view}")
+        return await self._query(sql.replace("{view}", view), made, f"DROP VIEW IF EXISTS {view}")
 
     async def columns(self, url: str, found: Format) -> list[tuple[str, str]]:
         """Return names and types of the columns that Spark finds, as DESCRIBE has them. Raises UnfitFiles."""
@@ -298,7 +397,7 @@ def new_view() -> str:
 
 def options_of(found: Format) -> list[str]:
     """Return the options of a format as Spark SQL writes them."""
-    return [f"'{key}' '{_literal(value)}'" for key, value in found.options.items()]
+    return [f"'{key}' '{literal(value)}'" for key, value in found.options.items()]
 
 
 def named(pattern: str) -> Mapping[str, str]:
@@ -307,10 +406,18 @@ def named(pattern: str) -> Mapping[str, str]:
 
 
 def signature(kinds: Kinds) -> str:
-    """Return a digest of the files' paths, sizes and times, as Spark has summed them up by ending."""
-    lines = "\n".join(f"{kind[0]} {kind[1]} {kind[2]} {kind[3]}" for kind in sorted(kinds))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    """Return a digest of the files' paths, sizes and times, whatever endings they are told by."""
+    digest = reduce(xor, (int(kind.digest or "0", 16) for kind in kinds), 0)
+    files, size = sum(kind.files for kind in kinds), sum(kind.bytes for kind in kinds)
+    return hashlib.sha256(f"{files} {size} {digest:X}".encode()).hexdigest()
 
 
-def _literal(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t").replace("\n", "\\n")
+def _is_safe(path: str) -> bool:
+    return path.isprintable() and not set(path) & set("'`*?[]{}\\")
+
+
+def _name(url: str, path: str) -> str:
+    """Return how a file is told: by what leads to it from the directory that is looked at."""
+    below = _ROOT.sub("", path).strip("/").split("/")
+    name = "/".join(below[len(place(url).path) :] or below[-1:])
+    return f"`{name}`" if _is_safe(name) else "a file"

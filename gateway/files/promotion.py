@@ -2,23 +2,30 @@
 
 All that is asked of Spark is a fixed template around names that `model/files.py` lets through. Of all
 gateways one at a time makes a table: PostgreSQL has the lock.
+
+A promotion can be cut anywhere: the gateway is killed, the statement cancelled, Spark or PostgreSQL lost
+while Spark makes the table. So it is kept that it began, from before Spark is asked until the table is saved
+or known not to be there; a table of a promotion that began and has not ended is nobody's, and is made anew by
+whoever promotes it next.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
+import asyncpg
 import structlog
 
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
 from gateway.files.keeping import Keeper
 from gateway.files.looking import Looking, Nothing, UnfitFiles, signature
-from gateway.files.tables import Tables
-from gateway.files.taken import ChangingCatalog, NotTold, Query, Taken, TakenPlaces, answers
+from gateway.files.tables import OtherFiles, Tables, is_at
+from gateway.files.taken import ChangingCatalog, NotTold, RunQuery, Taken, TakenPlaces, answers
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import FileSource, NotPromoted, source_of
@@ -32,7 +39,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Any]]
 Decide = Callable[[Resource, str], Decision]
 Escaped = Callable[..., bool]
 """Says whether guards of an old name do not hold for a new one: `Authority.guards_escaped`."""
-Record = Callable[[Principal, TableName, str, Sequence[Decision]], Awaitable[None]]
+RecordPromotion = Callable[[Principal, TableName, str, Sequence[Decision]], Awaitable[None]]
 """Puts on record that files, by their URL, are about to become a table; returns when that is durable."""
 
 PROMOTE, READ = "promote", "read"
@@ -44,12 +51,12 @@ class Promoter:
     def __init__(
         self,
         sources: Sequence[FileSource],
-        query: Query,
+        query: RunQuery,
         *,
         refusal: type[Exception],
         catalog: ChangingCatalog,
         connect: Connect,
-        record: Record,
+        record: RecordPromotion,
         reserved: Sequence[str] = (),
         timeout_s: float = 300.0,
     ) -> None:
@@ -61,7 +68,10 @@ class Promoter:
         self._catalog = catalog
         self._connect = connect
         self._record = record
+        self._refusal = refusal
         self._timeout_s = timeout_s
+        self._here = WeakValueDictionary[TableName, asyncio.Lock]()
+        """Names that this gateway is at: who waits for one has no connection to PostgreSQL yet."""
         self._looking = Looking(query, refusal)
         self._keeper = Keeper(sources, query, refusal=refusal, catalog=catalog, timeout_s=timeout_s)
         self._tables = Tables(query, refusal=refusal, catalog=catalog)
@@ -70,6 +80,19 @@ class Promoter:
     def covers(self, name: TableName) -> bool:
         """Whether the name of a table stands for files of a source."""
         return source_of(self._sources, name) is not None
+
+    async def is_unfinished(self, name: TableName) -> bool:
+        """Whether a promotion of the name began and has not ended, so that its table, should Spark have one,
+        is none yet; False where PostgreSQL does not tell."""
+        try:
+            with store.answering():
+                async with self._connect() as connection:
+                    began = await store.begun_at(connection, name) is not None
+        except BackendUnavailable:
+            return False
+        if began:
+            self._catalog.invalidate([name], [])
+        return began
 
     async def promote(
         self,
@@ -81,7 +104,8 @@ class Promoter:
         asked: bool = False,
     ) -> NotPromoted | None:
         """Make a table of the files that `name` stands for, if they are there and, where its source does not
-        do that by itself, it is `asked` to.
+        do that by itself, it is `asked` to. One that is there stays, unless its promotion was cut, or it is
+        `asked` for and no promotion made it.
 
         `decide` and `escaped` are asked before anything is looked at. Returns why they cannot become one, or
         may not at this user's word; None when the name may be looked up again. Raises BackendUnavailable when
@@ -120,11 +144,16 @@ class Promoter:
                 "ALTER TABLE … PROMOTE METADATA does, or `sluice datasets promote`",
                 decisions=decisions,
             )
+        if asked:
+            with store.answering():
+                if await self._not_promoted(name) is None:
+                    return None
         # INVARIANT (audit first): whoever had Spark make a table is on record before Spark is asked.
         await self._record(principal, name, source.url(path), decisions)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._promoted(source, path, name, principal, decide)
+                with store.answering():
+                    await self._promoted(source, path, name, principal, decide, asked=asked)
         except Nothing:
             return None
         except UnfitFiles as why:
@@ -134,6 +163,8 @@ class Promoter:
                 message=f"`{'/'.join(path)}` of source `{source.name}` cannot become a table: {why}",
                 decisions=decisions,
             )
+        except self._refusal as refused:
+            raise BackendUnavailable(f"Spark did not let go of what it has of `{name}`") from refused
         except TimeoutError:
             raise BackendUnavailable("files could not be made a table in time") from None
         finally:
@@ -143,23 +174,38 @@ class Promoter:
     async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
         """Look at the files of a table again, or forget them; return why that could not be done, or how many
         columns differ that the table was not given. What was to be promoted is a table by now, or nothing."""
-        if action == "promote":
-            known = await self._catalog.look_up([name])
-            return None if known.table(name) else f"there are no files that `{name}` could be made of"
         try:
-            await self._require_own(name, principal)
-            if action == "forget":
-                await self._keeper.forget(self._connect(), name)
-                return None
-            found = await self._keeper.refresh(self._connect(), name)
+            with store.answering():
+                return await self._tend(action, name, principal)
         except Faults as why:
             return "; ".join(why.faults)
+
+    async def _tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
+        if action == "promote":
+            return await self._not_promoted(name)
+        await self._require_own(name, principal)
+        if action == "forget":
+            await self._keeper.forget(self._connect(), name)
+            return None
+        found = await self._keeper.refresh(self._connect(), name)
         if found.is_applied:
             return None
         return (
             f"the files of `{name}` are not as its table: {len(found.drift)} differences in format and "
             "columns, which `sluice datasets refresh` tells; its source has no `schema_learning`"
         )
+
+    async def _not_promoted(self, name: TableName) -> str | None:
+        """Say why files are no table, None when they are one."""
+        self._catalog.invalidate([name], [])
+        table = (await self._catalog.look_up([name])).table(name)
+        if table is None:
+            return f"there are no files that `{name}` could be made of"
+        async with self._connect() as connection:
+            row = await store.finished(connection, name)
+        if row is not None and is_at(table.location, row["url"]):
+            return None
+        return f"`{name}` is there, and is no table that was made of files"
 
     async def _require_own(self, name: TableName, principal: Principal) -> None:
         """Raise Faults where the source is closed and the table another's: who could forget it could promote
@@ -184,23 +230,52 @@ class Promoter:
         name: TableName,
         principal: Principal,
         decide: Decide,
+        *,
+        asked: bool,
     ) -> None:
         await self._looking.refuse_links(source, path)
         url = source.url(path)
-        async with self._connect() as connection, store.only_one(connection, name):
+        async with (
+            self._here.setdefault(name.folded(), asyncio.Lock()),
+            self._connect() as connection,
+            store.only_one(connection, name),
+        ):
             # Who waited for another finds its table here.
             self._catalog.invalidate([name], [])
-            if (await self._catalog.look_up([name])).table(name) is not None:
+            is_there = (await self._catalog.look_up([name])).table(name) is not None
+            left = await store.begun_at(connection, name)
+            was_cut = left is not None
+            if is_there and not was_cut and (not asked or await store.find(connection, name) is not None):
                 return
+            if is_there:
+                try:
+                    await self._tables.is_there(name, left or url)
+                except OtherFiles as other:
+                    # Somebody else's, who had the name after all.
+                    await store.end(connection, name)
+                    raise _other(other) from None
             files = await self._looking.files(source, path)
-            # INVARIANT (one name): until it is saved nobody else makes a table of what this one overlaps.
-            await store.only_one_place(connection)
-            datasets = await store.datasets(connection)
-            found, _ = await answers(
-                self._looking.format(files, source), self._refuse_taken(datasets, source, url, name, decide)
-            )
-            like = files.stands_for_all(url, found)
-            table = await self._tables.make(source, name, url, found, like=like)
+            await self._begin(connection, source, path, name, principal, decide)
+            asks = False
+            try:
+                found, _ = await answers(
+                    self._looking.format(files, source, url),
+                    self._refuse_taken(source, url, name, decide),
+                )
+                like = files.stands_for_all(url, found)
+                asks = True
+                if is_there:
+                    # Nobody knows what it is: the promotion that made it never came to say.
+                    await self._tables.drop(name, left or url)
+                table = await self._tables.make(source, name, url, found, like=like)
+            except BaseException as fault:
+                # Spark may have the table, now or later, unless it never was asked for it, or says so.
+                if isinstance(fault, UnfitFiles | OtherFiles) if asks else not was_cut:
+                    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                        await store.end(connection, name)
+                if isinstance(fault, OtherFiles):
+                    raise _other(fault) from None
+                raise
             await store.save(
                 connection,
                 store.PromotedFiles(
@@ -211,34 +286,58 @@ class Promoter:
                     format=found.name,
                     options=found.options,
                     columns=[(column.name, column.type) for column in table.columns],
-                    files=sum(kind[1] for kind in files.kinds),
-                    bytes=sum(kind[2] for kind in files.kinds),
+                    files=files.count,
+                    bytes=files.bytes,
                     signature=signature(files.kinds),
                     promoted_by=principal.user,
                 ),
             )
-        log.info(
-            "dataset_promoted", source=source.name, format=found.name, files=sum(k[1] for k in files.kinds)
-        )
+        log.info("dataset_promoted", source=source.name, format=found.name, files=files.count)
 
-    async def _refuse_taken(
+    async def _begin(
         self,
-        datasets: Sequence[Mapping[str, Any]],
+        connection: Any,
         source: FileSource,
-        url: str,
+        path: tuple[str, ...],
         name: TableName,
+        principal: Principal,
         decide: Decide,
     ) -> None:
-        """Refuse what shares files with a table, a database, or what the gateway keeps for itself."""
+        """Keep the place of a table that is about to be made. Raises UnfitFiles where another has it."""
+        # INVARIANT (one name): from here on nobody else begins a table of what this one overlaps.
+        url = source.url(path)
+        async with store.only_one_place(connection):
+            datasets = [*await store.datasets(connection), *await store.begun(connection)]
+            try:
+                found = await self._taken.kept(url, name, datasets)
+            except NotTold as whose:
+                raise _not_told(source, name, whose) from None
+            if found is not None:
+                raise _refused(source, name, found, decide)
+            await store.begin(connection, source.name, "/".join(path), name, url, principal.user)
+
+    async def _refuse_taken(self, source: FileSource, url: str, name: TableName, decide: Decide) -> None:
+        """Refuse what shares files with a table or a database of Spark's session catalog."""
         try:
-            found = await self._taken.overlapped(url, name, datasets)
+            found = await self._taken.overlapped(url, name)
         except NotTold as whose:
-            log.warning("dataset_places_unknown", source=source.name, table=str(name), of=str(whose))
-            raise UnfitFiles("it cannot be told where all other tables lie") from None
-        if found is None:
-            return
-        log.info("dataset_place_taken", source=source.name, table=str(name), by=str(found.table or found.url))
-        raise UnfitFiles(_of_another(found, decide))
+            raise _not_told(source, name, whose) from None
+        if found is not None:
+            raise _refused(source, name, found, decide)
+
+
+def _other(found: OtherFiles) -> UnfitFiles:
+    return UnfitFiles(f"a table of its name is there that was not made of it: {found}")
+
+
+def _not_told(source: FileSource, name: TableName, whose: NotTold) -> UnfitFiles:
+    log.warning("dataset_places_unknown", source=source.name, table=str(name), of=str(whose))
+    return UnfitFiles("it cannot be told where all other tables lie")
+
+
+def _refused(source: FileSource, name: TableName, found: Taken, decide: Decide) -> UnfitFiles:
+    log.info("dataset_place_taken", source=source.name, table=str(name), by=str(found.table or found.url))
+    return UnfitFiles(_of_another(found, decide))
 
 
 def _guards_escaped(source: FileSource, path: tuple[str, ...], name: TableName, escaped: Escaped) -> bool:

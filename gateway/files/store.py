@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import asyncpg
+
+from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName
 
 _COLUMNS = (
@@ -36,25 +39,107 @@ class PromotedFiles:
     promoted_by: str
 
 
+@contextmanager
+def answering() -> Iterator[None]:
+    """Make BackendUnavailable of whatever PostgreSQL fails with, or the way there."""
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        raise BackendUnavailable("datasets are kept in PostgreSQL, which does not answer") from None
+
+
 @asynccontextmanager
 async def only_one(connection: Any, table: TableName) -> AsyncIterator[None]:
-    """Hold a table's dataset: of all gateways one at a time makes or forgets it."""
+    """Hold a table's dataset: of all gateways one at a time makes or forgets it. What is written meanwhile
+    is there at once, whatever becomes of the rest; who loses the connection holds nothing any more."""
+    folded = table.folded()
+    key = f"dataset {folded.database}.{folded.table}"
+    try:
+        await connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", key)
+        yield
+    finally:
+        if not connection.is_closed():
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", key)
+
+
+@asynccontextmanager
+async def only_one_place(connection: Any) -> AsyncIterator[None]:
+    """Within `only_one`: of all gateways one at a time finds out what datasets have taken, and begins.
+
+    Tables wait for each other here alone, for as long as PostgreSQL takes: Spark is not asked meanwhile."""
     async with connection.transaction():
-        folded = table.folded()
-        key = f"dataset {folded.database}.{folded.table}"
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", key)
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('dataset places', 0))")
         yield
 
 
-async def only_one_place(connection: Any) -> None:
-    """Within `only_one`: of all gateways one at a time finds out what is taken, makes its table and saves it.
+async def begin(connection: Any, source: str, path: str, table: TableName, url: str, user: str) -> None:
+    """Note that a table is about to be made, and keep its place from now on."""
+    folded = table.folded()
+    await connection.execute(
+        "INSERT INTO sluice.dataset_begun (source, path, database, table_name, url, begun_by)"
+        " VALUES ($1, $2, $3, $4, $5, $6)"
+        " ON CONFLICT (database, table_name) DO UPDATE SET source = excluded.source, path = excluded.path,"
+        " url = excluded.url, begun_by = excluded.begun_by, begun_at = now()",
+        source,
+        path,
+        folded.database,
+        folded.table,
+        url,
+        user,
+    )
 
-    Tables wait for each other here and not before: whoever holds this waits for none of theirs."""
-    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('dataset places', 0))")
+
+async def end(connection: Any, table: TableName) -> bool:
+    """Forget that a promotion began; False when none had. Its table is saved, or Spark has none."""
+    folded = table.folded()
+    done: str = await connection.execute(
+        "DELETE FROM sluice.dataset_begun WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+    )
+    return done != "DELETE 0"
+
+
+async def begun(connection: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the promotions that began and have not ended, by source and path."""
+    found: Sequence[Mapping[str, Any]] = await connection.fetch(
+        "SELECT source, path, database, table_name, url, begun_by, begun_at FROM sluice.dataset_begun"
+        " ORDER BY source, path"
+    )
+    return found
+
+
+async def begun_at(connection: Any, table: TableName) -> str | None:
+    """Return the URL of a promotion that began and has not ended, None when there is none."""
+    folded = table.folded()
+    found: str | None = await connection.fetchval(
+        "SELECT url FROM sluice.dataset_begun WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+    )
+    return found
 
 
 async def save(connection: Any, dataset: PromotedFiles) -> None:
-    """Keep a dataset, in place of an older one of the same path."""
+    """Keep a dataset, in place of an older one of the same path, and end its promotion: both or neither."""
+    folded = dataset.table.folded()
+    async with connection.transaction():
+        # Of a source that had another name.
+        await connection.execute(
+            "DELETE FROM sluice.dataset"
+            " WHERE database = $1 AND table_name = $2 AND (source, path) <> ($3, $4)",
+            folded.database,
+            folded.table,
+            dataset.source,
+            dataset.path,
+        )
+        await _insert(connection, dataset)
+        await end(connection, dataset.table)
+        await _tell(connection, dataset.table)
+
+
+async def _insert(connection: Any, dataset: PromotedFiles) -> None:
     await connection.execute(
         f"INSERT INTO sluice.dataset ({_COLUMNS})"
         " VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8::text::jsonb, $9, $10, $11, $12)"
@@ -77,7 +162,6 @@ async def save(connection: Any, dataset: PromotedFiles) -> None:
         dataset.signature,
         dataset.promoted_by,
     )
-    await _tell(connection, dataset.table)
 
 
 async def _tell(connection: Any, table: TableName) -> None:
@@ -94,6 +178,11 @@ async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
         folded.table,
     )
     return found
+
+
+async def finished(connection: Any, table: TableName) -> Mapping[str, Any] | None:
+    """Return the dataset of a table whose promotion has come to its end; None when there is none."""
+    return None if await begun_at(connection, table) is not None else await find(connection, table)
 
 
 async def renew(
@@ -161,14 +250,17 @@ async def due(connection: Any, every_s: Mapping[str, float]) -> Mapping[str, Any
     return found
 
 
-async def forget(connection: Any, table: TableName) -> bool:
-    """Drop what is kept of a table's files; False when nothing was."""
+async def forget(connection: Any, table: TableName) -> None:
+    """Drop what is kept of a table's files, and of a promotion that was cut."""
     folded = table.folded()
-    done: str = await connection.execute(
-        "DELETE FROM sluice.dataset WHERE database = $1 AND table_name = $2", folded.database, folded.table
-    )
-    await _tell(connection, table)
-    return done != "DELETE 0"
+    async with connection.transaction():
+        await end(connection, table)
+        await connection.execute(
+            "DELETE FROM sluice.dataset WHERE database = $1 AND table_name = $2",
+            folded.database,
+            folded.table,
+        )
+        await _tell(connection, table)
 
 
 async def datasets(connection: Any) -> Sequence[Mapping[str, Any]]:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gateway.errors import BackendUnavailable
 from gateway.files.formats import Format
 from gateway.files.looking import UnfitFiles, new_view, options_of
 from gateway.files.places import place
-from gateway.files.taken import LOCATION, Query, answers
+from gateway.files.taken import LOCATION, NO_SUCH_NAMESPACE, RunQuery, answers
 from gateway.model.catalog import Table, TableName
 from gateway.model.files import FileSource
 from gateway.session.ports import Catalog
 
+_TYPE = re.compile(r"^Type: (.*)$", re.MULTILINE)
+"""Told of a table before its comment, which can have line breaks."""
+
 
 class OtherFiles(Exception):
-    """A table of the name is there, and has other files; the text names them."""
+    """A table of the name is there that is not made of these files; the text says what it is."""
 
 
 class Tables:
     """Asks Spark in fixed templates around names that `model/files.py` lets through."""
 
-    def __init__(self, query: Query, *, refusal: type[Exception], catalog: Catalog) -> None:
+    def __init__(self, query: RunQuery, *, refusal: type[Exception], catalog: Catalog) -> None:
         self._query = query
         self._refusal = refusal
         self._catalog = catalog
@@ -30,34 +34,48 @@ class Tables:
         self, source: FileSource, name: TableName, url: str, found: Format, *, like: str | None = None
     ) -> Table:
         """Make the table, its schema found by Spark, and return it; `like`: the file that has the columns of
-        all, unless Spark merges those of all files. Raises UnfitFiles."""
-        options = ", ".join(options_of(found))
+        all, unless Spark merges those of all files. Raises UnfitFiles: then Spark has no such table."""
         try:
             _, merged = await answers(
                 self._query(f"CREATE DATABASE IF NOT EXISTS `{name.catalog}`.`{name.database}`"),
                 self._query("SET spark.sql.parquet.mergeSchema"),
             )
-            if [str(row[1]) for row in merged] != ["false"]:
-                like = None
-            if like is None or not await self._made_like(name, url, found, like):
-                await self._query(
-                    f"CREATE TABLE {_dotted(name)} USING {found.name}"
-                    f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
-                )
         except self._refusal as refused:
-            raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
-        kept = False
+            raise UnfitFiles(f"Spark makes no database `{name.database}`") from refused
+        if [str(row[1]) for row in merged] != ["false"]:
+            like = None
         try:
-            self._catalog.invalidate([name], [(name.catalog, name.database)])
-            table = (await self._catalog.look_up([name])).table(name)
+            await self._create(name, url, found, like)
+        except self._refusal as refused:
+            # What was asked before and cut may have come to its end in between.
+            if not await self.drop(name, url):
+                raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
+            await self._create_again(name, url, found)
+        self._catalog.invalidate([name], [(name.catalog, name.database)])
+        table = (await self._catalog.look_up([name])).table(name)
+        try:
             if table is None:
                 raise UnfitFiles("Spark does not tell of its table")
             require_columns(source, [column.type for column in table.columns])
-            kept = True
-            return table
-        finally:
-            if not kept:
-                await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+        except UnfitFiles:
+            await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+            raise
+        return table
+
+    async def _create(self, name: TableName, url: str, found: Format, like: str | None = None) -> None:
+        if like is not None and await self._made_like(name, url, found, like):
+            return
+        options = ", ".join(options_of(found))
+        await self._query(
+            f"CREATE TABLE {_dotted(name)} USING {found.name}"
+            f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
+        )
+
+    async def _create_again(self, name: TableName, url: str, found: Format) -> None:
+        try:
+            await self._create(name, url, found)
+        except self._refusal as refused:
+            raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
 
     async def _made_like(self, name: TableName, url: str, found: Format, like: str) -> bool:
         """Make the table with the columns of one file: Spark does not list the others for that. False where
@@ -74,38 +92,42 @@ class Tables:
         return True
 
     async def is_there(self, name: TableName, url: str) -> bool:
-        """Say whether the table is there now. Raises OtherFiles."""
-        self._catalog.invalidate([name], [])
+        """Say whether the table is there now. Raises OtherFiles, and BackendUnavailable."""
+        sql = f"SHOW TABLE EXTENDED IN `{name.catalog}`.`{name.database}` LIKE '{name.table}'"
         try:
-            table = (await self._catalog.look_up([name])).table(name)
-            locations = [] if table is None else [table.location]
-        except BackendUnavailable as unavailable:
-            # Nobody can describe one of Delta whose log is gone; where it lies Spark tells all the same.
-            sql = f"SHOW TABLE EXTENDED IN `{name.catalog}`.`{name.database}` LIKE '{name.table}'"
-            try:
-                shown = [str(row[3]) for row in await self._query(sql) if not row[2]]
-            except self._refusal:
-                raise unavailable from None
-            locations = [next(iter(LOCATION.findall(one)), None) for one in shown]
-        for location in locations:
+            # Told also of one that nobody can describe: Delta's, whose log is gone.
+            shown = [str(row[3]) for row in await self._query(sql) if not row[2]]
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) == NO_SUCH_NAMESPACE:
+                return False
+            raise BackendUnavailable("Spark does not tell where its tables lie") from refused
+        for told in shown:
+            location = next(iter(LOCATION.findall(told)), None)
             if not is_at(location, url):
-                raise OtherFiles(location or "none")
-        return bool(locations)
+                raise OtherFiles(
+                    f"it is one of `{location}`" if location else "it is a view, or has no files"
+                )
+            # INVARIANT (the files stay): what Spark calls managed goes with its files.
+            if next(iter(_TYPE.findall(told)), None) != "EXTERNAL":
+                raise OtherFiles("it is one whose files Spark deletes with it")
+        return bool(shown)
 
-    async def drop(self, name: TableName, url: str) -> None:
-        """Drop the table, if it is there. Raises OtherFiles."""
-        if await self.is_there(name, url):
-            await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
-            self._catalog.invalidate([name], [(name.catalog, name.database)])
+    async def drop(self, name: TableName, url: str) -> bool:
+        """Drop the table; False when it is not there. Raises OtherFiles, and BackendUnavailable."""
+        if not await self.is_there(name, url):
+            return False
+        await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+        self._catalog.invalidate([name], [(name.catalog, name.database)])
+        return True
 
 
 def require_columns(source: FileSource, types: Sequence[str]) -> None:
     """Raise UnfitFiles unless there are columns, and no more of them than the source allows."""
-    leaves = sum(map(_leaves, types))
-    if not leaves:
+    found = sum(map(leaves, types))
+    if not found:
         raise UnfitFiles("its files have no columns")
-    if leaves > source.leaf_columns:
-        raise UnfitFiles(f"it has {leaves} columns; its source allows {source.leaf_columns}")
+    if found > source.leaf_columns:
+        raise UnfitFiles(f"it has {found} columns; its source allows {source.leaf_columns}")
 
 
 def is_at(location: str | None, url: str) -> bool:
@@ -120,6 +142,11 @@ def _dotted(name: TableName) -> str:
     return f"`{name.catalog}`.`{name.database}`.`{name.table}`"
 
 
-def _leaves(type_: str) -> int:
-    """Count the columns of a type in DDL: fields of structures one by one."""
-    return max(1, type_.count(":")) if "struct<" in type_ else 1
+def leaves(type_: str) -> int:
+    """Count what a type in DDL consists of: fields of structures, keys and values of maps, one by one."""
+    # What is left of the commas stands between two of them.
+    return 1 + _NO_COMMAS.sub("", type_).count(",")
+
+
+_NO_COMMAS = re.compile(r"`(?:[^`]|``)*`|\(\s*\d+\s*,\s*-?\d+\s*\)")
+"""Names in quotes, and the lengths of decimals."""

@@ -22,9 +22,9 @@ from gateway.model.catalog import TableName, quote, unquoted
 from gateway.model.files import SESSION_CATALOG
 from gateway.session.ports import Catalog
 
-Query = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
+RunQuery = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
 
-_NO_SUCH_NAMESPACE = "42704"
+NO_SUCH_NAMESPACE = "42704"
 LOCATION = re.compile(r"^Location: (.*)$", re.MULTILINE)
 """In what `SHOW TABLE EXTENDED` tells of a table. A comment with line breaks can add some, and hide none."""
 _VIEW = re.compile(r"^Type: VIEW$", re.MULTILINE)
@@ -74,7 +74,7 @@ class TakenPlaces:
 
     def __init__(
         self,
-        query: Query,
+        query: RunQuery,
         *,
         refusal: type[Exception],
         catalog: ChangingCatalog,
@@ -89,30 +89,32 @@ class TakenPlaces:
         self._catalog = catalog
         self._reserved = tuple(Taken(url=url) for url in reserved)
 
-    async def overlapped(
-        self, url: str, name: TableName, datasets: Iterable[Mapping[str, Any]]
-    ) -> Taken | None:
-        """Return what a table of this name at this URL would share files with; None when that is nothing.
+    async def kept(self, url: str, name: TableName, datasets: Iterable[Mapping[str, Any]]) -> Taken | None:
+        """Return what a table of this name at this URL would share files with, of what the gateway keeps for
+        itself and of `datasets`, those of the store; None when that is nothing. Raises NotTold.
 
-        `datasets` are those of the store: they keep their places while their tables are dropped. Raises
-        NotTold, and BackendUnavailable.
+        Datasets keep their places while their tables are dropped, and while they are made.
         """
-        kept = [
+        others = [
             Taken(url=row["url"], table=TableName(SESSION_CATALOG, row["database"], row["table_name"]))
             for row in datasets
         ]
-        others = [one for one in kept if one.table != name.folded()]
         own = await asyncio.to_thread(places, url)
-        found = await asyncio.to_thread(_first, own, (*self._reserved, *others))
-        if found is not None:
-            return found
+        taken = (*self._reserved, *(one for one in others if one.table != name.folded()))
+        return await asyncio.to_thread(_first, own, taken)
+
+    async def overlapped(self, url: str, name: TableName) -> Taken | None:
+        """Return what it would share files with of all else that Spark's session catalog has; None when that
+        is nothing. Raises NotTold, and BackendUnavailable."""
+        own = await asyncio.to_thread(places, url)
         warehouse, databases = await answers(self._warehouse(), self._databases())
         found = await asyncio.to_thread(_first, own, warehouse)
         if found is not None:
             return found
         for some in _parts(databases, _AT_ONCE):
             for taken in await answers(*map(self._in_database, some)):
-                found = await asyncio.to_thread(_first, own, taken)
+                others = [one for one in taken if one.table is None or one.table.folded() != name.folded()]
+                found = await asyncio.to_thread(_first, own, others)
                 if found is not None:
                     return found
         return None
@@ -191,7 +193,7 @@ class TakenPlaces:
         try:
             return await self._query(sql)
         except self._refusal as refused:
-            if getattr(refused, "sqlstate", None) == _NO_SUCH_NAMESPACE:
+            if getattr(refused, "sqlstate", None) == NO_SUCH_NAMESPACE:
                 return None
             raise NotTold(whose) from refused
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from fnmatch import fnmatchcase
 from itertools import accumulate, islice
 
 from gateway.files.formats import DELTA, MARKS, table_format
-from gateway.files.links import LeadsOut, open_below, require_no_links
+from gateway.files.hidden import is_hidden, matching
+from gateway.files.links import DEEPEST, LeadsOut, open_below, require_no_links
 from gateway.files.looking import Looking, Nothing, UnfitFiles
-from gateway.files.taken import Query
+from gateway.files.taken import RunQuery
 from gateway.model.files import FileSource
 
 _AT_ONCE = 100
@@ -42,7 +42,7 @@ class Round:
 class Walking:
     """Looks at so many directories of a source as its settings allow for a round."""
 
-    def __init__(self, query: Query, refusal: type[Exception], *, timeout_s: float = 300.0) -> None:
+    def __init__(self, query: RunQuery, refusal: type[Exception], *, timeout_s: float = 300.0) -> None:
         self._looking = Looking(query, refusal)
         self._timeout_s = timeout_s
 
@@ -73,7 +73,8 @@ class Walking:
                 local = source.root.removeprefix("file:")
                 os.close(await asyncio.to_thread(open_root, local))
                 try:
-                    await asyncio.to_thread(require_no_links, local, (), source.files)
+                    counts = matching(source.pattern)
+                    await asyncio.to_thread(require_no_links, local, (), source.files, counts=counts)
                 except LeadsOut:
                     return sum((await self.look(source, "", {})).files.values())
             async with asyncio.timeout(self._timeout_s):
@@ -107,7 +108,7 @@ def _listed(
 
 def _look_here(source: FileSource, after: str) -> Round:
     """Look at local directories; files in them count as much for a round as they may in one table."""
-    counted: list[tuple[Path, int]] = []
+    counted: list[tuple[SourcePath, int]] = []
     formats: dict[str, str] = {}
     reached, unread, seen, left = "", 0, 0, source.files
     walk = directories(
@@ -133,14 +134,14 @@ def _look_here(source: FileSource, after: str) -> Round:
     return Round(files=_by_table(source, counted), formats=formats, reached=reached, unread=unread)
 
 
-def _can_lead(source: FileSource, path: Path) -> bool:
+def _can_lead(source: FileSource, path: SourcePath) -> bool:
     """Say whether there can be files below a directory that have a name."""
     if "=" in path[-1]:
         return path[-1].isprintable()
     return _has_name(source, path)
 
 
-def _has_name(source: FileSource, path: Path) -> bool:
+def _has_name(source: FileSource, path: SourcePath) -> bool:
     try:
         source.table(path)
     except ValueError:
@@ -148,7 +149,7 @@ def _has_name(source: FileSource, path: Path) -> bool:
     return True
 
 
-def _by_table(source: FileSource, counted: Iterable[tuple[Path, int]]) -> dict[str, int]:
+def _by_table(source: FileSource, counted: Iterable[tuple[SourcePath, int]]) -> dict[str, int]:
     """Return how many files there are by the path of the table that they could be."""
     found: dict[str, int] = {}
     for path, files in counted:
@@ -187,20 +188,18 @@ def _prefixes(path: str) -> list[str]:
 # Local directories one after the other: names alone, no links, and no more of them than is asked for.
 
 
-_DEEPEST = 32
-"""Directories above one that is looked at, those of partitions counted as well."""
 _MOST_ENTRIES = 1_000_000
 """Of one directory that are looked at."""
 _MOST_NAMES = 10_000
 """Files in the root that are seen one by one."""
-Path = tuple[str, ...]
+SourcePath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A directory, by the names below the root that lead to it."""
 
-    path: Path
+    path: SourcePath
     files: int = 0
     """How many files are in it that are not empty."""
     names: tuple[str, ...] = ()
@@ -213,10 +212,10 @@ class Directory:
 
 def directories(
     root: str,
-    after: Path,
+    after: SourcePath,
     *,
     counts: Callable[[str], bool],
-    goes_into: Callable[[Path], bool],
+    goes_into: Callable[[SourcePath], bool],
 ) -> Generator[Directory]:
     """Yield the root and the directories below it that come after one, in the order of their paths.
 
@@ -245,10 +244,10 @@ def open_root(root: str) -> int:
 
 def _below(
     at: int,
-    path: Path,
-    after: Path,
+    path: SourcePath,
+    after: SourcePath,
     counts: Callable[[str], bool],
-    goes_into: Callable[[Path], bool],
+    goes_into: Callable[[SourcePath], bool],
 ) -> Generator[Directory]:
     try:
         files, names, inner = _entries(at, counts)
@@ -258,7 +257,7 @@ def _below(
     found = table_format([name for name in _MARKED if name in inner and _has_mark(at, name)])
     if path > after or not after:
         yield Directory(path, files, () if path else tuple(names), found)
-    if found is not None or len(path) >= _DEEPEST:
+    if found is not None or len(path) >= DEEPEST:
         return
     for name in sorted(inner):
         below = (*path, name)
@@ -313,20 +312,3 @@ def _has_mark(at: int, name: str) -> bool:
         return False
     finally:
         os.close(opened)
-
-
-def is_hidden(name: str) -> bool:
-    """Say whether Spark hides a file or directory by its name."""
-    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
-
-
-def matching(pattern: str) -> Callable[[str], bool]:
-    """Return what says whether a name matches a glob as Hadoop has them; every one does an empty one."""
-    if not pattern:
-        return lambda _: True
-    written = {"*": ".*", "?": ".", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]", "^": "^", "-": "-"}
-    try:
-        made = re.compile("".join(written.get(sign, re.escape(sign)) for sign in pattern))
-    except re.error:
-        return lambda _: True  # what Hadoop makes of it is told when a table is made
-    return lambda name: made.fullmatch(name) is not None

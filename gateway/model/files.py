@@ -16,8 +16,8 @@ from gateway.model.decision import Decision
 
 SESSION_CATALOG = "spark_catalog"
 """Spark's own catalog, whose databases are not nested."""
-MOST_NAME = 128
-"""Characters of a table's name; metastores take no more."""
+MOST_NAME = 255
+"""Characters of a table's name. Hive's metastore takes 256 since 2.3, AWS Glue 255."""
 
 _SEGMENT = re.compile(r"[\w.=+@ -]+")
 """No separator, glob, quote, percent or backslash: what Hadoop or Spark would read as anything but a name."""

@@ -226,7 +226,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         operation.life.on(Event.FORWARD)
         try:
             if not operation.tended:
-                await self._verdicts.tend(cleared)
+                await self._verdicts.tend(cleared, session.client)
                 operation.tended = True
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream

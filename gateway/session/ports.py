@@ -247,6 +247,10 @@ class Promotion(Protocol):
         """Whether the name of a table stands for files."""
         ...
 
+    async def is_unfinished(self, name: TableName) -> bool:
+        """Whether a table of the name is none yet, because its promotion goes on or was cut."""
+        ...
+
     async def promote(
         self,
         name: TableName,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from gateway.errors import InvalidRequest, PoliciesStale
+from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale
 from gateway.model.catalog import CatalogSnapshot, TableName, dotted
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
@@ -146,15 +146,7 @@ class Verdicts:
 
     def deciding_for(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
         """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""
-        authority = self._authority_in_force()
-        context = self._context(client, action, "")
-
-        def decide(resource: Resource, access: str) -> Decision:
-            return authority.decide(
-                AccessRequest(principal=principal, resource=resource, access=access, context=context)
-            )
-
-        return decide
+        return _deciding(self._authority_in_force(), principal, self._context(client, action, ""))
 
     async def fully_visible(
         self, names: Iterable[TableName], statement: Statement, client: Client
@@ -265,19 +257,13 @@ class Verdicts:
         if promotion is None:
             return None
         authority = self._authority(snapshot.policies)
-
-        def decide(resource: Resource, access: str) -> Decision:
-            return authority.decide(
-                AccessRequest(
-                    principal=statement.principal,
-                    resource=resource,
-                    access=access,
-                    context=snapshot.context,
-                )
-            )
-
+        decide = _deciding(authority, statement.principal, snapshot.context)
         for name in names:
-            if catalog.table(name) is not None or not promotion.covers(name):
+            if not promotion.covers(name):
+                continue
+            table = catalog.table(name)
+            # Of a table that a promotion finished it is known who promoted it.
+            if table is not None and (table.owner is not None or not await promotion.is_unfinished(name)):
                 continue
             refused = await promotion.promote(
                 name, statement.principal, decide, authority.guards_escaped, asked=asked
@@ -293,19 +279,35 @@ class Verdicts:
                 )
         return None
 
-    async def tend(self, cleared: Cleared) -> None:
+    async def tend(self, cleared: Cleared, client: Client) -> None:
         """Do what a statement that is on record wants of datasets, before it is forwarded.
 
         Raises InvalidRequest, in words for the client, and BackendUnavailable.
         """
         for effect in cleared.effects:
             if isinstance(effect, TendDataset):
-                promotion = self._promotion
-                why = "no files become tables here" if promotion is None else None
-                if promotion is not None:
-                    why = await promotion.tend(effect.action, effect.table, cleared.statement.principal)
+                why = await self._tend(effect, cleared.statement, client)
                 if why is not None:
                     raise InvalidRequest(why)
+
+    async def _tend(self, effect: TendDataset, statement: Statement, client: Client) -> str | None:
+        promotion = self._promotion
+        if promotion is None:
+            return "no files become tables here"
+        if effect.action == "promote":
+            # Judging asks for what it knows to be missing, and this may be a table that no promotion made.
+            try:
+                authority = self._authority_in_force()
+                context = self._context(client, "QUERY", statement.text)
+                decide = _deciding(authority, statement.principal, context)
+                refused = await promotion.promote(
+                    effect.table, statement.principal, decide, authority.guards_escaped, asked=True
+                )
+            except (PoliciesStale, LedgerUnavailable) as why:
+                return why.message
+            if refused is not None:
+                return refused.message
+        return await promotion.tend(effect.action, effect.table, statement.principal)
 
     def _context(self, client: Client, action: str, text: str) -> AccessContext:
         now = self._now()
@@ -359,6 +361,19 @@ class Verdicts:
         self._cached.move_to_end(key)
         while len(self._cached) > self._limits.verdicts_cached:
             self._cached.popitem(last=False)
+
+
+def _deciding(
+    authority: Authority, principal: Principal, context: AccessContext
+) -> Callable[[Resource, str], Decision]:
+    """Return `decide(resource, access)` of one user."""
+
+    def decide(resource: Resource, access: str) -> Decision:
+        return authority.decide(
+            AccessRequest(principal=principal, resource=resource, access=access, context=context)
+        )
+
+    return decide
 
 
 def _numbered(request: PlanRequest) -> NumberedQuery | None:

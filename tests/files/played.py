@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import asyncpg
@@ -28,6 +28,7 @@ EVENTS = TableName("spark_catalog", "lake", "raw__events")
 ALICE = Principal(user="alice")
 
 
+_SHOW_OWN = re.compile(r"SHOW TABLE EXTENDED IN `spark_catalog`\.`lake` LIKE '(\w+)'")
 _CREATE_TABLE = re.compile(r"\.`(\w+)` (?:LIKE \w+ )?USING .* LOCATION '(.*)'")
 
 
@@ -46,6 +47,10 @@ class PlayedSpark:
 
     kinds: Sequence[tuple[Any, ...]] = (("parquet", 3, 300, "AB", "s3a://b/raw/events/a.parquet"),)
     head: bytes = b"PAR1"
+    heads: Mapping[str, bytes] = field(default_factory=dict)
+    """Path → its first lines, of files that begin otherwise."""
+    lines: tuple[Any, ...] = (None, None, False, None, False, None)
+    """What all lines of texts tell."""
     marks: tuple[str, ...] = ()
     """Directories of marks that there are."""
     columns: int = 2
@@ -77,15 +82,29 @@ class PlayedSpark:
             raise BackendError("there is no such path", "42K03")
         if sql == "SET spark.sql.parquet.mergeSchema":
             return [(sql.split()[1], self.merged)]
+        own = _SHOW_OWN.fullmatch(sql)
+        if own is not None and sql not in self.catalog:
+            return [
+                ("lake", name.table, False, f"Type: EXTERNAL\nLocation: {table.location}")
+                for name, table in self.tables.items()
+                if name.table == own[1]
+            ]
         if sql.startswith(("SHOW", "DESCRIBE NAMESPACE", "SET")):
             return self.catalog.get(sql, [])
         if "USING binaryFile" in before:
-            return [(*kind, kind[4].rpartition("/")[0]) for kind in self.kinds]
+            return [
+                (*kind[:5], kind[4].rpartition("/")[0], *(kind[5:] or [kind[4]] * 4)) for kind in self.kinds
+            ]
         if sql.startswith("DESCRIBE TABLE"):
             return [(f"c{n}", self.type, None) for n in range(self.columns)]
+        if "USING text" in before and "input_file_name" in sql:
+            return [self.lines]
         if "USING text" in before:
-            return [(self.head.hex(),)]
+            file = before.partition("path '")[2].partition("'")[0]
+            return [(line.hex(),) for line in self.heads.get(file, self.head).splitlines()]
         if sql.startswith("CREATE TABLE"):
+            if TableName("spark_catalog", "lake", _CREATE_TABLE.findall(sql)[0][0]) in self.tables:
+                raise BackendError("it is there already", "42P07")
             columns = tuple(Column(name=f"c{n}", type=self.type) for n in range(self.columns))
             table, location = _CREATE_TABLE.findall(sql)[0]
             name = TableName("spark_catalog", "lake", table)

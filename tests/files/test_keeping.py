@@ -14,6 +14,7 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.files.keeping import Keeper, drift_of
 from gateway.files.looking import UnfitFiles
 from gateway.files.store import find
+from gateway.files.tables import leaves
 from gateway.session.ports import BackendError
 from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
 
@@ -85,7 +86,7 @@ async def test_a_table_of_delta_has_the_columns_of_its_log(database: str, connec
     assert ('"bigint"' in row["columns"], row["finding"]) == (True, "")
     assert not (await mine.refresh(nullcontext(connection), EVENTS)).is_changed
     spark.marks = ()
-    with pytest.raises(Faults, match="no table any more: a file is none of"):
+    with pytest.raises(Faults, match=r"no table any more: `b\.parquet` is none of"):
         await mine.refresh(nullcontext(connection), EVENTS)
 
 
@@ -130,6 +131,21 @@ def test_columns_differ_by_name_and_type() -> None:
         drift_of(saved, [("a", "struct<x:int,... 3 more fields>")])
 
 
+@pytest.mark.parametrize(
+    ("type_", "count"),
+    [
+        ("int", 1),
+        ("decimal(10,2)", 1),
+        ("struct<a:struct<b:int,c:int>>", 2),
+        ("struct<a: struct<b: decimal(10, 2), c: array<int>>, d: string>", 3),
+        ("map<string,struct<`x,y`:int,z:int>>", 3),
+        ("array<array<struct<a:int>>>", 1),
+    ],
+)
+def test_columns_are_counted_by_what_they_consist_of(type_: str, count: int) -> None:
+    assert leaves(type_) == count
+
+
 async def test_a_table_that_cannot_be_described_any_more_is_forgotten(
     database: str, connection: Any, monkeypatch: Any
 ) -> None:
@@ -139,10 +155,10 @@ async def test_a_table_that_cannot_be_described_any_more_is_forgotten(
         raise BackendUnavailable("Spark refused a look-up")
 
     monkeypatch.setattr(spark, "look_up", refuses)
-    told = "Database: lake\nTable: raw__events\nLocation: {}\nProvider: delta"
+    told = "Database: lake\nTable: raw__events\nType: EXTERNAL\nLocation: {}\nProvider: delta"
     asked = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
     spark.catalog = {asked: [("lake", "raw__events", False, told.format("s3a://b/else"))]}
-    with pytest.raises(Faults, match="other files"):
+    with pytest.raises(Faults, match="was not made of"):
         await keeper(spark).forget(nullcontext(connection), EVENTS)
     spark.catalog = {asked: [("lake", "raw__events", False, told.format("s3a://b/raw/events"))]}
     assert not (await keeper(spark).refresh(nullcontext(connection), EVENTS)).is_changed
@@ -155,7 +171,7 @@ async def test_forgetting_drops_the_table_unless_it_is_another_by_now(database: 
     spark = await promoted(database)
     ours = spark.tables[EVENTS]
     spark.tables[EVENTS] = replace(ours, location="s3a://b/warehouse/own")
-    with pytest.raises(Faults, match="other files"):
+    with pytest.raises(Faults, match="was not made of"):
         await keeper(spark).forget(nullcontext(connection), EVENTS)
     assert spark.tables
     spark.tables[EVENTS] = ours

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.files.formats import HEAD_BYTES, Format, NotKnown, told, wide_encoding
+from gateway.files.formats import HEAD_BYTES, Dialect, Format, NotKnown, alike, wide_encoding, written
+from gateway.files.whole import answered, question
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource, decoded, encoded, require_root, source_of
 from gateway.model.statement import SessionContext
@@ -59,7 +63,8 @@ def test_paths_are_as_deep_as_the_source_allows() -> None:
     with pytest.raises(ValueError):
         LAKE.table(("a", "b", "c", "d"))
     with pytest.raises(ValueError):
-        LAKE.table(("a" * 129,))
+        LAKE.table(("a" * 256,))
+    assert len(LAKE.table(("日" * 36,)).table) == 252
 
 
 @pytest.mark.parametrize(
@@ -77,12 +82,17 @@ def test_a_root_has_one_spelling() -> None:
     assert require_root("file:/home/me/.run/_demo/inbox") == "file:/home/me/.run/_demo/inbox"
 
 
+def told(lines: Sequence[bytes], allowed: Sequence[str], encoding: str | None = None) -> Format:
+    return alike({"a": written(lines, allowed, encoding)})
+
+
 LONG = (b'{"a": "' + b"x" * 5_000)[:HEAD_BYTES]
 """A line that goes on."""
 LATIN = {"encoding": "ISO-8859-1"}
 APOSTROPHES = {"quote": "'", "escape": "'"}
 CUT_IN_TWO = ("ß" * 3_000).encode()
 CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
+NO_QUOTES = {"sep": "\t", "header": "true", "inferSchema": "true", "quote": ""}
 
 
 @pytest.mark.parametrize(
@@ -112,6 +122,12 @@ CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
         ([b"id,name", b"1,it's"], Format("csv", CSV)),
         ([b"id,name", b"1,'tis", b"2,o'er"], Format("csv", CSV)),
         ([b"id,name", b"1,'it's'"], Format("csv", CSV)),
+        ([b"id,name", b'1,"two', b"", b'lines"', b"2,x"], Format("csv", {**CSV, "multiLine": "true"})),
+        ([b"id,name", b'1,"say ""hi"", you"'], Format("csv", CSV)),
+        ([b"id,name", rb'1,"say \"hi\", you"'], Format("csv", {**CSV, "escape": "\\"})),
+        ([b"id,name", rb'1,"C:\dir\"', b"2,x"], Format("csv", CSV)),
+        ([b"id\tname", b'1\t"Hello" she said'], Format("csv", NO_QUOTES)),
+        ([b"id,name", *[b"1,x"] * 18, b'2,"two'], Format("csv", {**CSV, "multiLine": "true"})),
     ],
 )
 def test_formats_are_told_from_first_lines(lines: list[bytes], format_: Format) -> None:
@@ -147,6 +163,8 @@ def test_json_of_which_spark_would_read_a_part_is_refused(lines: list[bytes]) ->
         [b"a,b", b"1"],
         [b"id,name", b"1," + b"x" * 4_094],
         [b"a," + b"x" * 4_094, b"1,2"],
+        [b"id,name", b'1,"a"b'],
+        [b"id,name", b'1,"never closed'],
     ],
 )
 def test_what_cannot_be_told_is_refused(lines: list[bytes]) -> None:
@@ -164,6 +182,93 @@ def test_files_that_say_that_they_are_utf_16_are_read_so(encoding: str) -> None:
         told(['\ufeff{"a": 1}'.encode(encoding)], FORMATS, encoding)
     with pytest.raises(NotKnown, match="UTF-16"):
         told(lines, ("json",), encoding)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (b"PAR1", b"id,name\n1,x", "several formats: `a` is parquet, `b` is csv"),
+        (b'{"a": 1}', b"id,name\n1,x", "several formats: `a` is json, `b` is csv"),
+        (b"id,name\n1,x", b"id;name\n1;x", "`a` has `,` between fields, `b` has `;` between fields"),
+        (
+            b"id,name\n1,x",
+            b"2,x\n3,y",
+            "`a` begins with the names of its columns, `b` with other names or none",
+        ),
+        (b"id,name\n1,x", b"2,x", "with other names or none"),
+        (b"id,name\n1,x", b"id,title\n1,x", "with other names or none"),
+        (b"1,x\n2,y", b"1,x,y\n2,y,z", "`a` has 2 columns, `b` has 3 columns"),
+        (b"id,n\n1,'a,b'", b'id,n\n1,"a,b"', "`a` has fields in apostrophes, `b` has fields in quotes"),
+        (b'id,n\n1,"a ""b"" c"', b'id,n\n1,"a \\"b\\" c"', "`a` has doubled quotes, `b` has backslashes"),
+        ("id,n\n1,ß".encode(), b"id,n\n1,\xdf", "`a` is in UTF-8, `b` is in ISO-8859-1"),
+        (b'{"a": 1}\n{"a": 2}', b'{\n"a": 1}', "`a` has a document in each line, `b` is one document"),
+    ],
+)
+def test_files_that_differ_are_told_by_two_names(one: bytes, other: bytes, why: str) -> None:
+    files = {name: written(text.split(b"\n"), FORMATS) for name, text in (("a", one), ("b", other))}
+    with pytest.raises(NotKnown, match=re.escape(why)):
+        alike(files)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "format_"),
+    [
+        (b"id,name\n1,x", b"id,name", Format("csv", CSV)),
+        (b"id,n\n1,'a,b'", b"id,n\n1,x", Format("csv", {**CSV, **APOSTROPHES})),
+        (b"id,n\n1,x", b"id,n\n1,\xdf", Format("csv", {**CSV, **LATIN})),
+        (b'id,n\n1,"a\nb"', b"id,n\n1,x", Format("csv", {**CSV, "multiLine": "true"})),
+        (b'{"a": 1}', b'{\n"a": 1}', Format("json", {"multiLine": "true"})),
+        (b"PAR1", b"PAR1", Format("parquet")),
+    ],
+)
+def test_what_a_file_does_not_show_goes_by_the_others(one: bytes, other: bytes, format_: Format) -> None:
+    files = {name: written(text.split(b"\n"), FORMATS) for name, text in (("a", one), ("b", other))}
+    assert alike(files) == format_
+    assert alike(dict(reversed(files.items()))) == format_
+
+
+def test_what_all_lines_tell_of_quotes_is_heeded() -> None:
+    found = Format("csv", CSV)
+    plain, doubled, slashed = (
+        written(text.split(b"\n"), FORMATS)
+        for text in (b"id,n\n1,x", b'id,n\n1,"a ""b"" c"', b'id,n\n1,"a \\"b\\" c"')
+    )
+
+    def answer(
+        back: str | None = None,
+        twice: str | None = None,
+        *,
+        opens: tuple[bool, bool] = (False, False),
+        unclosed: str | None = None,
+        file: Dialect = plain,
+    ) -> Format:
+        row = (back, twice, opens[0], unclosed, opens[1], unclosed)
+        return answered(found, row, [file], lambda path: f"`{path}`")
+
+    assert answer() == found
+    assert answer(opens=(True, True)) == Format("csv", {**CSV, "multiLine": "true"})
+    # Escaped otherwise, what looks as if it went on does not.
+    assert answer("b", opens=(True, False)) == Format("csv", {**CSV, "escape": "\\"})
+    assert answer("b", file=slashed).options["escape"] == "\\"
+    with pytest.raises(NotKnown, match="`c` has a field with a quote before it and none behind it"):
+        answer(opens=(True, True), unclosed="c")
+    with pytest.raises(NotKnown, match="`b` has the former, `d` the latter"):
+        answer("b", "d")
+    with pytest.raises(NotKnown, match="`b` has the former, others the latter"):
+        answer("b", file=doubled)
+
+
+def test_what_all_lines_are_asked_depends_on_the_format() -> None:
+    assert question(Format("parquet")) is None
+    assert question(Format("csv", NO_QUOTES)) is None
+    assert question(Format("csv", {**CSV, "encoding": "UTF-16", "multiLine": "true"})) is None
+    lines, documents = (question(Format("json", options)) for options in ({}, {"multiLine": "true"}))
+    assert lines is not None
+    assert documents is not None
+    assert "lag(" in documents
+    with pytest.raises(NotKnown, match="`a` has lines that are none"):
+        answered(Format("json"), ["a"], [], lambda path: f"`{path}`")
+    assert answered(Format("json"), [None], [], str) == Format("json")
 
 
 def test_formats_that_a_source_does_not_take_are_refused() -> None:

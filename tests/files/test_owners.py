@@ -6,9 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import asyncpg
 import pytest
 
 from gateway.app.files import dataset_owners
+from gateway.files import store
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.settings.files import FileSourceSettings
 from tests.files.played import ALICE, EVENTS, PlayedSpark, decide, not_escaped, promoter
@@ -35,6 +37,16 @@ async def test_a_table_is_whoever_promoted_it_last(database: str) -> None:
         )
         assert await owner(database, TABLE) == user
         spark.tables.clear()
+
+
+async def test_a_table_whose_promotion_was_cut_is_nobodys(database: str) -> None:
+    assert await promoter(PlayedSpark(), database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    connection = await asyncpg.connect(database)
+    await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
+    assert await owner(database, TABLE) is None
+    assert await store.end(connection, EVENTS)
+    await connection.close()
+    assert await owner(database, TABLE) == "alice"
 
 
 @pytest.mark.parametrize("location", ["s3a://b/raw/salaries", "s3a://b/raw", None])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
-from gateway.errors import LedgerUnavailable
-from gateway.files.links import LeadsOut, require_no_links
+from gateway.database.migrate import migrate
+from gateway.errors import BackendUnavailable, LedgerUnavailable
+from gateway.files import store
+from gateway.files.links import DEEPEST, LeadsOut, require_no_links
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.resource import Resource
@@ -223,6 +227,178 @@ async def test_nothing_is_made_while_places_are_unknown(database: str) -> None:
             assert spark.made == 0
 
 
+async def test_a_slow_table_lets_others_be_made(database: str) -> None:
+    spark, began, go_on = PlayedSpark(), asyncio.Event(), asyncio.Event()
+    query = spark.query
+
+    async def slow(sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
+        if sql.startswith("CREATE TABLE") and "raw__events`" in sql:
+            began.set()
+            await go_on.wait()
+        return await query(sql, before, after)
+
+    spark.query = slow  # type: ignore[method-assign]
+    first = asyncio.create_task(promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped))
+    await began.wait()
+    mine = promoter(spark, database)
+    assert await mine.promote(replace(EVENTS, table="others"), ALICE, decide, not_escaped) is None
+    # What overlaps it is refused before it is there.
+    refused = await mine.promote(replace(EVENTS, table="raw"), ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "shares files with the table `spark_catalog.lake.raw__events`" in refused.message
+    go_on.set()
+    assert await first is None
+    assert len(await kept(database)) == 2
+
+
+async def test_whoever_waits_for_the_same_table_here_has_no_connection_yet(database: str) -> None:
+    spark, began, go_on = PlayedSpark(), asyncio.Event(), asyncio.Event()
+    query, connections = spark.query, list[int]()
+
+    async def slow(sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
+        if sql.startswith("CREATE TABLE"):
+            began.set()
+            await go_on.wait()
+        return await query(sql, before, after)
+
+    spark.query = slow  # type: ignore[method-assign]
+    mine = promoter(spark, database)
+    connect = mine._connect
+
+    def counted() -> Any:
+        connections.append(1)
+        return connect()
+
+    mine._connect = counted
+    recorded, all_recorded = mine._record, asyncio.Event()
+
+    async def record(*arguments: Any) -> None:
+        await recorded(*arguments)
+        if len(spark.recorded) == 5:
+            all_recorded.set()
+
+    mine._record = record
+    asked = [asyncio.create_task(mine.promote(EVENTS, ALICE, decide, not_escaped)) for _ in range(5)]
+    await began.wait()
+    await all_recorded.wait()
+    assert len(connections) == 1
+    go_on.set()
+    assert await asyncio.gather(*asked) == [None] * 5
+    assert spark.made == 1
+
+
+async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_for(database: str) -> None:
+    spark = PlayedSpark()
+    await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    connection = await asyncpg.connect(database)
+    await connection.execute("TRUNCATE sluice.dataset")
+    await connection.close()
+    mine = promoter(spark, database)
+    assert not await mine.is_unfinished(EVENTS)
+    assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await kept(database) == [], "nobody asked for it"
+    assert "no table that was made of files" in str(await mine.tend("promote", EVENTS, ALICE))
+    assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
+    assert await kept(database) == [("lake", "raw/events", "alice")]
+    assert (spark.made, await mine.tend("promote", EVENTS, ALICE)) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ("Type: EXTERNAL\nComment: x\nLocation: s3a://b/else", "it is one of `s3a://b/else`"),
+        ("Type: MANAGED\nComment: x\nType: EXTERNAL\nLocation: s3a://b/raw/events", "deletes with it"),
+        ("Type: VIEW\nView Text: SELECT 1", "it is a view"),
+    ],
+)
+async def test_somebody_elses_table_is_neither_dropped_nor_trusted(
+    told: str, why: str, database: str
+) -> None:
+    spark = PlayedSpark()
+    columns = (Column(name="a", type="int"),)
+    spark.others[EVENTS] = Table(name=EVENTS, kind=TableKind.TABLE, columns=columns)
+    asked = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
+    spark.catalog = {asked: [("lake", "raw__events", False, told)]}
+    mine = promoter(spark, database)
+    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True)
+    assert refused is not None
+    assert why in refused.message
+    assert not any(sql.startswith(("DROP", "CREATE")) for sql in spark.asked)
+    assert not await mine.is_unfinished(EVENTS)
+
+
+async def test_a_source_may_get_another_name(database: str) -> None:
+    spark = PlayedSpark()
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    spark.tables.clear()
+    pond = replace(LAKE, name="pond")
+    assert await promoter(spark, database, pond).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await kept(database) == [("pond", "raw/events", "alice")]
+
+
+async def test_a_postgresql_that_is_away_is_told_as_such() -> None:
+    mine = promoter(PlayedSpark(), "postgresql://nobody@127.0.0.1:1/none")
+    with pytest.raises(BackendUnavailable, match="PostgreSQL"):
+        await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    for action in ("refresh", "forget"):
+        with pytest.raises(BackendUnavailable, match="PostgreSQL"):
+            await mine.tend(action, EVENTS, ALICE)
+    assert not await mine.is_unfinished(EVENTS)
+
+
+MANY = tuple(f"s3a://b/raw/events/{n}.csv" for n in "abcde")
+
+
+async def test_several_files_of_an_ending_are_looked_into(database: str) -> None:
+    kinds = ((".csv", 9, 1, "AB", *MANY),)
+    for other in MANY:
+        spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x", heads={other: b"PAR1"})
+        refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+        assert refused is not None
+        assert f"`{other[-5:]}` is parquet" in refused.message
+        assert not spark.tables
+    spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x")
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+
+
+@pytest.mark.parametrize(("ending", "looked_at"), [(".snappy.parquet", 1), ("", 5)])
+async def test_files_that_are_called_what_they_are_need_no_second_look(
+    ending: str, looked_at: int, database: str
+) -> None:
+    spark = PlayedSpark(kinds=((ending, 9, 1, "AB", *MANY),))
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert sum(sql.startswith("SELECT hex(substr(") for sql in spark.asked) == looked_at
+
+
+async def test_a_promotion_that_was_cut_gives_way_to_somebody_elses_table(database: str) -> None:
+    spark = PlayedSpark()
+    mine = promoter(spark, database)
+    connection = await asyncpg.connect(database)
+    await migrate(connection)
+    shown = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
+    spark.catalog = {shown: [("lake", "raw__events", False, "Type: MANAGED\nLocation: s3a://b/raw/events")]}
+    spark.others[EVENTS] = Table(name=EVENTS, kind=TableKind.TABLE, columns=())
+    for one in (mine.promote(EVENTS, ALICE, decide, not_escaped), mine.tend("forget", EVENTS, ALICE)):
+        await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
+        assert "deletes with it" in str(await one)
+        assert await store.begun(connection) == []
+    assert not any(sql.startswith("DROP TABLE") for sql in spark.asked)
+    await connection.close()
+
+
+async def test_lines_are_looked_through_before_a_table_is_made_of_them(database: str) -> None:
+    kinds = ((".csv", 1, 1, "AB", MANY[0]),)
+    broken = (None, None, True, "s3a://b/raw/events/b%20c.csv", False, None)
+    spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x", lines=broken)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "`b c.csv` has a field with a quote before it" in refused.message
+    spark.lines = (None, None, True, None, False, None)
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    (made,) = (sql for sql in spark.asked if sql.startswith("CREATE TABLE"))
+    assert "'multiLine' 'true'" in made
+
+
 async def test_a_dataset_keeps_its_place_while_its_table_is_dropped(database: str) -> None:
     spark = PlayedSpark()
     one = promoter(spark, database)
@@ -259,9 +435,9 @@ async def test_a_table_that_was_dropped_is_made_anew_and_kept_once(database: str
 def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_text("x")
-    require_no_links(str(tmp_path), ("a",), 2)
+    require_no_links(str(tmp_path), ("a",), 1)
     with pytest.raises(LeadsOut, match="more files"):
-        require_no_links(str(tmp_path), ("a",), 1)
+        require_no_links(str(tmp_path), ("a",), 0)
     (tmp_path / "a" / "b" / "link").symlink_to("/etc/passwd")
     (tmp_path / "way").symlink_to(tmp_path / "a" / "b")
     for path in (("a",), ("a", "b"), ("way",), ("way", "file")):
@@ -269,6 +445,45 @@ def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
             require_no_links(str(tmp_path), path, 9)
     with pytest.raises(LeadsOut, match="nothing"):
         require_no_links(str(tmp_path), ("absent",), 9)
+
+
+def test_files_that_do_not_count_are_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    for n in range(9):
+        (tmp_path / "a" / f"{n}.parquet").write_text("x")
+        (tmp_path / "a" / f".{n}.parquet.crc").write_text("x")
+    (tmp_path / "a" / "_SUCCESS").write_text("")
+    require_no_links(str(tmp_path), ("a",), 9)
+    require_no_links(str(tmp_path), ("a",), 1, counts=lambda name: name.startswith("1"))
+    with pytest.raises(LeadsOut, match="more files"):
+        require_no_links(str(tmp_path), ("a",), 8)
+    monkeypatch.setattr("gateway.files.links._BESIDE_FEW", 0)
+    monkeypatch.setattr("gateway.files.links._BESIDE", 1)
+    with pytest.raises(LeadsOut, match="too many directories and hidden files"):
+        require_no_links(str(tmp_path), ("a",), 9)
+
+
+def test_a_deep_tree_is_told_and_keeps_nothing_open(tmp_path: Path) -> None:
+    deepest = tmp_path
+    for _ in range(DEEPEST):
+        deepest /= "d"
+    deepest.mkdir(parents=True)
+    (deepest / "file").write_text("x")
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    require_no_links(str(tmp_path), ("d",), 1)
+    below = os.open(deepest, os.O_RDONLY)
+    try:
+        for _ in range(1_000):
+            os.mkdir("d", dir_fd=below)
+            next_ = os.open("d", os.O_RDONLY, dir_fd=below)
+            os.close(below)
+            below = next_
+    finally:
+        os.close(below)
+    with pytest.raises(LeadsOut, match=f"more than {DEEPEST} directories in each other"):
+        require_no_links(str(tmp_path), ("d",), 1)
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
 
 
 def test_a_file_system_that_does_not_tell_cases_apart_has_one_name_for_each_file(

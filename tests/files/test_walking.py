@@ -13,8 +13,9 @@ import pytest
 
 from gateway.database.migrate import migrate
 from gateway.files import found
+from gateway.files.hidden import matching
 from gateway.files.looking import UnfitFiles
-from gateway.files.walking import Round, Walking, directories, matching, not_tables
+from gateway.files.walking import Round, Walking, directories, not_tables
 from gateway.model.files import FileSource
 from gateway.session.ports import BackendError
 from tests.files.played import LAKE, PlayedSpark

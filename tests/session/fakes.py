@@ -399,9 +399,17 @@ class FakePromotion:
         self.tended: list[tuple[str, TableName]] = []
         self.why: str | None = None
         """What is told instead of doing it."""
+        self.covered: set[TableName] = set()
+        self.unfinished: set[TableName] = set()
+        self.promoted: list[tuple[TableName, bool]] = []
+        """Names that were to become tables, and whether that was asked for."""
+        self.refuses: str | None = None
 
     def covers(self, name: TableName) -> bool:
-        return False
+        return name in self.covered
+
+    async def is_unfinished(self, name: TableName) -> bool:
+        return name in self.unfinished
 
     async def promote(
         self,
@@ -412,6 +420,9 @@ class FakePromotion:
         *,
         asked: bool = False,
     ) -> NotPromoted | None:
+        self.promoted.append((name, asked))
+        if self.refuses is not None:
+            return NotPromoted(code="NOT_GOVERNABLE", sqlstate="0A000", message=self.refuses)
         return None
 
     async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:

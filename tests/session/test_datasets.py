@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.errors import InvalidRequest
@@ -69,3 +71,34 @@ async def test_plans_go_the_same_way() -> None:
         await world.run(sql("FORGET it"))
     assert world.order.count("forwarded") == forwarded
     world.require_balance()
+
+
+@pytest.mark.parametrize(
+    ("owner", "unfinished", "is_made"),
+    [(None, True, True), (None, False, False), ("alice", True, False)],
+)
+async def test_what_a_promotion_left_half_made_is_promoted_again(
+    owner: str | None, unfinished: bool, is_made: bool
+) -> None:
+    world = World(promotes=True)
+    world.catalog.add(str(EVENTS), ("id", "int"))
+    world.catalog.known[EVENTS] = replace(world.catalog.known[EVENTS], owner=owner)
+    world.judge.needs = (EVENTS,)
+    world.promotion.covered.add(EVENTS)
+    world.promotion.unfinished |= {EVENTS} if unfinished else set()
+    await run(world, await open_session(world), "SELECT 1")
+    assert world.promotion.promoted == ([(EVENTS, False)] if is_made else [])
+
+
+async def test_promoting_by_name_asks_whatever_judging_knew() -> None:
+    world = World(promotes=True)
+    world.judge.effects = [("PROMOTE", (CatalogChanged((EVENTS,)), TendDataset("promote", EVENTS)))]
+    handle = await open_session(world)
+    for _ in range(2):
+        await run(world, handle, "PROMOTE it")
+    assert world.promotion.promoted == [(EVENTS, True)] * 2
+    assert world.promotion.tended == [("promote", EVENTS)] * 2
+    world.promotion.refuses = "its files are of many kinds"
+    with pytest.raises(InvalidRequest, match="many kinds"):
+        await run(world, handle, "PROMOTE it")
+    assert len(world.promotion.tended) == 2

@@ -192,7 +192,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
             session.require_open()
         try:
-            await self._verdicts.tend(operation.cleared)
+            await self._verdicts.tend(operation.cleared, client)
         except BaseException as fault:
             error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
             self._endings.deregister(operation)
