@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import asyncpg
 import structlog
 
 from gateway.app.explaining import own_places
+from gateway.app.metalakes import MetalakeState
 from gateway.app.upstream import Queries
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import Owners
@@ -108,9 +110,11 @@ def make_promotion(
     *,
     ledger: Ledger | None,
     gateway: str,
+    metalakes: Callable[[], Iterable[MetalakeState]] = tuple,
 ) -> Promoter | None:
     """Return who makes tables of files, None where the settings have no sources. `gateway`: its name in the
-    record. Without a `ledger`, as before a command of the operator's, PostgreSQL alone keeps who and when."""
+    record. Without a `ledger`, as before a command of the operator's, PostgreSQL alone keeps who and when.
+    `metalakes`: how each is doing, whose catalogs have their warehouses for themselves."""
     sources = settings.file_sources()
     if not sources:
         return None
@@ -136,12 +140,19 @@ def make_promotion(
         catalog=catalog,
         connect=_connecting(dsn),
         record=record,
-        reserved=reserved_urls(settings),
+        reserved=partial(reserved_urls, fixed_urls(settings), metalakes),
     )
 
 
-def reserved_urls(settings: Settings) -> Sequence[str]:
-    """Return the URLs of what becomes nobody's table: checkpoints, what the gateway and its own servers keep,
+def reserved_urls(fixed: Iterable[str], metalakes: Callable[[], Iterable[MetalakeState]]) -> list[str]:
+    """Return the URLs of what becomes nobody's table: those that the settings fix, and the places of the
+    catalogs that metalakes have now."""
+    catalogs = (one for state in metalakes() for one in state.catalogs)
+    return [*fixed, *(url for one in catalogs for url in places_of_catalog(one.parameters))]
+
+
+def fixed_urls(settings: Settings) -> Sequence[str]:
+    """Return those of them that do not change: checkpoints, what the gateway and its own servers keep,
     its policies and users, and the warehouses of catalogs, whose tables are theirs to name. Raises Faults."""
     checkpoints, others = own_places(settings)
     found = [one.url for one in (checkpoints, *others) if one is not None]

@@ -177,7 +177,15 @@ class Gateway:
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
             told_catalogs=catalogs.told,
-            promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
+            promotion=make_promotion(
+                settings,
+                queries,
+                catalog,
+                dsn,
+                ledger=ledger,
+                gateway=ledger.gateway,
+                metalakes=metalakes.states,
+            ),
         )
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)

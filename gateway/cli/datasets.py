@@ -13,6 +13,7 @@ from gateway.app.accepted_tags import kept_tags
 from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.rules import RulesInForce
 from gateway.cli import exit_codes
 from gateway.cli.audit import where
@@ -29,6 +30,7 @@ from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.resource import AccessRequest, Resource
+from gateway.model.spark_minors import minor_of
 from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
 from gateway.settings.models import Settings
@@ -150,7 +152,10 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
         ) as rules,
         asking(settings, reader) as (queries, catalog),
     ):
-        promoter = make_promotion(settings, queries, catalog, dsn, ledger=None, gateway="")
+        lakes = await kept_metalakes(settings, minor_of(reader.spark_version))
+        promoter = make_promotion(
+            settings, queries, catalog, dsn, ledger=None, gateway="", metalakes=lambda: lakes
+        )
         if promoter is None:
             raise Faults(["there are no `files` in the settings"])
         authority = engine_for(rules.current)

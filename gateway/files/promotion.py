@@ -12,7 +12,7 @@ whoever promotes it next.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 from weakref import WeakValueDictionary
@@ -57,13 +57,13 @@ class Promoter:
         catalog: ChangingCatalog,
         connect: Connect,
         record: RecordPromotion,
-        reserved: Sequence[str] = (),
+        reserved: Callable[[], Iterable[str]] = tuple,
         timeout_s: float = 300.0,
     ) -> None:
         """`query` runs a statement in a session of the gateway's own, and in it one `before` and one `after`
         it; it raises `refusal` (with `sqlstate`) where Spark refuses. `connect` lends a connection to
-        PostgreSQL. `record` may raise LedgerUnavailable: then nothing is made. `reserved` are URLs of
-        directories of which no table is made."""
+        PostgreSQL. `record` may raise LedgerUnavailable: then nothing is made. `reserved` tells
+        the URLs of directories of which no table is made now."""
         self._sources = tuple(sources)
         self._catalog = catalog
         self._connect = connect

@@ -78,16 +78,17 @@ class TakenPlaces:
         *,
         refusal: type[Exception],
         catalog: ChangingCatalog,
-        reserved: Sequence[str] = (),
+        reserved: Callable[[], Iterable[str]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`query` and `refusal` as for a Promoter; `reserved` are URLs of what nobody may promote."""
+        """`query` and `refusal` as for a Promoter; `reserved` tells the URLs of what nobody may
+        promote, as they are now."""
         self._query = query
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
         self._refusal = refusal
         self._catalog = catalog
-        self._reserved = tuple(Taken(url=url) for url in reserved)
+        self._reserved = reserved
 
     async def kept(self, url: str, name: TableName, datasets: Iterable[Mapping[str, Any]]) -> Taken | None:
         """Return what a table of this name at this URL would share files with, of what the gateway keeps for
@@ -100,7 +101,8 @@ class TakenPlaces:
             for row in datasets
         ]
         own = await asyncio.to_thread(places, url)
-        taken = (*self._reserved, *(one for one in others if one.table != name.folded()))
+        reserved = [Taken(url=url) for url in self._reserved()]
+        taken = (*reserved, *(one for one in others if one.table != name.folded()))
         return await asyncio.to_thread(_first, own, taken)
 
     async def overlapped(self, url: str, name: TableName) -> Taken | None:

@@ -14,7 +14,7 @@ import pytest
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.endpoints import require_free, tls_context
 from gateway.app.explaining import make_upstream, own_extensions, own_places
-from gateway.app.files import reserved_urls
+from gateway.app.files import fixed_urls
 from gateway.app.gateway import embedded_conf, only_one, session_limits, to_the_end, together
 from gateway.app.opening_catalogs import open_catalog
 from gateway.app.signals import until_signalled
@@ -182,10 +182,10 @@ catalogs:
   - {name: ice, catalog: {type: iceberg, connection-params: {type: hadoop, warehouse: "s3a://b/ice"}}}
   - {name: rest, catalog: {type: iceberg, connection-params: {type: rest, uri: "http://r", warehouse: w}}}
 """
-    found = reserved_urls(parse_settings(text, "g.yaml", tmp_path))
+    found = fixed_urls(parse_settings(text, "g.yaml", tmp_path))
     assert {"s3://ops/ck", "s3a://b/ice", f"file:{tmp_path}/packs", f"file:{tmp_path}/run/ledger"} <= {*found}
     assert "w" not in found
-    embedded = reserved_urls(parse_settings("backend: {embedded: {directory: spark}}", "g.yaml", tmp_path))
+    embedded = fixed_urls(parse_settings("backend: {embedded: {directory: spark}}", "g.yaml", tmp_path))
     assert f"file:{tmp_path}/spark" in embedded
 
 
@@ -218,7 +218,7 @@ catalogs:
     catalog: {type: paimon, connection-params: {warehouse: {file: place}}}
 """
     plain = parse_settings("backend: {thrift: {host: s}}", "g.yaml", tmp_path)
-    found = {*reserved_urls(parse_settings(text, "g.yaml", tmp_path))} - {*reserved_urls(plain)}
+    found = {*fixed_urls(parse_settings(text, "g.yaml", tmp_path))} - {*fixed_urls(plain)}
     assert found == {
         "hdfs://nn/warehouse",
         "/external",

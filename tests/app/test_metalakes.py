@@ -13,6 +13,7 @@ import pytest
 
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.combining import Part
+from gateway.app.files import reserved_urls
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.errors import BackendUnavailable, Faults
@@ -276,6 +277,21 @@ async def test_a_server_that_fails_leaves_the_last_list(tmp_path: Path, mood: st
         await one.metalakes.look()
         assert one.metalakes.listed().revisions == before.revisions
         assert await one.metalakes.told() is None
+
+
+async def test_where_its_catalogs_keep_tables_nobody_promotes_files(tmp_path: Path) -> None:
+    double = lake()
+    async with started(double):
+        one = Running(settings(tmp_path, double, iceberg="true"), minor=Minor(4, 1))
+        await one.metalakes.start(one.take)
+        try:
+            assert reserved_urls((), one.metalakes.states) == []
+            ice = {"catalog_backend": "hive", "uri": "thrift://m:9083", "warehouse": "s3a://b/ice"}
+            double.add("ice", "lakehouse-iceberg", **ice)
+            await one.metalakes.look()
+            assert reserved_urls(["file:/own"], one.metalakes.states) == ["file:/own", "s3a://b/ice"]
+        finally:
+            await one.metalakes.close()
 
 
 async def test_a_restart_without_the_server(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def promoter(
         catalog=spark,
         connect=connect,
         record=record,
-        reserved=reserved,
+        reserved=lambda: reserved,
     )
 
 
