@@ -35,6 +35,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
 from gateway.session.audit_records import Stamp, format_time, new_id, promoted
 from gateway.session.ports import BackendError, Catalog, Ledger
+from gateway.settings.metalakes import SET
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
@@ -162,9 +163,13 @@ def fixed_urls(settings: Settings) -> Sequence[str]:
     kept += [place for one in servers for place in (one, state_place(one, run_as()))]
     found += [f"file:{path.absolute()}" for path in kept]
     for entry in settings.catalogs:
-        # Of a metalake they say how it is asked, and no more of its catalogs than secrets.
-        if entry.on_spark:
-            found += places_of_catalog(dict(_plain(entry.catalog.connection_params)))
+        parameters = dict(_plain(entry.catalog.connection_params))
+        if entry.catalog.kind.lists:
+            # The others say how a metalake is asked.
+            parts = ((key.split(".", 2), value) for key, value in parameters.items())
+            parameters = {f"{at[1]}.{at[2]}": value for at, value in parts if f"{at[0].lower()}." == SET}
+        if entry.on_spark or entry.catalog.kind.lists:
+            found += places_of_catalog(parameters)
     return found
 
 

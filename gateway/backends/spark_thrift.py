@@ -256,6 +256,9 @@ class SparkThriftSession:
         self._unfinished: set[SparkThriftOperation] = set()
         self._grace_until = 0.0
         self._closed = False
+        self._is_probed = False
+        """Whether it runs a text of the gateway's whose stack is read: no client sees that, and a secret that
+        is a word such as `spark` would take the names of classes from it."""
 
     @property
     def alive(self) -> bool:
@@ -264,7 +267,7 @@ class SparkThriftSession:
 
     def without_secrets(self, message: str) -> str:
         """Return a message of Spark's without the secrets that sessions are told."""
-        return self._backend.without_secrets(message)
+        return message if self._is_probed else self._backend.without_secrets(message)
 
     async def attest(self) -> SparkConfiguration:
         """Return what Spark says of how it reads texts in this session; it is asked once.
@@ -299,7 +302,7 @@ class SparkThriftSession:
         try:
             return await self._start(cleared.forwarded, timeout_s, run_async=run_async)
         except BackendError as error:
-            if error.message == POOL_IS_FULL:
+            if error.message == self.without_secrets(POOL_IS_FULL):
                 raise BackendFull(error.message, error.sqlstate, error.error_code) from error
             raise
 
@@ -326,10 +329,13 @@ class SparkThriftSession:
         """
         operation = await self._start(sql, 0)
         error: BackendError | None = None
+        self._is_probed = True
         try:
             await operation.finished()
         except BackendError as failed:
             error = failed
+        finally:
+            self._is_probed = False
         await operation.close()
         return error
 

@@ -178,7 +178,7 @@ class RestClient:
         if login.scope:
             form["scope"] = login.scope
         url = login.token_url
-        if not url.startswith(("http://", "https://")):
+        if not url.lower().startswith(("http://", "https://")):
             url = f"{self._login_url}/{url.lstrip('/')}"
         first = _shown(login, f"Bearer {login.token}" if login.token else "")
         headers = _merged(first.headers, first.authorization)

@@ -289,7 +289,9 @@ def _state_as_json(state: MetalakeState) -> dict[str, Any]:
 async def _spark_conf(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Print what Spark must be told, in the form of spark-defaults.conf. A secret stands as `***`."""
     async with CatalogAccess(settings) as access:
-        entries = [place.entry for place in await _named(settings, access, arguments.names)]
+        places = await _named(settings, access, arguments.names)
+    # Of one metalake there may be several catalogs.
+    entries = list({place.entry.name: place.entry for place in places}.values())
     told, notes = await spark_conf(settings, entries)
     if arguments.json:
         terminal.json(told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,17 @@ log = structlog.get_logger(__name__)
 Columns = Sequence[tuple[str, str]]
 _CUT_SHORT = " more fields"
 """In a type that Spark did not write out."""
+
+May = Callable[[str], None]
+"""Raises NotTheirs where somebody may not look at what that user promoted, or forget it."""
+
+
+class NotTheirs(Faults):
+    """A dataset is another's."""
+
+
+def anybody(_: str) -> None:
+    """Let an operator's own commands and walks through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,26 +73,31 @@ class Keeper:
         self._tables = Tables(query, refusal=refusal, catalog=catalog)
         self._timeout_s = timeout_s
 
-    async def refresh(self, connection: AbstractAsyncContextManager[Any], name: TableName) -> Refreshed:
+    async def refresh(
+        self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = anybody
+    ) -> Refreshed:
         """Look at the files again. Where their columns or their format have changed, the table is made anew
         if its source learns schemas; if it does not, nothing is changed, and it is told again next time.
         What was found is kept with the dataset."""
         with store.answering():
             async with connection as lent:
-                return await self._and_kept(lent, name)
+                return await self._and_kept(lent, name, may)
 
-    async def _and_kept(self, lent: Any, name: TableName) -> Refreshed:
+    async def _and_kept(self, lent: Any, name: TableName, may: May) -> Refreshed:
         try:
-            found = await self._looked_at(lent, name)
+            found = await self._looked_at(lent, name, may)
+        except NotTheirs:
+            raise
         except Faults as why:
             await store.looked(lent, name, "; ".join(why.faults))
             raise
         await store.looked(lent, name, "" if found.is_applied else "; ".join(found.drift))
         return found
 
-    async def _looked_at(self, lent: Any, name: TableName) -> Refreshed:
+    async def _looked_at(self, lent: Any, name: TableName, may: May) -> Refreshed:
         async with store.only_one(lent, name):
             row = await _kept(lent, name)
+            may(row["promoted_by"])
             try:
                 async with asyncio.timeout(self._timeout_s):
                     return await self._refreshed(lent, name, row)
@@ -96,11 +112,17 @@ class Keeper:
             except TimeoutError:
                 raise BackendUnavailable("files could not be looked at in time") from None
 
-    async def forget(self, connection: AbstractAsyncContextManager[Any], name: TableName) -> None:
-        """Drop the table and what is kept of it, also where its promotion was cut."""
+    async def forget(
+        self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = anybody
+    ) -> None:
+        """Drop the table and what is kept of it, also where its promotion was cut: that one is nobody's."""
         with store.answering():
             async with connection as lent, store.only_one(lent, name):
-                url = await store.begun_at(lent, name) or (await _kept(lent, name))["url"]
+                url = await store.begun_at(lent, name)
+                if url is None:
+                    row = await _kept(lent, name)
+                    may(row["promoted_by"])
+                    url = row["url"]
                 try:
                     await self._tables.drop(name, url)
                 except OtherFiles as other:

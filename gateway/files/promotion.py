@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
-from gateway.files.keeping import Keeper
+from gateway.files.keeping import Keeper, NotTheirs
 from gateway.files.looking import Looking, Nothing, UnfitFiles, signature
 from gateway.files.tables import OtherFiles, Tables, is_at
 from gateway.files.taken import ChangingCatalog, NotTold, RunQuery, Taken, TakenPlaces, answers
@@ -183,11 +184,11 @@ class Promoter:
     async def _tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
         if action == "promote":
             return await self._not_promoted(name)
-        await self._require_own(name, principal)
+        may = partial(self._require_own, name, principal)
         if action == "forget":
-            await self._keeper.forget(self._connect(), name)
+            await self._keeper.forget(self._connect(), name, may)
             return None
-        found = await self._keeper.refresh(self._connect(), name)
+        found = await self._keeper.refresh(self._connect(), name, may)
         if found.is_applied:
             return None
         return (
@@ -207,16 +208,14 @@ class Promoter:
             return None
         return f"`{name}` is there, and is no table that was made of files"
 
-    async def _require_own(self, name: TableName, principal: Principal) -> None:
-        """Raise Faults where the source is closed and the table another's: who could forget it could promote
-        it next, and have it for his own."""
+    def _require_own(self, name: TableName, principal: Principal, promoted_by: str) -> None:
+        """Raise NotTheirs where the source is closed and the table another's: who could forget it could
+        promote it next, and have it for his own."""
         found = source_of(self._sources, name)
         if found is None or not found[0].closed or found[0].administrators & principal.groups:
             return
-        async with self._connect() as connection:
-            row = await store.find(connection, name)
-        if row is not None and row["promoted_by"] != principal.user:
-            raise Faults(
+        if promoted_by != principal.user:
+            raise NotTheirs(
                 [
                     f"source `{found[0].name}` is closed: `{name}` is looked at again and forgotten by "
                     "whoever promoted it, by its administrators, and by `sluice datasets`"
@@ -307,7 +306,9 @@ class Promoter:
         # INVARIANT (one name): from here on nobody else begins a table of what this one overlaps.
         url = source.url(path)
         async with store.only_one_place(connection):
-            datasets = [*await store.datasets(connection), *await store.begun(connection)]
+            # One that is saved meanwhile is among those that began: these are read first.
+            began = await store.begun(connection)
+            datasets = [*await store.datasets(connection), *began]
             try:
                 found = await self._taken.kept(url, name, datasets)
             except NotTold as whose:

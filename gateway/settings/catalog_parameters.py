@@ -14,9 +14,9 @@ from gateway.settings.metalakes import check_metalake
 
 _ABOUT_SECRETS = re.compile(
     r"[.-](?:enabled?|provider|loader|path|file|location|endpoint|url|role-name|token-type|lifespan"
-    r"|idle-timeout|expires-(?:at|in)(?:-ms)?)$|(?:^|[.-])token-expires-at-ms\.|account[.-]keyprovider\."
+    r"|idle-timeout|expires-(?:at|in)(?:-ms)?)$|(?:^|[.-])token-expires-at-ms\.|account[.-](?:keyprovider\.|name$)"
 )
-"""Parameters that only look like secrets: the class that gets one, where it is, how long it lasts."""
+"""Parameters that only look like secrets: the class that gets one, where it is, whose, how long it lasts."""
 _HEADER = re.compile(r"(?:.*\.)?header\.(.*)", re.DOTALL)
 _PLAIN_HEADERS = frozenset(
     {

@@ -34,8 +34,9 @@ _STATEMENT = re.compile(
 _SPARKS: Mapping[DatasetAction, str] = {
     "promote": "REFRESH TABLE {}",
     "refresh": "REFRESH TABLE {}",
-    "forget": "DROP TABLE IF EXISTS {}",
+    "forget": "UNCACHE TABLE IF EXISTS {}",
 }
+"""FORGET drops nothing here: whatever has the name by now is another's."""
 _LONGEST = 4_096
 """Characters of such a statement."""
 

@@ -216,6 +216,14 @@ catalogs:
     catalog: {type: spark, connection-params: {default-base-location: "abfss://c@a.x/base", keytab: /etc/k}}
   - name: kept
     catalog: {type: paimon, connection-params: {warehouse: {file: place}}}
+  - name: lake
+    catalog:
+      type: gravitino
+      connection-params:
+        uri: "https://g/x"
+        metalake: m
+        set.shop.warehouse: "s3a://b/shop"
+        set.own.warehouse: {file: place}
 """
     plain = parse_settings("backend: {thrift: {host: s}}", "g.yaml", tmp_path)
     found = {*fixed_urls(parse_settings(text, "g.yaml", tmp_path))} - {*fixed_urls(plain)}
@@ -226,6 +234,7 @@ catalogs:
         "s3a://b/data",
         "abfss://c@a.x/base",
         "s3a://b/kept",
+        "s3a://b/shop",
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +57,11 @@ class Endpoint:
 
 
 @contextlib.asynccontextmanager
-async def thrift() -> AsyncIterator[Endpoint]:
+async def thrift(secrets: Sequence[str] = ()) -> AsyncIterator[Endpoint]:
     async with FakeHiveServer() as server:
         server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
         address = SparkAddress(host=server.host, port=server.port, call_timeout_s=5, connect_timeout_s=5)
-        backend = SparkThriftBackend(SparkThriftOptions(address=address, reader=READER))
+        backend = SparkThriftBackend(SparkThriftOptions(address=address, reader=READER, secrets=secrets))
 
         async def opened() -> None:
             session = await backend.open_session(Principal(user="bob"), protocol_version=9, settings={})
@@ -105,6 +105,11 @@ async def test_a_spark_that_reads_as_the_parser_does_is_used(endpoint: Endpoint)
         assert (await endpoint.probe()).version == "4.3.0"
     (attested,) = [log for log in logs if log["event"] == "spark_attested"]
     assert (attested["version"], attested["catalogs"]) == ("4.3.0", {})
+
+
+async def test_a_secret_that_is_a_word_of_sparks_hides_no_parser() -> None:
+    async with thrift(secrets=("spark", "sql", "at", "org.apache")) as endpoint:
+        await endpoint.open()
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,16 @@ async def test_a_rotated_credential_is_read_for_the_next_login(tmp_path: Path) -
             await client.ask("GET", "a")
 
 
+async def test_an_address_of_a_login_is_one_however_its_scheme_is_written() -> None:
+    """Taken for a path, it would be the server of the catalog that is shown the secret."""
+    server = Server()
+    async with asking(
+        server, lambda: RestLogin(token_url=f"HTTP{server.url[4:]}/login", credential="me:hush")
+    ) as client:
+        await client.ask("GET", "a")
+    assert [one["path"] for one in server.logins] == ["/login"]
+
+
 @pytest.mark.parametrize("how", ["bearer", "basic"])
 async def test_a_rotated_token_or_password_is_read_when_the_old_one_is_refused(how: str) -> None:
     server, now = Server(), ["old"]

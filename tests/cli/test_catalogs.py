@@ -189,6 +189,10 @@ def test_what_a_metalakes_catalog_has_is_shown_at_its_server(
         for unknown in ("files", "laek"):
             code, out = asked(config, capsys, "show", unknown)
             assert (code, f"there is no catalog `{unknown}`" in out) == (FAULTS, True)
+        text = METALAKE.replace("metalake: lake", "metalake: lake, connectors: gravitino")
+        Path(config).write_text(text.format(uri=double.url))
+        code, out = asked(config, capsys, "spark-conf", "hive", "odd")
+        assert (code, "spark.sql.gravitino.metalake lake" in out) == (0, True)
         assert asked(config, capsys, "create-database", "hive.new") == (0, "hive.new is there\n")
         assert asked(config, capsys, "drop-database", "hive.new") == (0, "hive.new is dropped\n")
     code, out = asked(config, capsys, "show", "hive")

@@ -19,6 +19,7 @@ from gateway.files import store
 from gateway.files.links import DEEPEST, LeadsOut, require_no_links
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
+from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.session.ports import BackendError
 from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
@@ -178,6 +179,36 @@ async def test_who_may_not_read_a_table_is_not_told_of_it(database: str) -> None
     assert refused is not None
     assert "another table or database" in refused.message
     assert "salary" not in refused.message
+
+
+async def test_what_another_promotes_meanwhile_is_not_forgotten(database: str) -> None:
+    """Whose a table is, is looked at by whoever holds it: what he waited for may be another's."""
+    spark, bob = PlayedSpark(), Principal(user="bob")
+    creating, go = asyncio.Event(), asyncio.Event()
+    answer = spark.query
+
+    async def slow(sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
+        if sql.startswith("CREATE TABLE"):
+            creating.set()
+            await go.wait()
+        return await answer(sql, before, after)
+
+    spark.query = slow  # type: ignore[method-assign]
+    mine, others = promoter(spark, database), promoter(spark, database)
+    promoting = asyncio.create_task(mine.promote(EVENTS, ALICE, decide, not_escaped))
+    await creating.wait()
+    changing = [asyncio.create_task(others.tend(action, EVENTS, bob)) for action in ("forget", "refresh")]
+    connection = await asyncpg.connect(database)
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    while await connection.fetchval(waiting) < len(changing):  # noqa: ASYNC110  # PostgreSQL tells nobody
+        await asyncio.sleep(0.01)
+    await connection.close()
+    go.set()
+    assert await promoting is None
+    for told in await asyncio.gather(*changing):
+        assert "is closed" in (told or "")
+    assert await kept(database) == [("lake", "raw/events", "alice")]
+    assert list(spark.tables) == [EVENTS]
 
 
 async def test_databases_warehouses_and_reserved_places_are_taken(database: str) -> None:

@@ -20,7 +20,7 @@ LAKE = FileSource(
     [
         ("ALTER TABLE lake.raw.events REFRESH METADATA", "REFRESH TABLE lake.raw.events"),
         ("alter table lake.raw refresh metadata;", "REFRESH TABLE lake.raw"),
-        ("\nALTER\tTABLE `la``ke` . `a b`.c\n FORGET METADATA ; ", "DROP TABLE IF EXISTS `la``ke` . `a b`.c"),
+        ("\nALTER\tTABLE `l``k` . `a b`.c\n FORGET METADATA ; ", "UNCACHE TABLE IF EXISTS `l``k` . `a b`.c"),
         ("ALTER TABLE refresh REFRESH METADATA", "REFRESH TABLE refresh"),
         ("alter table lake.raw promote metadata", "REFRESH TABLE lake.raw"),
     ],
