@@ -668,6 +668,7 @@ def test_gateways_that_promote_and_forget_at_once_agree(
         return answers
 
     parts = [(gateway, endpoint) for gateway in (files, other) for endpoint in ENDPOINTS]
+    assert ask(files, "thrift", "alice", text) == [(1, "a")]  # or all could forget before there is anything
     with ThreadPoolExecutor(8) as pool:
         reading = [pool.submit(several, *part, text) for part in parts]
         forgetting = [pool.submit(several, *part, forget) for part in parts]
