@@ -134,13 +134,17 @@ class _Rollups:
         # What somebody has removed from the lake, as files that cannot be read, is made anew where there is a
         # record of it.
         kept = await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0")
-        there = {*(await days_in_database(connection))}
+        there, lost = {*(await days_in_database(connection))}, set[date]()
         names = [name for table in self._tables.values() for name in await table.gone(connection)]
         gone = {datetime.strptime(f"{name}+0000", "hour=%Y-%m-%dT%H%z") for name in names}
         if gone and kept:
             archive = set(await self._work.table(ARCHIVE, writer="archive").partitions())
-            there |= {row["day"] for row in kept if f"day={row['day'].isoformat()}" in archive}
-        found |= {hour for hour in gone if hour.date() in there}
+            lost = {row["day"] for row in kept if f"day={row['day'].isoformat()}" not in archive}
+            there |= {row["day"] for row in kept}
+        # Statements may end on the next day.
+        for hour in gone:
+            if hour.date() in there and not lost & {hour.date(), hour.date() + timedelta(days=1)}:
+                found.add(hour)
         return sorted(hour.astimezone(UTC) for hour in found)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: FingerprintOf) -> tuple[int, int]:
