@@ -14,29 +14,11 @@ from gateway.reader.pool import ReaderPool
 from gateway.settings.loading import parse_settings
 from gateway.sql.names import Names
 from tests.judge_world import World
+from tests.settings.test_catalogs import DOCUMENT as AS_WRITTEN
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-DOCUMENT = """\
-catalogs:
-  - name: hive1
-    catalog:
-      type: hive
-      is-default: false
-      default-db: default
-      connection-params:
-        hive.metastore.uris: "thrift://host1:10000,thrift://host2:10000"
-        hive.metastore.username: "flink"
-  - name: flink1
-    catalog:
-      type: generic-hive-metastore
-      is-default: true
-      Default-db: default
-      connection-params:
-        hive.metastore.uris: "thrift://host1:10000,thrift://host2:10000"
-        hive.metastore.username: "flink"
-        Hive.metastore.db: flink
-"""
+DOCUMENT = AS_WRITTEN.replace("Default-db: sales", "Default-db: default")
 SETTINGS = parse_settings(DOCUMENT, "g.yaml", Path("/conf"))
 FIRST = first_context(SETTINGS)
 PACK = """\

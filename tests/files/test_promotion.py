@@ -181,9 +181,8 @@ async def test_who_may_not_read_a_table_is_not_told_of_it(database: str) -> None
     assert "salary" not in refused.message
 
 
-async def test_what_another_promotes_meanwhile_is_not_forgotten(database: str) -> None:
-    """Whose a table is, is looked at by whoever holds it: what he waited for may be another's."""
-    spark, bob = PlayedSpark(), Principal(user="bob")
+def slow_to_create(spark: PlayedSpark) -> tuple[asyncio.Event, asyncio.Event]:
+    """Have tables made slowly; return what tells that one is, and what it waits for."""
     creating, go = asyncio.Event(), asyncio.Event()
     answer = spark.query
 
@@ -194,6 +193,13 @@ async def test_what_another_promotes_meanwhile_is_not_forgotten(database: str) -
         return await answer(sql, before, after)
 
     spark.query = slow  # type: ignore[method-assign]
+    return creating, go
+
+
+async def test_what_another_promotes_meanwhile_is_not_forgotten(database: str) -> None:
+    """Whose a table is, is looked at by whoever holds it: what he waited for may be another's."""
+    spark, bob = PlayedSpark(), Principal(user="bob")
+    creating, go = slow_to_create(spark)
     mine, others = promoter(spark, database), promoter(spark, database)
     promoting = asyncio.create_task(mine.promote(EVENTS, ALICE, decide, not_escaped))
     await creating.wait()
@@ -283,16 +289,8 @@ async def test_a_slow_table_lets_others_be_made(database: str) -> None:
 
 
 async def test_whoever_waits_for_the_same_table_here_has_no_connection_yet(database: str) -> None:
-    spark, began, go_on = PlayedSpark(), asyncio.Event(), asyncio.Event()
-    query, connections = spark.query, list[int]()
-
-    async def slow(sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
-        if sql.startswith("CREATE TABLE"):
-            began.set()
-            await go_on.wait()
-        return await query(sql, before, after)
-
-    spark.query = slow  # type: ignore[method-assign]
+    spark, connections = PlayedSpark(), list[int]()
+    began, go_on = slow_to_create(spark)
     mine = promoter(spark, database)
     connect = mine._connect
 
