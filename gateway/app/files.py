@@ -165,9 +165,8 @@ def fixed_urls(settings: Settings) -> Sequence[str]:
     for entry in settings.catalogs:
         parameters = dict(_plain(entry.catalog.connection_params))
         if entry.catalog.kind.lists:
-            # The others say how a metalake is asked.
-            parts = ((key.split(".", 2), value) for key, value in parameters.items())
-            parameters = {f"{at[1]}.{at[2]}": value for at, value in parts if f"{at[0].lower()}." == SET}
+            # Those that are told of its catalogs; the others say how a metalake is asked.
+            parameters = {k[len(SET) :]: v for k, v in parameters.items() if k.lower().startswith(SET)}
         if entry.on_spark or entry.catalog.kind.lists:
             found += places_of_catalog(parameters)
     return found
