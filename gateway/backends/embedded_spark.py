@@ -470,7 +470,7 @@ def free_port() -> int:
             return _bound(port)
         except OSError:
             continue
-    return _bound(random.choice(_BELOW_EPHEMERAL))  # noqa: S311
+    return _bound(random.choice(_BELOW_EPHEMERAL))  # noqa: S311 - not a secret
 
 
 def _bound(port: int) -> int:
