@@ -63,7 +63,7 @@ class CatalogAccess:
         entry = entry_named(self._settings, name)
         if entry is not None:
             return FoundCatalog(entry)
-        lakes = [entry for entry in self._settings.catalogs if entry.catalog.kind.lists]
+        lakes = self._settings.metalakes
         if not lakes:
             return None
         # Of two that have it, it is whose the gateway took it from.

@@ -30,7 +30,7 @@ from gateway.app.explaining import (
     reader_of,
 )
 from gateway.app.jobs_metrics import JobStates
-from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.policy_diff import known_people, settings_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
@@ -275,9 +275,9 @@ def proof_options(settings: Settings) -> ProofOptions:
     @asynccontextmanager
     async def gate() -> AsyncIterator[Gate]:
         people = known_people(settings)
-        policies = settings_side(settings, people, kept(accepted_path(settings)))
+        policies = await asyncio.to_thread(settings_side, settings, people, kept(accepted_path(settings)))
         async with await make_reader(settings) as reader:
-            metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+            metalakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
             async with catalog_without_sessions(settings, reader, None, metalakes) as catalog:
                 yield Gate(
                     reader=reader,
@@ -286,6 +286,7 @@ def proof_options(settings: Settings) -> ProofOptions:
                     rules=judging_rules(settings),
                     catalogs=frozenset(name.lower() for name in settings.policies.catalogs),
                     look_up=catalog.look_up,
+                    listed=metalakes.listed(),
                 )
 
     @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.openlineage import make_writer
 from gateway.audit.search import Found
 from gateway.errors import Faults
@@ -28,6 +29,7 @@ from gateway.lineage.store import KnownIds, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName, quote
 from gateway.model.lineage import DatasetKind, Operation, StatementLineage
+from gateway.model.spark_minors import minor_of
 from gateway.model.statement import SessionContext, SessionEffect, UseNamespace
 from gateway.session.ports import Catalog
 from gateway.settings.models import Settings
@@ -415,10 +417,13 @@ async def importing(
     """
     async with (
         await make_reader(settings) as reader,
-        catalog_without_sessions(settings, reader, tables) as catalog,
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
         AsyncExitStack() as stack,
     ):
+        metalakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
+        catalog = await stack.enter_async_context(
+            catalog_without_sessions(settings, reader, tables, metalakes)
+        )
         made = MadeTables(catalog)
         sink = None
         if events is not None:
@@ -429,7 +434,6 @@ async def importing(
             )
             sink = await stack.enter_async_context(FileSink(events, writer))
         catalogs = frozenset(name.lower() for name in settings.policies.catalogs)
-        gatherer = Gatherer(
-            reader=reader, look_up=made.look_up, catalogs=catalogs | catalog.snapshot.catalogs
-        )
+        catalogs |= catalog.snapshot.catalogs | metalakes.listed().revisions.keys()
+        gatherer = Gatherer(reader=reader, look_up=made.look_up, catalogs=catalogs)
         yield Importer(gatherer, workers, made, connection, sink)

@@ -10,7 +10,8 @@ from gateway.settings.catalogs import CatalogEntry
 
 async def metalake_states(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
     """Return the entries that are metalakes, with what the gateway has of each, by its files."""
-    if not any(entry.catalog.kind.lists for entry in settings.catalogs):
+    if not settings.metalakes:
         return []
-    states = {state.name: state for state in await kept_metalakes(settings, minor_of_spark(settings))}
+    metalakes, _ = await kept_metalakes(settings, minor_of_spark(settings))
+    states = {state.name: state for state in metalakes.states()}
     return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]

@@ -142,8 +142,8 @@ class Metalakes:
         self._reserved = reserved_names(settings)
         self._lakes = [
             self._made(entry, settings.ledger.directory, make_source)
-            for entry in settings.catalogs
-            if entry.catalog.kind.lists and only in (None, entry)
+            for entry in settings.metalakes
+            if only in (None, entry)
         ]
         self._take: Take | None = None
         self._own: OwnCatalogs | None = None
@@ -535,11 +535,17 @@ class Metalakes:
         return _Lake(entry=entry, settings=settings, source=source, client=client)
 
 
-async def kept_metalakes(settings: Settings, minor: Minor) -> list[MetalakeState]:
-    """Return what the files of the gateway of these settings hold: for a command beside it."""
+async def kept_metalakes(settings: Settings, minor: Minor) -> tuple[Metalakes, list[Part]]:
+    """Return the metalakes as the files of the gateway of these settings hold them, and what policies get of
+    each: for a command beside it."""
     metalakes = Metalakes(settings, minor, read_only=True)
-    await metalakes.start(_take_nothing)
-    return metalakes.states()
+    parts: dict[str, Part] = {}
+
+    async def take(name: str, part: Part) -> None:
+        parts[name] = part
+
+    await metalakes.start(take)
+    return metalakes, list(parts.values())
 
 
 async def asked_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from gateway.app.accepted_tags import accepted_part, accepted_path
-from gateway.app.combining import closed_part, combine
+from gateway.app.combining import Part, closed_part, combine
+from gateway.app.explaining import minor_of_spark
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, Found, search
 from gateway.errors import Faults
@@ -64,12 +67,14 @@ def load_side(
     people: Mapping[str, Principal],
     catalogs: Mapping[str, str] | None,
     accepted: AcceptedList | None = None,
+    metalakes: Sequence[Part] = (),
 ) -> PolicySet:
     """Return the policies of settings, of a pack, of Ranger's JSON, or of a directory of these.
 
-    `catalogs` says which service speaks for which catalog where `path` is no settings file. A Ranger Admin
-    that settings name is not asked; what its cache holds counts, and of accepted tags `accepted`, or else
-    what the gateway has read. Raises Faults.
+    Where `path` is no settings file, `catalogs` says which service speaks for which catalog, and `metalakes`
+    what policies get of those, as far as it has their services. A Ranger Admin that settings name is not
+    asked; what its cache holds counts, and of accepted tags `accepted`, or else what the gateway has read.
+    Blocks, in a thread without an event loop. Raises Faults.
     """
     if _is_settings(path):
         settings = load_settings(path)
@@ -79,6 +84,7 @@ def load_side(
     policies = PolicySettings(paths=(path,))
     rules = load_rules(read_rules(policies), policies, people=people)
     parts = [rules.part, *([accepted_part(accepted)] if accepted is not None else [])]
+    parts += [part for part in metalakes if rules.part.services.keys() >= set(part.catalogs.values())]
     spoken_for = policies.catalogs
     if catalogs is not None:
         spoken_for = {
@@ -88,14 +94,17 @@ def load_side(
 
 
 def load_sides(
-    paths: tuple[Path, Path], people: Mapping[str, Principal], catalogs: Mapping[str, str] | None
+    paths: tuple[Path, Path],
+    people: Mapping[str, Principal],
+    catalogs: Mapping[str, str] | None,
+    metalakes: Sequence[Part] = (),
 ) -> tuple[PolicySet, PolicySet]:
     """Return the policies of both, as `load_side`. Raises Faults with those of both at once."""
     sides: list[PolicySet] = []
     faults: list[str] = []
     for path in paths:
         try:
-            sides.append(load_side(path, people, catalogs))
+            sides.append(load_side(path, people, catalogs, metalakes=metalakes))
         except Faults as error:
             faults += error.faults
     if faults:
@@ -106,8 +115,8 @@ def load_sides(
 def settings_side(
     settings: Settings, people: Mapping[str, Principal], accepted: AcceptedList | None
 ) -> PolicySet:
-    """Return the policies of settings, those of Ranger Admins from their caches, with accepted tags where
-    they are given. Raises Faults."""
+    """Return the policies of settings, those of Ranger Admins from their caches and of metalakes from theirs,
+    with accepted tags where they are given. Blocks, in a thread without an event loop. Raises Faults."""
     policies = settings.policies
     caches = [entry.cache for entry in policies.ranger if entry.cache is not None]
     paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
@@ -115,7 +124,15 @@ def settings_side(
     rules = load_rules(read_rules(policies), policies, people=people)
     parts = [rules.part, closed_part(settings.file_sources())]
     parts += [accepted_part(accepted)] if accepted is not None else []
-    return combine(parts, 1, policies.catalogs)
+    return combine([*parts, *metalake_parts(settings)], 1, policies.catalogs)
+
+
+def metalake_parts(settings: Settings) -> Sequence[Part]:
+    """Return what policies get of the metalakes of settings, by the files of their gateway. Blocks, in a
+    thread without an event loop."""
+    if not settings.metalakes:
+        return ()
+    return asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))[1]
 
 
 def _is_settings(path: Path) -> bool:

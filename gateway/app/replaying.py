@@ -13,11 +13,12 @@ from gateway.app.explaining import (
     catalog_without_sessions,
     judging_rules,
     make_reader,
+    minor_of_spark,
     named_parsers,
     parsers_for,
     reader_limits,
 )
-from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.policy_diff import known_people, load_side, load_sides, settings_side
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.job import ReplayOptions, ReplayPlan
@@ -45,12 +46,13 @@ def replay_options(
 
     def proposal() -> ReplayPlan:
         people = known_people(settings)
+        metalakes, parts = asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))
         if sides is not None:
-            old, new = load_sides(sides, people, settings.policies.catalogs)
+            old, new = load_sides(sides, people, settings.policies.catalogs, parts)
             names = (str(sides[0]), str(sides[1]))
         elif chosen.proposed is not None:
             old = settings_side(settings, people, kept(accepted_path(settings)))
-            new = load_side(chosen.proposed, people, settings.policies.catalogs)
+            new = load_side(chosen.proposed, people, settings.policies.catalogs, metalakes=parts)
             names = (IN_FORCE, str(chosen.proposed))
         else:
             raise Faults(
@@ -65,12 +67,13 @@ def replay_options(
             new=names[1],
             reader=_reader(settings),
             catalogs=frozenset(name.lower() for name in settings.policies.catalogs),
+            listed=metalakes.listed(),
         )
 
     @asynccontextmanager
     async def look_up() -> AsyncIterator[LookUp]:
         async with await make_reader(settings) as reader:
-            metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+            metalakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
             async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
                 yield catalog.look_up
 

@@ -152,9 +152,9 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
         ) as rules,
         asking(settings, reader) as (queries, catalog),
     ):
-        lakes = await kept_metalakes(settings, minor_of(reader.spark_version))
+        lakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
         promoter = make_promotion(
-            settings, queries, catalog, dsn, ledger=None, gateway="", metalakes=lambda: lakes
+            settings, queries, catalog, dsn, ledger=None, gateway="", metalakes=lakes.states
         )
         if promoter is None:
             raise Faults(["there are no `files` in the settings"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -29,7 +30,8 @@ MOST_PEOPLE = 8
 async def policies_of(connection: Any, settings: Settings, arguments: argparse.Namespace) -> PolicySet:
     """Return the policies of the settings, with the tags that are accepted now. Raises Faults."""
     await migrate(connection)
-    return load_side(arguments.config, known_people(settings), None, await accepted_list(connection))
+    accepted = await accepted_list(connection)
+    return await asyncio.to_thread(load_side, arguments.config, known_people(settings), None, accepted)
 
 
 async def report(

@@ -17,6 +17,7 @@ from gateway.app.policy_diff import (
     known_people,
     load_side,
     load_sides,
+    metalake_parts,
     read_people,
     recorded,
 )
@@ -102,7 +103,8 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
     if not people and settings is not None:
         people = known_people(settings)
     catalogs = settings.policies.catalogs if settings is not None else None
-    old, new = load_sides((arguments.old, arguments.new), people, catalogs)
+    metalakes = metalake_parts(settings) if settings is not None else ()
+    old, new = load_sides((arguments.old, arguments.new), people, catalogs, metalakes)
     with ComparisonProgress(sys.stderr) as progress:
         if settings is None or not by_record:
             return diff(

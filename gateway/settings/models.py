@@ -529,6 +529,11 @@ class Settings(Section):
         """The catalogs that names may begin with, beside Spark's own."""
         return frozenset(self.policies.catalogs) - {"spark_catalog"}
 
+    @property
+    def metalakes(self) -> tuple[CatalogEntry, ...]:
+        """The entries that are whole lists of catalogs, which come and go."""
+        return tuple(entry for entry in self.catalogs if entry.catalog.kind.lists)
+
     def file_sources(self) -> tuple[FileSource, ...]:
         """Return the sources of files by their names."""
         return tuple(source.made(name) for name, source in self.files.items())

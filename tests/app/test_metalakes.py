@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,16 @@ from gateway.app.combining import Part
 from gateway.app.files import reserved_urls
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
+from gateway.app.policy_diff import load_side, metalake_parts, settings_side
+from gateway.app.replaying import replay_options
 from gateway.errors import BackendUnavailable, Faults
-from gateway.model.catalog import Table, TableKind, TableName
+from gateway.jobs.replay.judging import Judges, Known, Parcel
+from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.context import AccessContext
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
 from gateway.model.spark_minors import NEWEST, Minor
+from gateway.policy.engine import engine_for
 from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
@@ -55,8 +64,8 @@ class Running:
 
         from gateway.sources.metalake import MetalakeSource
 
-        time = clock or Clock()
-        source = partial(MetalakeSource, clock=lambda: time.now, wall_clock=lambda: 1e9 + time.now)
+        told = clock or Clock()
+        source = partial(MetalakeSource, clock=lambda: told.now, wall_clock=lambda: 1e9 + told.now)
         self.settings = made
         self.metalakes = Metalakes(made, minor, make_source=source)
         self.parts: dict[str, Part] = {}
@@ -546,14 +555,14 @@ async def test_commands_beside_the_gateway_see_the_same(tmp_path: Path) -> None:
     double = lake()
     await double.start()
     made = settings(tmp_path, double, **{"set.pg.password": "{env: HOME}"})
-    (state,) = await kept_metalakes(made, NEWEST)
+    (state,) = (await kept_metalakes(made, NEWEST))[0].states()
     assert (state.catalogs, state.age_s) == ((), None)
     async with running(made):
         pass
     asked = await asked_metalake(made, NEWEST, made.catalogs[0])
     assert (len(asked.catalogs), asked.trouble) == (2, "")
     await double.stop()
-    (state,) = await kept_metalakes(made, NEWEST)
+    (state,) = (await kept_metalakes(made, NEWEST))[0].states()
     assert sorted(one.name for one in state.catalogs) == ["meta", "pg"]
     assert os.environ["HOME"] not in repr(state)
     asked = await asked_metalake(made, NEWEST, made.catalogs[0])
@@ -578,3 +587,99 @@ async def test_it_polls_by_itself_and_tells_its_figures(tmp_path: Path) -> None:
 
 def _collected(one: Running) -> Iterator[Any]:
     return MetalakesCollector(one.metalakes.states).collect()
+
+
+PERSON = Table(
+    name=TableName("pg", "shop", "person"),
+    kind=TableKind.TABLE,
+    columns=(Column(name="id", type="int"), Column(name="email", type="string")),
+)
+READS = """\
+service: spark
+policies:
+  - name: analysts read
+    on: {catalog: pg, database: shop, table: person, column: "*"}
+    allow: [{users: [ann], access: [select]}]
+"""
+MASKS = """\
+  - name: hide
+    on: {tag: PII}
+    mask: [{users: [ann], access: [select], type: MASK_NULL}]
+"""
+
+
+async def left(directory: Path, double: Gravitino, **chosen: str) -> Settings:
+    """Return settings of a gateway that is stopped, and its metalake is gone."""
+    async with started(double):
+        made = settings(directory, double, **{"set.pg.password": "{env: HOME}"}, **chosen)
+        clock = Clock()
+        clock.now = time.time() - 1e9
+        async with running(made, clock):
+            return made
+
+
+def test_a_replay_judges_what_lies_in_metalakes_by_their_tags(tmp_path: Path) -> None:
+    double = lake()
+    double.tag("PII", "column", "pg.shop.person.email")
+    more = f"reader: {{timeout_s: 120}}\nusers: {{file: {tmp_path / 'users'}}}"
+    made = asyncio.run(left(tmp_path, double, more=more))
+    sides = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    sides[0].write_text(READS)
+    sides[1].write_text(READS + MASKS)
+    plan = replay_options(made, sides=sides).proposal()
+    assert sorted(plan.listed.revisions) == ["meta", "pg"]
+    row = {
+        "key": "k",
+        "user_name": "ann",
+        "groups": [],
+        "roles": [],
+        "endpoint": "thrift",
+        "text": "SELECT email FROM pg.shop.person",
+        "catalog": "spark_catalog",
+        "namespace": ["default"],
+        "settings": [],
+        "temp_views": [],
+        "relations": [],
+        "tables": None,
+        "facts": None,
+        "plan": None,
+        "verdict": "cleared",
+        "code": "",
+        "plan_class": "Project",
+        "second": None,
+        "address": None,
+    }
+    judges = Judges(plan.reader)
+    try:
+        known = Known(catalogs=plan.catalogs, listed=plan.listed)
+        (asked,) = judges.answers([row], Parcel.of(plan.sides), Parcel.of(known))
+        assert asked["needs"] == [["pg", "shop", "person"]]
+        known = replace(known, tables={PERSON.name: PERSON})
+        (answer,) = judges.answers([row], Parcel.of(plan.sides), Parcel.of(known))
+    finally:
+        judges.close()
+    assert (answer["old"], answer["new"], answer["reason"]) == ("cleared", "cleared", None)
+    (change,) = answer["changes"]
+    assert (change["kind"], change["resource"], change["column_name"]) == ("mask", "pg.shop.person", "email")
+
+
+def test_policies_beside_the_gateway_have_what_its_metalakes_say(tmp_path: Path) -> None:
+    double = lake()
+    double.tag("PII", "column", "pg.shop.person.email")
+    double.grant("reader", "table", "pg.shop.person", "!select_table")
+    double.users["ann"] = ["reader"]
+    (tmp_path / "pack.yaml").write_text(READS)
+    more = f"policies: {{paths: [{tmp_path / 'pack.yaml'}]}}"
+    made = asyncio.run(left(tmp_path, double, more=more, privileges="true"))
+    policies = settings_side(made, {}, None)
+    assert {"pg", "meta"} <= policies.catalog_services.keys()
+    assert "metalake.lake0" in policies.origins
+    engine = engine_for(policies)
+    email = Resource.table("pg", "shop", "person").child("column", "email")
+    assert [tag.type for tag in engine.tags(email, AccessContext())] == ["PII"]
+    asked = AccessRequest(principal=Principal(user="ann"), resource=email, access="select")
+    # Allowed by the pack, denied by the metalake.
+    assert not engine.decide(asked).allowed
+    # A pack by itself has them too.
+    pack = load_side(tmp_path / "pack.yaml", {}, {}, metalakes=metalake_parts(made))
+    assert not engine_for(pack).decide(asked).allowed

@@ -23,6 +23,7 @@ from gateway.jobs.rollup_texts import LONGEST
 from gateway.model.catalog import CatalogSnapshot, LookUp, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
 from gateway.model.files import SESSION_CATALOG
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
@@ -89,6 +90,8 @@ class Gate:
     rules: Rules
     catalogs: frozenset[str]
     look_up: LookUp
+    listed: ListedCatalogs = NONE_LISTED
+    """Catalogs that come and go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +235,7 @@ class _Proof:
         return found
 
     async def _chosen(self, gate: Gate, row: Any) -> _Chosen | str:
-        text, session = row["text"], _session(orjson.loads(row["body"]))
+        text, session = row["text"], _session(orjson.loads(row["body"]), gate.listed)
         if text is None or not row["whole"]:
             return WHOLE
         if session is None:
@@ -283,6 +286,7 @@ class _Proof:
                 catalogs=gate.catalogs,
                 tables=self._looked_up,
                 missing=frozenset(self._missing),
+                listed=gate.listed,
             )
             snapshot = Snapshot(
                 policies=gate.policies, catalog=catalog, context=context, principals=gate.principals
@@ -464,15 +468,20 @@ class _Proof:
             )
 
 
-def _session(body: Mapping[str, Any]) -> SessionContext | None:
-    """Return the session of a statement; None where its record does not say."""
+def _session(body: Mapping[str, Any], listed: ListedCatalogs) -> SessionContext | None:
+    """Return the session of a statement, told of the catalogs of now; None where its record does not say."""
     catalog, namespace = body.get("catalog") or SESSION_CATALOG, body.get("namespace") or ["default"]
     if not isinstance(catalog, str) or not isinstance(namespace, list):
         return None
     if not all(isinstance(level, str) for level in namespace):
         return None
     # Through Connect, the user's name is written into the text: this Spark runs as somebody else.
-    return SessionContext(catalog=catalog, namespace=tuple(namespace), endpoint="connect")
+    return SessionContext(
+        catalog=catalog,
+        namespace=tuple(namespace),
+        endpoint="connect",
+        catalogs=frozenset(listed.revisions.items()),
+    )
 
 
 async def _fit(gate: Gate, text: str) -> Reading:

@@ -23,6 +23,7 @@ from gateway.jobs.replay import frames
 from gateway.jobs.replay.judging import ANSWER, Known, Parcel, ReaderOptions, Sides, judged
 from gateway.jobs.replay.questions import EVENTS, NAMES, SELECT, questions
 from gateway.model.catalog import LookUp, TableName
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.pipeline import MAX_VIEW_DEPTH
 from gateway.policy.differences import depends_on_circumstances
 
@@ -43,6 +44,8 @@ class ReplayPlan:
     """Where the policies of the two sides were read, for people."""
     reader: ReaderOptions
     catalogs: frozenset[str]
+    listed: ListedCatalogs = NONE_LISTED
+    """Catalogs that come and go, as they are now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ class _Replay:
         if self._since >= self._until:
             raise Faults(["the period of a replay ends before it begins"])
         proposal = await asyncio.to_thread(self._options.proposal)
-        self._known = Known(catalogs=proposal.catalogs)
+        self._known = Known(catalogs=proposal.catalogs, listed=proposal.listed)
         await self._table.settle(work.connection)
         await self._sweep()
         partition = f"run={work.run}"
