@@ -148,8 +148,10 @@ def make_promotion(
 def reserved_urls(fixed: Iterable[str], metalakes: Callable[[], Iterable[MetalakeState]]) -> list[str]:
     """Return the URLs of what becomes nobody's table: those that the settings fix, and the places of the
     catalogs that metalakes have now."""
-    catalogs = (one for state in metalakes() for one in state.catalogs)
-    return [*fixed, *(url for one in catalogs for url in places_of_catalog(one.parameters))]
+    states = list(metalakes())
+    told = [one.parameters for state in states for one in state.catalogs]
+    told += [one for state in states for one in state.properties]
+    return [*fixed, *dict.fromkeys(url for one in told for url in places_of_catalog(one))]
 
 
 def fixed_urls(settings: Settings) -> Sequence[str]:

@@ -33,7 +33,7 @@ from gateway.catalog.providers import (
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import Faults, SluiceError
 from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.metalakes import NONE_LISTED, ListedCatalogs, MetadataObject, Metalake
+from gateway.model.metalakes import NONE_LISTED, RELATIONAL, ListedCatalogs, MetadataObject, Metalake
 from gateway.model.secret_values import ToldSecrets
 from gateway.model.spark_minors import Minor
 from gateway.settings.catalogs import CatalogEntry
@@ -77,6 +77,9 @@ class MetalakeState:
     name: str
     catalogs: tuple[NamedCatalog, ...]
     """In force, or refused because they are too old."""
+    properties: tuple[Mapping[str, str], ...] = field(repr=False)
+    """As the server tells them, of all catalogs that hold tables: also what only it tells Spark, and of those
+    that Spark is not told of."""
     left_out: tuple[LeftOut, ...]
     not_mapped: Mapping[str, int]
     """What its tags, privileges and properties cannot mean here → how often."""
@@ -195,6 +198,9 @@ class Metalakes:
             MetalakeState(
                 name=lake.name,
                 catalogs=tuple(one.catalog for one in self._in_force.values() if one.lake == lake.name),
+                properties=tuple(
+                    one.properties for one in lake.held.catalogs if one.type.upper() == RELATIONAL
+                ),
                 left_out=lake.left_out,
                 not_mapped=lake.not_mapped,
                 hidden_roles=lake.rules.hidden_roles,

@@ -299,8 +299,23 @@ async def test_where_its_catalogs_keep_tables_nobody_promotes_files(tmp_path: Pa
             double.add("ice", "lakehouse-iceberg", **ice)
             await one.metalakes.look()
             assert reserved_urls(["file:/own"], one.metalakes.states) == ["file:/own", "s3a://b/ice"]
+            # Nor where a catalog has them that Spark is not told of; a bucket of files is no catalog's.
+            double.add("odd", "unheard-of", warehouse="s3a://b/odd")
+            double.add("raw", "", "fileset", location="s3a://b/raw")
+            await one.metalakes.look()
+            assert reserved_urls((), one.metalakes.states) == ["s3a://b/ice", "s3a://b/odd"]
         finally:
             await one.metalakes.close()
+        # Its own connector asks the server by itself where that is.
+        connectors = Running(
+            settings(tmp_path, double, iceberg="true", connectors="gravitino"), minor=Minor(3, 5)
+        )
+        await connectors.metalakes.start(connectors.take)
+        try:
+            assert "ice" in connectors.names
+            assert reserved_urls((), connectors.metalakes.states) == ["s3a://b/ice", "s3a://b/odd"]
+        finally:
+            await connectors.metalakes.close()
 
 
 async def test_a_restart_without_the_server(tmp_path: Path) -> None:
