@@ -67,14 +67,14 @@ def load_side(
     people: Mapping[str, Principal],
     catalogs: Mapping[str, str] | None,
     accepted: AcceptedList | None = None,
-    metalakes: Sequence[Part] = (),
+    beside: Sequence[Part] = (),
 ) -> PolicySet:
     """Return the policies of settings, of a pack, of Ranger's JSON, or of a directory of these.
 
-    Where `path` is no settings file, `catalogs` says which service speaks for which catalog, and `metalakes`
-    what policies get of those, as far as it has their services. A Ranger Admin that settings name is not
-    asked; what its cache holds counts, and of accepted tags `accepted`, or else what the gateway has read.
-    Blocks, in a thread without an event loop. Raises Faults.
+    Where `path` is no settings file, `catalogs` says which service speaks for which catalog, and `beside`
+    what else is in force, as `parts_beside` has it. A Ranger Admin that settings name is not asked; what its
+    cache holds counts, and of accepted tags `accepted`, or else what the gateway has read. Blocks, in a
+    thread without an event loop. Raises Faults.
     """
     if _is_settings(path):
         settings = load_settings(path)
@@ -83,8 +83,8 @@ def load_side(
         )
     policies = PolicySettings(paths=(path,))
     rules = load_rules(read_rules(policies), policies, people=people)
-    parts = [rules.part, *([accepted_part(accepted)] if accepted is not None else [])]
-    parts += [part for part in metalakes if rules.part.services.keys() >= set(part.catalogs.values())]
+    services = rules.part.services.keys()
+    parts = [rules.part, *(part for part in beside if services >= set(part.catalogs.values()))]
     spoken_for = policies.catalogs
     if catalogs is not None:
         spoken_for = {
@@ -97,14 +97,14 @@ def load_sides(
     paths: tuple[Path, Path],
     people: Mapping[str, Principal],
     catalogs: Mapping[str, str] | None,
-    metalakes: Sequence[Part] = (),
+    beside: Sequence[Part] = (),
 ) -> tuple[PolicySet, PolicySet]:
     """Return the policies of both, as `load_side`. Raises Faults with those of both at once."""
     sides: list[PolicySet] = []
     faults: list[str] = []
     for path in paths:
         try:
-            sides.append(load_side(path, people, catalogs, metalakes=metalakes))
+            sides.append(load_side(path, people, catalogs, beside=beside))
         except Faults as error:
             faults += error.faults
     if faults:
@@ -122,17 +122,18 @@ def settings_side(
     paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
     policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     rules = load_rules(read_rules(policies), policies, people=people)
-    parts = [rules.part, closed_part(settings.file_sources())]
+    return combine([rules.part, *parts_beside(settings, accepted)], 1, policies.catalogs)
+
+
+def parts_beside(settings: Settings, accepted: AcceptedList | None) -> Sequence[Part]:
+    """Return what is in force beside the policies themselves: sources of files that are closed, accepted tags
+    where they are given, and metalakes by the files of their gateway. Blocks, in a thread without an event
+    loop."""
+    parts = [closed_part(settings.file_sources())]
     parts += [accepted_part(accepted)] if accepted is not None else []
-    return combine([*parts, *metalake_parts(settings)], 1, policies.catalogs)
-
-
-def metalake_parts(settings: Settings) -> Sequence[Part]:
-    """Return what policies get of the metalakes of settings, by the files of their gateway. Blocks, in a
-    thread without an event loop."""
-    if not settings.metalakes:
-        return ()
-    return asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))[1]
+    if settings.metalakes:
+        parts += asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))[1]
+    return parts
 
 
 def _is_settings(path: Path) -> bool:

@@ -19,7 +19,7 @@ from gateway.app.explaining import (
     reader_limits,
 )
 from gateway.app.metalakes import kept_metalakes
-from gateway.app.policy_diff import known_people, load_side, load_sides, settings_side
+from gateway.app.policy_diff import known_people, load_side, load_sides, parts_beside, settings_side
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.job import ReplayOptions, ReplayPlan
 from gateway.jobs.replay.judging import ReaderOptions, Sides
@@ -46,13 +46,15 @@ def replay_options(
 
     def proposal() -> ReplayPlan:
         people = known_people(settings)
-        metalakes, parts = asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))
+        accepted = kept(accepted_path(settings))
+        beside = parts_beside(settings, accepted)
+        metalakes, _ = asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))
         if sides is not None:
-            old, new = load_sides(sides, people, settings.policies.catalogs, parts)
+            old, new = load_sides(sides, people, settings.policies.catalogs, beside)
             names = (str(sides[0]), str(sides[1]))
         elif chosen.proposed is not None:
-            old = settings_side(settings, people, kept(accepted_path(settings)))
-            new = load_side(chosen.proposed, people, settings.policies.catalogs, metalakes=parts)
+            old = settings_side(settings, people, accepted)
+            new = load_side(chosen.proposed, people, settings.policies.catalogs, beside=beside)
             names = (IN_FORCE, str(chosen.proposed))
         else:
             raise Faults(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.app import logs
+from gateway.app.accepted_tags import accepted_path
 from gateway.app.policy_diff import (
     DiffReport,
     diff,
@@ -17,7 +18,7 @@ from gateway.app.policy_diff import (
     known_people,
     load_side,
     load_sides,
-    metalake_parts,
+    parts_beside,
     read_people,
     recorded,
 )
@@ -43,6 +44,7 @@ from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.resource_names import NotAResource, resource_of
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
+from gateway.sources.accepted_tags import kept
 
 SPECIAL_ACCESSES = ("_any", "_admin")
 
@@ -103,8 +105,8 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
     if not people and settings is not None:
         people = known_people(settings)
     catalogs = settings.policies.catalogs if settings is not None else None
-    metalakes = metalake_parts(settings) if settings is not None else ()
-    old, new = load_sides((arguments.old, arguments.new), people, catalogs, metalakes)
+    beside = parts_beside(settings, kept(accepted_path(settings))) if settings is not None else ()
+    old, new = load_sides((arguments.old, arguments.new), people, catalogs, beside)
     with ComparisonProgress(sys.stderr) as progress:
         if settings is None or not by_record:
             return diff(

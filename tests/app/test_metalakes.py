@@ -18,7 +18,7 @@ from gateway.app.combining import Part
 from gateway.app.files import reserved_urls
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
-from gateway.app.policy_diff import load_side, metalake_parts, settings_side
+from gateway.app.policy_diff import load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.judging import Judges, Known, Parcel
@@ -696,5 +696,5 @@ def test_policies_beside_the_gateway_have_what_its_metalakes_say(tmp_path: Path)
     # Allowed by the pack, denied by the metalake.
     assert not engine.decide(asked).allowed
     # A pack by itself has them too.
-    pack = load_side(tmp_path / "pack.yaml", {}, {}, metalakes=metalake_parts(made))
+    pack = load_side(tmp_path / "pack.yaml", {}, {}, beside=parts_beside(made, None))
     assert not engine_for(pack).decide(asked).allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -55,7 +56,11 @@ LEFT_OUT = (
     ("ann", "SELECT first(id) AS one FROM employee"),
     ("ann", "SELECT id FROM recent"),
     ("ann", "DESCRIBE employee"),
+    ("ann", "SELECT id DIV (id - id) AS none FROM employee"),
 )
+
+
+ELSEWHERE = ("ann", "SELECT name FROM spark_catalog.hr.department")
 
 
 @pytest.mark.parametrize(
@@ -206,13 +211,20 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     recent = {"text": "SELECT id FROM employee WHERE now() > '2020-01-01'", "columns": {"id": "int"}}
     data = {**world.data, "views": {**world.data["views"]}}
     data["views"]["spark_catalog.hr.recent"] = {**recent, "database": "hr", "output": ["id"]}
-    await fill(ground.dsn, await recorded(World(data), reader, [*LEFT_OUT, *STATEMENTS[3:4]]))
+    events = await recorded(World(data), reader, [*LEFT_OUT, *STATEMENTS[3:4], ELSEWHERE])
+    # One of a session in a catalog that the proof's Spark does not have.
+    elsewhere = dataclasses.replace(
+        events[-1], body={**events[-1].body, "catalog": "ice", "namespace": ["n"]}
+    )
+    await fill(ground.dsn, [*events[:-1], elsewhere])
     await ground.prove(world=data, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
     assert {one["reason"]: one["statements"] for one in await left_out(ground.connection)} == {
         "its rows go by time, chance or the session": 3,
         "it takes some of its rows, in no order": 1,
         "its rows go by the order in which tables are read": 1,
         "a table that it or a policy reads could not be sampled": 1,
+        "it fails over samples: DIVIDE_BY_ZERO": 1,
+        "it reads a table of another catalog than spark_catalog, or was sent in one": 1,
     }
 
 

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.sandbox import Failed, Rows, Sandbox, TooLarge
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
+from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import CatalogSnapshot, LookUp, Table, TableKind, TableName, levels
 from gateway.model.context import AccessContext
 from gateway.model.files import SESSION_CATALOG
@@ -48,13 +49,14 @@ UNREADABLE = "its record cannot be read"
 REFUSED = "policies refuse it now"
 NO_QUERY = "it is no query, or reads no table"
 COLLATED = "it reads a view with a collation of its own"
-ELSEWHERE = "it reads a table of another catalog than spark_catalog"
+ELSEWHERE = "it reads a table of another catalog than spark_catalog, or was sent in one"
 VARYING = "its rows go by time, chance or the session"
 LIMITED = "it takes some of its rows, in no order"
 UNSTABLE = "its rows go by the order in which tables are read"
 LARGE = "it has more rows than are compared"
 SLOW = "it takes longer than a statement may"
 UNSAMPLED = "a table that it or a policy reads could not be sampled"
+NOT_SET_UP = "its tables cannot be made over samples"
 _CHANCE = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
@@ -208,10 +210,16 @@ class _Proof:
         self._counts.chosen = len(rows)
         work.progress(f"{len(rows):,} statements chosen")
         if rows:
-            async with options.gate() as gate:
-                chosen = await self._judged(gate, rows)
-                if chosen:
-                    await self._compare(gate, chosen)
+            try:
+                async with options.gate() as gate:
+                    chosen = await self._judged(gate, rows)
+                    if chosen:
+                        await self._compare(gate, chosen)
+            except Exception:
+                # What was found counts, whatever ends the run.
+                if self._counts.alarms:
+                    await self._record()
+                raise
         await self._record()
         counts = self._counts
         work.progress(f"{counts.proved:,} proved, {len(counts.alarms):,} different")
@@ -316,7 +324,8 @@ class _Proof:
             or cleared.temp_views_read
         ):
             raise Unprovable(NO_QUERY)
-        if any(table.name.catalog.lower() != SESSION_CATALOG for table in cleared.tables):
+        catalogs = {session.catalog, *(table.name.catalog for table in cleared.tables)}
+        if {name.lower() for name in catalogs} != {SESSION_CATALOG} or len(session.namespace) != 1:
             raise Unprovable(ELSEWHERE)
         tables = {table.name.folded(): table for table in cleared.tables}
         bodies = {name: table.view for name, table in tables.items() if table.kind is TableKind.VIEW}
@@ -344,7 +353,9 @@ class _Proof:
         sandbox = await asyncio.to_thread(Sandbox, spark, directory, rows=self._options.result_rows)
         try:
             for table, rows in samples:
-                await asyncio.to_thread(sandbox.add, table, rows)
+                # What cannot be kept is as if it had not been sampled.
+                with suppress(Failed):
+                    await asyncio.to_thread(sandbox.add, table, rows)
             samples.clear()
             for one in chosen:
                 for table in one.tables:
@@ -417,10 +428,16 @@ class _Proof:
         except Unprovable as error:
             self._counts.leave_out(str(error), one.statement_id)
             return
+        except spark_errors() as error:
+            self._counts.leave_out(f"{NOT_SET_UP}: {condition_of(error)}", one.statement_id)
+            return
         if found is None:
             self._counts.leave_out(UNSTABLE, one.statement_id)
             return
         governed, copied = found
+        if isinstance(governed, str) and isinstance(copied, str):
+            self._counts.leave_out(f"it fails over samples: {governed}", one.statement_id)
+            return
         if _alike(governed, copied):
             self._counts.proved += 1
             self._counts.obliged += copying.hides

@@ -105,14 +105,17 @@ class Sandbox:
 
     def add(self, table: Table, sample: Any) -> None:
         """Keep the rows of a table, a `pyarrow.Table` with its columns. Raises Failed."""
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
 
         places = (self._place(), self._place())
         turned = sample.take(list(range(sample.num_rows - 1, -1, -1)))
         for place, rows in zip(places, (sample, turned), strict=True):
             step = max(1, -(-rows.num_rows // HALVES))
             for part in range(HALVES):
-                parquet.write_table(rows.slice(part * step, step), place / f"{part}.parquet")
+                try:
+                    parquet.write_table(rows.slice(part * step, step), place / f"{part}.parquet")
+                except ArrowException as error:
+                    raise Failed(type(error).__name__) from None
         first, second = (Standing(table, place, _names(table)) for place in places)
         self._samples[table.name.folded()] = first, second
 

@@ -32,6 +32,7 @@ TABLE = "replay"
 LOOKED_UP_AT_ONCE = 100
 NO_CATALOG = "it names tables that the record does not have, and there is no Spark to ask"
 TOO_MANY = "it names tables that were too many to be looked up"
+TOO_DEEP = "its views read views that are nested too deeply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,13 +215,15 @@ class _Replay:
                     break
                 waiting = spark.read.schema(ANSWER).parquet(str(place)).where("needs IS NOT NULL")
                 rest = asked.join(waiting.select("key"), "key", "left_semi")
+            else:
+                self._unknown = TOO_DEEP
 
         from pyspark.sql import functions as f
 
         answers = spark.read.schema(ANSWER).parquet(*places)
         done = answers.where("needs IS NULL")
         last = spark.read.schema(ANSWER).parquet(places[-1]).where("needs IS NOT NULL")
-        return done.unionByName(last.withColumn("reason", f.lit(self._unknown or TOO_MANY)))
+        return done.unionByName(last.withColumn("reason", f.lit(self._unknown)))
 
     async def _look_up(self, look_up: LookUp, names: list[TableName]) -> bool:
         """Have more names known; False where that would be more than a run may."""
