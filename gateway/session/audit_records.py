@@ -154,6 +154,7 @@ def completed(
     rows: int = 0,
     relayed_bytes: int = 0,
     duration_ms: float = 0.0,
+    spark_ms: float = 0.0,
     backend_operation: str = "",
     error: str = "",
     sqlstate: str = "",
@@ -162,7 +163,8 @@ def completed(
     """Build the record of how a cleared statement ended.
 
     `rows` and `relayed_bytes` are what the client was sent, `duration_ms` runs from the verdict to the end,
-    `error` is the text that the client was given.
+    `spark_ms` from there until Spark was done or sent its first rows, `error` is the text that the client was
+    given.
     """
     body: dict[str, Any] = {
         "reqUser": user,
@@ -171,6 +173,7 @@ def completed(
         "rows": rows,
         "bytes": relayed_bytes,
         "duration_ms": duration_ms,
+        "spark_ms": spark_ms,
         "backend_operation": backend_operation,
     }
     if error or sqlstate:

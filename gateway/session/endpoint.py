@@ -37,6 +37,8 @@ class RecordedCall:
     session_id: str
     statement_id: str = field(default_factory=new_event_id)
     started: float = field(default_factory=time.monotonic)
+    answered: float | None = None
+    """When Spark was done, as the gateway heard, or its first rows came; None: not before the end."""
     completed: bool = False
     relayed_rows: int = 0
     relayed_bytes: int = 0

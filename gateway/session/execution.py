@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
@@ -317,6 +318,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             operation.has_result_set = state.has_result_set
         if not state.terminal:
             return
+        operation.answered = time.monotonic()
         operation.release_slot()
         certain = self._settle(operation)
         self._let_go(operation, self._held_after(state) if known else self._limits.unsettled_s)

@@ -126,7 +126,8 @@ class Recorder:
             return
         operation.completed = True
         self._metrics.outcomes.labels(outcome).inc()
-        failure = operation.error
+        failure, ended = operation.error, time.monotonic()
+        answered = ended if operation.answered is None else operation.answered
         await self._record(
             audit_records.completed(
                 statement_id=operation.statement_id,
@@ -136,7 +137,8 @@ class Recorder:
                 outcome=outcome,
                 rows=operation.relayed_rows,
                 relayed_bytes=operation.relayed_bytes,
-                duration_ms=round((time.monotonic() - operation.started) * 1000, 3),
+                duration_ms=round((ended - operation.started) * 1000, 3),
+                spark_ms=round((answered - operation.started) * 1000, 3),
                 backend_operation=operation.backend_id,
                 error=error or (failure.text if failure is not None else ""),
                 sqlstate=failure.sqlstate if failure is not None else "",

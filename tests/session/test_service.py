@@ -126,6 +126,16 @@ async def test_a_finished_statement_is_completed_when_it_is_closed() -> None:
     assert world.backend.last.closed
 
 
+async def test_how_long_spark_took_is_told_apart_from_the_way_to_the_client() -> None:
+    world = World()
+    operation = await run(world, await open_session(world), "SELECT 1")
+    await fetch(world, operation)
+    await asyncio.sleep(0.02)  # a client that takes its time
+    await world.sessions.close_operation(BOB, operation)
+    body = world.ledger.of("completed")[0].body
+    assert 0 <= body["spark_ms"] <= body["duration_ms"] - 20
+
+
 async def test_every_way_to_end_twice_gives_one_event() -> None:
     world = World()
     handle = await open_session(world)

@@ -4,6 +4,7 @@ for a client that has left."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
@@ -156,6 +157,8 @@ class Streams:
 
     def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
         rows = seen.rows if seen.first_chunk else 0
+        if rows and operation.answered is None:
+            operation.answered = time.monotonic()
         operation.relayed_rows += rows
         operation.relayed_bytes += size
         self._metrics.relayed_rows.inc(rows)
