@@ -31,6 +31,7 @@ _Statistic = (
     | pb.StatApproxQuantile
     | pb.StatFreqItems
 )
+_Outer = ColumnPlace | None
 
 
 class Relations:
@@ -47,69 +48,56 @@ class Relations:
         self.lateral = lateral
         """Walk a relation within a place."""
 
-    def walk(self, case: str, message: Message, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def walk(self, case: str, message: Message, inputs: Sequence[Node], outer: _Outer) -> Node:
         """Note what a relation of a case in INPUTS uses, and return its columns."""
-        return _CASES[case](self, case, message, inputs, outer)
+        return _CASES[case](self, message, inputs, outer)
 
     # ---------------------------------------------------------------- one input, its columns
 
-    def _same(self, case: str, message: Message, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _same(self, message: Message, inputs: Sequence[Node], outer: _Outer) -> Node:
         return inputs[0]
 
-    def _filter(
-        self, case: str, message: pb.Filter, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _filter(self, message: pb.Filter, inputs: Sequence[Node], outer: _Outer) -> Node:
         self.expressions.compute((message.condition,), ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _sort(self, case: str, message: pb.Sort, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _sort(self, message: pb.Sort, inputs: Sequence[Node], outer: _Outer) -> Node:
         self.expressions.order(message.order, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _hint(self, case: str, message: pb.Hint, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _hint(self, message: pb.Hint, inputs: Sequence[Node], outer: _Outer) -> Node:
         self.expressions.compute(message.parameters, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _collect_metrics(
-        self, case: str, message: pb.CollectMetrics, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _collect_metrics(self, message: pb.CollectMetrics, inputs: Sequence[Node], outer: _Outer) -> Node:
         self.expressions.compute(message.metrics, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
     def _repartition_by_expression(
         self,
-        case: str,
         message: pb.RepartitionByExpression,
         inputs: Sequence[Node],
-        outer: ColumnPlace | None,
+        outer: _Outer,
     ) -> Node:
         self.expressions.compute(message.partition_exprs, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _sample_by(
-        self, case: str, message: pb.StatSampleBy, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _sample_by(self, message: pb.StatSampleBy, inputs: Sequence[Node], outer: _Outer) -> Node:
         self.expressions.compute((message.col,), ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _with_watermark(
-        self, case: str, message: pb.WithWatermark, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _with_watermark(self, message: pb.WithWatermark, inputs: Sequence[Node], outer: _Outer) -> Node:
         self._compute_names((message.event_time,), inputs[0])
         return inputs[0]
 
-    def _deduplicate(
-        self, case: str, message: pb.Deduplicate, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _deduplicate(self, message: pb.Deduplicate, inputs: Sequence[Node], outer: _Outer) -> Node:
         if message.column_names and not message.all_columns_as_keys:
             self._compute_names(message.column_names, inputs[0])
         else:
             self.findings.use_all(inputs[0])
         return inputs[0]
 
-    def _drop_na(
-        self, case: str, message: pb.NADrop, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _drop_na(self, message: pb.NADrop, inputs: Sequence[Node], outer: _Outer) -> Node:
         if message.cols:
             self._compute_names(message.cols, inputs[0])
         else:
@@ -118,15 +106,11 @@ class Relations:
 
     # ---------------------------------------------------------------- one input, other columns
 
-    def _project(
-        self, case: str, message: pb.Project, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _project(self, message: pb.Project, inputs: Sequence[Node], outer: _Outer) -> Node:
         columns, complete = self.expressions.project(message.expressions, ColumnPlace(inputs[0], outer))
         return _made(columns, complete, inputs[0])
 
-    def _with_columns(
-        self, case: str, message: pb.WithColumns, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _with_columns(self, message: pb.WithColumns, inputs: Sequence[Node], outer: _Outer) -> Node:
         node = inputs[0]
         place = ColumnPlace(node, outer)
         added: dict[str, PlanColumn] = {}
@@ -139,18 +123,9 @@ class Relations:
         self.findings.count(len(node.columns) + len(added))
         return node.replaced(added)
 
-    def _fill_na(
-        self, case: str, message: pb.NAFill, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
-        return self._changed(message.cols, inputs[0])
-
-    def _replace(
-        self, case: str, message: pb.NAReplace, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
-        return self._changed(message.cols, inputs[0])
-
-    def _changed(self, names: Sequence[str], node: Node) -> Node:
+    def _changed(self, message: pb.NAFill | pb.NAReplace, inputs: Sequence[Node], outer: _Outer) -> Node:
         """Return a relation in which columns, or all of them, are computed from themselves."""
+        node, names = inputs[0], message.cols
         if not names:
             self.findings.use_all(node)
             columns = [PlanColumn(column.name, column.qualifier, NOTHING) for column in node.columns]
@@ -161,7 +136,7 @@ class Relations:
         return node.replaced({name: PlanColumn(name, (), NOTHING) for name in changed}, add=False)
 
     def _with_columns_renamed(
-        self, case: str, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: ColumnPlace | None
+        self, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: _Outer
     ) -> Node:
         node = inputs[0]
         renames = [(rename.col_name.lower(), rename.new_col_name.lower()) for rename in message.renames[:]]
@@ -172,7 +147,7 @@ class Relations:
             columns = [c._replace(name=new, qualifier=()) if c.name == old else c for c in columns]
         return Node(columns, node.complete, node.open, node)
 
-    def _to_df(self, case: str, message: pb.ToDF, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _to_df(self, message: pb.ToDF, inputs: Sequence[Node], outer: _Outer) -> Node:
         node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
@@ -180,9 +155,7 @@ class Relations:
         pairs = zip(names, node.columns, strict=True)
         return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
 
-    def _to_schema(
-        self, case: str, message: pb.ToSchema, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _to_schema(self, message: pb.ToSchema, inputs: Sequence[Node], outer: _Outer) -> Node:
         """`df.to(schema)`: the columns of these names, cast."""
         place = ColumnPlace(inputs[0], outer)
         columns = []
@@ -192,7 +165,7 @@ class Relations:
             columns.append(PlanColumn(name, (), origins))
         return Node(columns)
 
-    def _drop(self, case: str, message: pb.Drop, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _drop(self, message: pb.Drop, inputs: Sequence[Node], outer: _Outer) -> Node:
         """What is dropped is not used, as after EXCEPT in SQL; a name that is not there is no fault."""
         node = inputs[0]
         self.findings.count(len(node.columns))
@@ -228,18 +201,14 @@ class Relations:
             raise Unclear(f"`{parts[-1]}` is dropped and {len(found)} columns have the name")
         return [column for column in columns if not any(column is gone for gone in found)]
 
-    def _subquery_alias(
-        self, case: str, message: pb.SubqueryAlias, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _subquery_alias(self, message: pb.SubqueryAlias, inputs: Sequence[Node], outer: _Outer) -> Node:
         node = inputs[0]
         self.findings.count(len(node.columns))
         qualifier = (*[part.lower() for part in message.qualifier[:]], message.alias.lower())
         columns = [PlanColumn(c.name, qualifier, c.origins, c.tables) for c in node.columns]
         return Node(columns, node.complete, (qualifier,) if node.open else ())
 
-    def _aggregate(
-        self, case: str, message: pb.Aggregate, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _aggregate(self, message: pb.Aggregate, inputs: Sequence[Node], outer: _Outer) -> Node:
         place = ColumnPlace(inputs[0], outer)
         keys, known = self.expressions.project(message.grouping_expressions, place)
         self.findings.compute(keys)
@@ -256,7 +225,7 @@ class Relations:
 
     # ---------------------------------------------------------------- inputs whose columns all count
 
-    def _opaque(self, case: str, message: Message, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _opaque(self, message: Message, inputs: Sequence[Node], outer: _Outer) -> Node:
         """Operations on whole rows, whose result has other columns."""
         for node in inputs:
             self.findings.use_all(node)
@@ -273,9 +242,7 @@ class Relations:
                 self.expressions.compute(getattr(message, name, ()), place)
         return nothing_known()
 
-    def _statistics(
-        self, case: str, message: _Statistic, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _statistics(self, message: _Statistic, inputs: Sequence[Node], outer: _Outer) -> Node:
         if isinstance(message, (pb.StatCrosstab, pb.StatCov, pb.StatCorr)):
             self._compute_names((message.col1, message.col2), inputs[0])
         elif not isinstance(message, pb.StatSummary) and message.cols:
@@ -286,7 +253,7 @@ class Relations:
 
     # ---------------------------------------------------------------- two inputs
 
-    def _join(self, case: str, message: pb.Join, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _join(self, message: pb.Join, inputs: Sequence[Node], outer: _Outer) -> Node:
         left, right = inputs
         both = self._both(left, right)
         if message.HasField("join_condition"):
@@ -299,9 +266,7 @@ class Relations:
             return nothing_known()
         return node
 
-    def _as_of_join(
-        self, case: str, message: pb.AsOfJoin, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _as_of_join(self, message: pb.AsOfJoin, inputs: Sequence[Node], outer: _Outer) -> Node:
         left, right = inputs
         both = self._both(left, right)
         self.expressions.compute((message.left_as_of,), ColumnPlace(left, outer))
@@ -311,19 +276,15 @@ class Relations:
                 self.expressions.compute((getattr(message, name),), ColumnPlace(both, outer))
         return self._using(message.using_columns, left, right, both)
 
-    def _nearest_by_join(
-        self, case: str, message: pb.NearestByJoin, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _nearest_by_join(self, message: pb.NearestByJoin, inputs: Sequence[Node], outer: _Outer) -> Node:
         both = self._both(*inputs)
         self.expressions.compute((message.ranking_expression,), ColumnPlace(both, outer))
         return both
 
-    def _zip(self, case: str, message: pb.Zip, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+    def _zip(self, message: pb.Zip, inputs: Sequence[Node], outer: _Outer) -> Node:
         return self._both(*inputs)
 
-    def _lateral_join(
-        self, case: str, message: pb.LateralJoin, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _lateral_join(self, message: pb.LateralJoin, inputs: Sequence[Node], outer: _Outer) -> Node:
         left = inputs[0]
         right = self.lateral(message.right, ColumnPlace(left, outer))
         both = self._both(left, right)
@@ -352,9 +313,7 @@ class Relations:
         rest = [column for column in both.columns if column.name not in merged]
         return Node([*merged.values(), *rest], both.complete, both.open, both)
 
-    def _set_op(
-        self, case: str, message: pb.SetOperation, inputs: Sequence[Node], outer: ColumnPlace | None
-    ) -> Node:
+    def _set_op(self, message: pb.SetOperation, inputs: Sequence[Node], outer: _Outer) -> Node:
         left, right = inputs
         if not (left.complete and right.complete):
             raise Unclear("the columns of a set operation cannot be matched")
@@ -410,14 +369,15 @@ _OPAQUE = (
 )  # fmt: skip
 _STATISTICS = ("summary", "describe", "crosstab", "cov", "corr", "approx_quantile", "freq_items")
 
-_SHARED: Mapping[str, Callable[[Relations, str, Never, Sequence[Node], ColumnPlace | None], Node]] = {
+_SHARED: Mapping[str, Callable[[Relations, Never, Sequence[Node], _Outer], Node]] = {
     **dict.fromkeys(_PASSES, Relations._same),
     **dict.fromkeys(_OPAQUE, Relations._opaque),
     **dict.fromkeys(_STATISTICS, Relations._statistics),
+    **dict.fromkeys(("fill_na", "replace"), Relations._changed),
 }
 # Called with the message of its case only; a test compares the two.
 _CASES = cast(
-    "Mapping[str, Callable[[Relations, str, Message, Sequence[Node], ColumnPlace | None], Node]]",
+    "Mapping[str, Callable[[Relations, Message, Sequence[Node], _Outer], Node]]",
     {
         case.name: walk
         for case in descriptor_of(pb.Relation).oneofs_by_name["rel_type"].fields

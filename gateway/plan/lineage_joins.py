@@ -210,21 +210,13 @@ class TwoInputs(Grouping):
         left, right = inputs
         side, kind = _join_type(message.join_type)
         both = _both(left, right)
-        rejects = rejecting(side, kind, _identities(left), _identities(right))
         pairs: dict[str, tuple[Attribute, Attribute]] = {}
         if message.using_columns:
             names = list(dict.fromkeys(message.using_columns[:]))
             pairs = {name.lower(): (self.named(name, left), self.named(name, right)) for name in names}
-            parts = key_parts(pairs, rejects)
+            parts = key_parts(pairs, rejecting(side, kind, _identities(left), _identities(right)))
             decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NOTHING), parts)
-        if message.HasField("join_condition"):
-            condition = self.decide(
-                both.rows, Clause.JOIN, message.join_condition, Environment(both, outer), rejects=rejects
-            )
-            if side and kind not in ("SEMI", "ANTI"):
-                keep_unmatched(condition)
-        if kind in ("SEMI", "ANTI"):
-            both.take(list(left.attributes), list(left.opens))
+        self._meet(message, left, right, both, outer)
         if message.HasField("join_data_type"):
             return _structs(left, right, both.rows)
         if pairs:
@@ -266,8 +258,15 @@ class TwoInputs(Grouping):
     def lateral_join(self, message: pb.LateralJoin, inputs: Sequence[Frame], outer: Outer) -> Frame:
         left = inputs[0]
         right = self.lateral(message.right, Environment(left, outer))
-        side, kind = _join_type(message.join_type)
         both = _both(left, right)
+        self._meet(message, left, right, both, outer)
+        return both
+
+    def _meet(
+        self, message: pb.Join | pb.LateralJoin, left: Frame, right: Frame, both: Frame, outer: Outer
+    ) -> None:
+        """Note the condition of a join, and leave what it gives."""
+        side, kind = _join_type(message.join_type)
         if message.HasField("join_condition"):
             rejects = rejecting(side, kind, _identities(left), _identities(right))
             condition = self.decide(
@@ -277,7 +276,6 @@ class TwoInputs(Grouping):
                 keep_unmatched(condition)
         if kind in ("SEMI", "ANTI"):
             both.take(list(left.attributes), list(left.opens))
-        return both
 
     def set_operations(
         self, messages: Sequence[pb.SetOperation], inputs: Sequence[Frame], outer: Outer

@@ -48,9 +48,6 @@ ENDINGS = {
 }
 """Message and SQLSTATE of the ends that are no errors of Spark's."""
 
-FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
-"""TFetchOrientation, as far as Spark knows it."""
-
 EXECUTE_STATEMENT = 0
 """TOperationType of a statement."""
 

@@ -56,7 +56,7 @@ from gateway.sql.lineage_scope import (
     Value,
     merged,
 )
-from gateway.sql.lineage_sets import Branches
+from gateway.sql.lineage_sets import Branches, add_operation
 from gateway.sql.lineage_text import Text
 
 MAX_STEPS = 20_000
@@ -341,12 +341,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         branches = Branches(self.query(first, outer, ctes))
         for operation in reversed(chain):
             right = self.query(operation.expression, outer, ctes)
-            branches.add(
-                operation.key.upper(),
-                right,
-                distinct=operation.args.get("distinct") is not False,
-                by_name=bool(operation.args.get("by_name")),
-            )
+            add_operation(branches, operation, right)
             self.spend(branches.cost)
         return self._modified(node, branches.relation(), outer, ctes)
 

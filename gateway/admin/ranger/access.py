@@ -11,12 +11,13 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from gateway.admin.ranger.kinds import Body, ObjectKind, Version, What
 from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, ITEM_LISTS
+from gateway.admin.ranger.transactions import ReadTransaction
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -31,19 +32,6 @@ _MAX_COMBINATIONS = 4096
 _MAX_ENGINES = 64
 _STRANGE = "\ue000\ue001"
 """Characters for private use: no name of a table has them, so that only a wildcard can match them."""
-
-
-class StoreInstant(Protocol):
-    """What of the store is looked at: `Reading` has it."""
-
-    remembered: dict[object, Any]
-
-    @property
-    def committed(self) -> bool: ...
-    async def all(self, kind: ObjectKind) -> list[Body]: ...
-    async def delegating(self, service: str, zone: str) -> list[Body]: ...
-    async def named(self, kind: ObjectKind, name: str) -> Body | None: ...
-    async def version(self, service: str, what: What) -> Version: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +101,7 @@ class Access:
         return self.is_administrator(principal) or principal.user in self.rights.plugins
 
     async def may_change(
-        self, instant: StoreInstant, principal: Principal, service: Body, policy: Mapping[str, Any]
+        self, instant: ReadTransaction, principal: Principal, service: Body, policy: Mapping[str, Any]
     ) -> bool:
         """Whether the principal may create, change or delete this policy of the service."""
         if await self._governs(instant, principal, service, policy.get("zoneName") or ""):
@@ -129,7 +117,7 @@ class Access:
         return await asyncio.to_thread(_holds, delegated, principal, policy, wanted)
 
     async def may_override(
-        self, instant: StoreInstant, principal: Principal, service: Body, policy: Mapping[str, Any]
+        self, instant: ReadTransaction, principal: Principal, service: Body, policy: Mapping[str, Any]
     ) -> bool:
         """Whether the policy's priority is no obstacle for a principal that may change it otherwise.
 
@@ -140,7 +128,7 @@ class Access:
         return await self._governs(instant, principal, service, policy.get("zoneName") or "")
 
     async def readable(
-        self, instant: StoreInstant, principal: Principal, service: Body, policies: Collection[Body]
+        self, instant: ReadTransaction, principal: Principal, service: Body, policies: Collection[Body]
     ) -> list[Body]:
         """Return those of the service's policies that the principal may read."""
         found: list[Body] = []
@@ -158,7 +146,13 @@ class Access:
         return [policy for policy in policies if id(policy) in wanted]
 
     async def _governs(
-        self, instant: StoreInstant, principal: Principal, service: Body, zone: str, *, reading: bool = False
+        self,
+        instant: ReadTransaction,
+        principal: Principal,
+        service: Body,
+        zone: str,
+        *,
+        reading: bool = False,
     ) -> bool:
         if self.administers_service(principal, service):
             return True
@@ -167,7 +161,7 @@ class Access:
         body = await instant.named(ObjectKind.ZONE, zone)
         return self.audits_zone(principal, body) if reading else self.administers_zone(principal, body)
 
-    async def _delegated(self, instant: StoreInstant, service: Body, zone: str) -> _Delegated | None:
+    async def _delegated(self, instant: ReadTransaction, service: Body, zone: str) -> _Delegated | None:
         """Return what a service's policies delegate in a zone; None when they cannot be read.
 
         Within one change it is what was delegated when the change first asked.
@@ -178,7 +172,7 @@ class Access:
         found: _Delegated | None = instant.remembered[key]
         return found
 
-    async def _delegated_now(self, instant: StoreInstant, service: Body, zone: str) -> _Delegated | None:
+    async def _delegated_now(self, instant: ReadTransaction, service: Body, zone: str) -> _Delegated | None:
         name = service["name"]
         stamp = (await instant.version(name, What.POLICY), await instant.version(name, What.ROLE))
         # A change under way may yet be taken back, and its versions then stand for something else.
