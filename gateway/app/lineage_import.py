@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
-from gateway.app.metalakes import kept_metalakes
+from gateway.app.metalake_states import kept_metalakes
 from gateway.app.openlineage import make_writer
 from gateway.audit.search import Found
 from gateway.errors import Faults

@@ -541,19 +541,6 @@ class Metalakes:
         return _Lake(entry=entry, settings=settings, source=source, client=client)
 
 
-async def kept_metalakes(settings: Settings, minor: Minor) -> tuple[Metalakes, list[Part]]:
-    """Return the metalakes as the files of the gateway of these settings hold them, and what policies get of
-    each: for a command beside it."""
-    metalakes = Metalakes(settings, minor, read_only=True)
-    parts: dict[str, Part] = {}
-
-    async def take(name: str, part: Part) -> None:
-        parts[name] = part
-
-    await metalakes.start(take)
-    return metalakes, list(parts.values())
-
-
 async def asked_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:
     """Return what the server of one entry says now; nothing is kept."""
     metalakes = Metalakes(settings, minor, only=entry)

@@ -11,7 +11,7 @@ from pathlib import Path
 from gateway.app.accepted_tags import accepted_part, accepted_path
 from gateway.app.combining import Part, closed_part, combine
 from gateway.app.explaining import minor_of_spark
-from gateway.app.metalakes import kept_metalakes
+from gateway.app.metalake_states import kept_metalakes
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, Found, search
 from gateway.errors import Faults

@@ -13,7 +13,7 @@ from gateway.app.accepted_tags import kept_tags
 from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
-from gateway.app.metalakes import kept_metalakes
+from gateway.app.metalake_states import kept_metalakes
 from gateway.app.rules import RulesInForce
 from gateway.cli import exit_codes
 from gateway.cli.audit import where

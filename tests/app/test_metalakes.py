@@ -16,7 +16,8 @@ import pytest
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.combining import Part
 from gateway.app.files import reserved_urls
-from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
+from gateway.app.metalake_states import kept_metalakes
+from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.policy_diff import load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options
