@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.app.combining import combine
+from gateway.app.combining import closed_part, combine
 from gateway.app.policy_diff import diff, known_people, settings_side
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tag_propagation import accepted_list
@@ -21,7 +21,10 @@ from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
+from gateway.policy.closing import opened
+from gateway.policy.differences import digest_of
 from gateway.policy.diffing import FILTER, GAINED, MASK, Group
+from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.editing import edited
 from gateway.settings.models import Settings
 
@@ -103,8 +106,8 @@ def edit_pack(
     """Return a pack of the settings with edits and cases, after all packs were loaded with it.
 
     Raises Faults when it is none of theirs, cannot be changed, or does not load then: also when a case fails,
-    of whichever pack. So it does when somebody could do more than before: the pack or the people are others
-    than when the change was thought of.
+    of whichever pack. So it does when a policy that is changed, or removed, is another than when the change
+    was thought of, and when somebody could do more than before: the people are others, or other policies.
     """
     policies = settings.policies.model_copy(update={"ranger": ()})
     files = read_rules(policies)
@@ -115,11 +118,15 @@ def edit_pack(
     before = files.packs[name]
     after = edited(before, name, edits, cases)
     people = known_people(settings)
-    sides = [
-        load_rules(replace(files, packs={**files.packs, name: text}), policies, people=people).part
-        for text in (before, after)
-    ]
-    old, new = (combine([part], 1, policies.catalogs) for part in sides)
+    closed = closed_part(settings.file_sources())
+
+    def loaded(text: str) -> PolicySet:
+        read = replace(files, packs={**files.packs, name: text})
+        return combine([load_rules(read, policies, people=people).part, closed], 1, policies.catalogs)
+
+    old = loaded(before)
+    _require_as_it_was(old, name, edits)
+    new = loaded(after)
     _require_no_more(old, new, people, _named_by(edits))
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
@@ -128,6 +135,30 @@ def edit_pack(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
     return Edited(file=file, before=before, text=after, diff=told)
+
+
+def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[str, Any]]) -> None:
+    """Raise Faults where a policy that is changed is another than when the change was thought of."""
+    for edit in edits:
+        if not isinstance(policy := edit.get("policy"), str):
+            continue
+        if "was" not in edit:
+            raise Faults(
+                [
+                    "this was recommended by an older version, which did not note how the policy was;"
+                    " `sluice jobs run recommend` looks again"
+                ]
+            )
+        service = policies.services[edit.get("service", DEFAULT_SERVICE)]
+        found = (*service.policies, *(service.tags.policies if service.tags is not None else ()))
+        told = [digest_of(one) for one in found if (one.name, one.zone) == (policy, edit.get("zone", ""))]
+        if told != [edit["was"]]:
+            raise Faults(
+                [
+                    f"{name}: policy `{policy}` was changed since this was recommended;"
+                    " `sluice jobs run recommend` looks again"
+                ]
+            )
 
 
 def _named_by(edits: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -150,6 +181,13 @@ def _require_no_more(
     Asked for the people that logins know; where nobody is known, or nobody of a role's, for whoever the
     policies name. Whom they name by a role alone, a stranger, tells nothing of what they may do already.
     """
+    if differing := sorted({table for *_, table in opened(old) ^ opened(new)}):
+        raise Faults(
+            [
+                f"`{differing[0]}` is a table of `files`, which is closed until a policy names it: with this"
+                " change it is opened, or closed again, for others as well; write it by hand, if it is right"
+            ]
+        )
     known = diff(old, new, people=list(people.values())).groups if people else ()
     gained = [group for group in known if _is_more(group)]
     if not named:

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from gateway.errors import Faults
 from gateway.model.files import SESSION_CATALOG, FileSource
-from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceSet, ResourceValues, Service
+from gateway.model.policy import (
+    Policy,
+    PolicyItem,
+    PolicySet,
+    PolicyType,
+    ResourceSet,
+    ResourceValues,
+    Service,
+)
 from gateway.policy.globs import NOT_LITERAL, glob, has_wildcard
 from gateway.policy.matching import fold
 from gateway.policy.subjects import OWNER, PUBLIC
@@ -45,6 +53,30 @@ def closed(service: Service, sources: Iterable[FileSource]) -> Service:
     zones = (UNZONED, *(zone.name for zone in service.zones))
     made = [_closing(service, source, zone) for source in sources for zone in zones]
     return replace(service, policies=(*service.policies, *made)) if made else service
+
+
+def opened(policies: PolicySet) -> frozenset[tuple[str, str, str]]:
+    """Return the tables that policies have taken out, behind what had closed them and their zone."""
+    return frozenset(
+        (policy.name, policy.zone, table)
+        for policy in policies.policies()
+        if policy.is_closing and policy.resources["table"].excludes
+        for table in policy.resources["table"].values
+    )
+
+
+def opening(policies: PolicySet) -> Callable[[Policy], bool]:
+    """Return what says whether a policy is one by which tables are taken out; it errs on the side of yes."""
+    tables = {(zone, table) for _, zone, table in opened(policies)}
+    return lambda policy: (
+        policy.type is PolicyType.ACCESS
+        and any(
+            (policy.zone, fold(value)) in tables
+            for resources in (policy.resources, *policy.additional_resources)
+            if "table" in resources
+            for value in resources["table"].values
+        )
+    )
 
 
 def _closing(service: Service, source: FileSource, zone: str) -> Policy:

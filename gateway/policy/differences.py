@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from gateway.model.policy import Policy, PolicySet, PolicyType, ResourceSet, Service, ServiceDef
 from gateway.model.principal import Principal
@@ -129,6 +132,26 @@ def _content(policy: Policy) -> object:
         policy.filters,
         tuple(key_of(found) for found in sets_of(policy)),
     )
+
+
+def digest_of(policy: Policy) -> str:
+    """Return a digest of a policy, the same in every process, that is another when anything of it is but its
+    number: which one of a pack has goes by those before it."""
+    told = _plain(replace(policy, id=0, version=0, guid=""))
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a policy as JSON has it; sets in order, and nothing that is not compared."""
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if each.compare}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(map(_plain, value), key=repr)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str | int | float | None) else repr(value)
 
 
 def sets_of(policy: Policy) -> tuple[ResourceSet, ...]:

@@ -226,6 +226,13 @@ class Engine:
         }
         return tuple(found.values())
 
+    def shares(self, resource: Resource) -> bool:
+        """Say whether datasets or projects hold a resource, or something in it, whoever may use them."""
+        question = self._question(_NOBODY, resource, ANY_ACCESS, NO_CONTEXT)
+        if isinstance(question, str) or question.service.sharing is None:
+            return False
+        return question.service.sharing.may_concern(question.levels, question.values)
+
     def mask_answer(self, request: AccessRequest) -> ObligationItem | None:
         """Return the item of a mask policy that holds, MASK_NONE too; None when there is none."""
         return self._obligation_item(request, PolicyType.MASK)

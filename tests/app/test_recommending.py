@@ -9,8 +9,11 @@ import pytest
 
 from gateway.app.recommending import edit_pack
 from gateway.errors import Faults
+from gateway.policy.differences import digest_of
+from gateway.policy.packs import load_packs
 from gateway.settings import Settings
 from gateway.settings.loading import parse_settings
+from tests.policy.ranger_data import shipped
 
 PACK = """\
 service: spark
@@ -39,19 +42,66 @@ NO_MORE_HR: dict[str, Any] = {
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "pack.yaml").write_text(PACK)
     (tmp_path / "users.yaml").write_text("users: {}\n")
+    return settings_of(tmp_path)
+
+
+def settings_of(directory: Path, more: str = "") -> Settings:
     text = "policies: {paths: [pack.yaml]}\nusers: {file: users.yaml}\nledger: {directory: ledger}\n"
-    return parse_settings(text, "gateway.yaml", tmp_path)
+    return parse_settings(text + more, "gateway.yaml", directory)
+
+
+def noted(edit: dict[str, Any], pack: str = PACK) -> dict[str, Any]:
+    """Return an edit that says how its policy is in a pack."""
+    (was,) = (
+        digest_of(policy)
+        for policy in load_packs({"pack.yaml": pack}, shipped()).policies()
+        if policy.name == edit["policy"]
+    )
+    return {**edit, "was": was}
 
 
 def test_what_denies_all_others_stays_when_its_last_grant_goes(settings: Settings, tmp_path: Path) -> None:
-    made = edit_pack(settings, tmp_path / "pack.yaml", [NO_MORE_HR], ())
+    made = edit_pack(settings, tmp_path / "pack.yaml", [noted(NO_MORE_HR)], ())
     assert "deny_all_else: true" in made.text
     assert "[hr]" not in made.text
 
 
 def narrowed(*tables: str) -> list[dict[str, Any]]:
     on = {"catalog": "spark_catalog", "database": "hr", "table": list(tables), "column": "*"}
-    return [{"do": "narrow", "policy": "analysts", "on": [on]}]
+    return [noted({"do": "narrow", "policy": "analysts", "on": [on]})]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (
+            "{groups: [hr], access: [select]}",
+            "{groups: [hr], access: [select]}, {users: [eve], access: [select]}",
+        ),
+        ("table: salaries", "table: [salaries, bonus]"),
+        ("    deny_all_else: true", "    description: Until the audit.\n    deny_all_else: true"),
+        (
+            "    deny_all_else: true",
+            "    validity: [{until: '2099-12-31T00:00:00'}]\n    deny_all_else: true",
+        ),
+    ],
+)
+def test_what_was_added_since_does_not_go(settings: Settings, tmp_path: Path, was: str, becomes: str) -> None:
+    pack = tmp_path / "pack.yaml"
+    edits = [noted(NO_MORE_HR), noted({"do": "remove_policy", "policy": "salaries"})]
+    pack.write_text(PACK.replace(was, becomes))
+    for edit in edits:
+        with pytest.raises(Faults, match="`salaries` was changed since"):
+            edit_pack(settings, pack, [edit], ())
+    # Another number, and another policy before it, change nothing of it.
+    before = "policies:\n  - name: first\n    on: {catalog: c}\n    allow: [{users: [eve], access: [use]}]\n"
+    pack.write_text(PACK.replace("policies:\n", before))
+    assert edit_pack(settings, pack, edits[:1], ()).diff
+
+
+def test_what_an_older_version_recommended_is_looked_at_again(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(Faults, match="`sluice jobs run recommend` looks again"):
+        edit_pack(settings, tmp_path / "pack.yaml", [NO_MORE_HR], ())
 
 
 def test_what_was_narrowed_meanwhile_is_not_made_wider(settings: Settings, tmp_path: Path) -> None:
@@ -81,9 +131,50 @@ def test_a_role_is_for_those_who_may_read_it_now(settings: Settings, tmp_path: P
         edit_pack(settings, tmp_path / "pack.yaml", by_use("ann", "eve"), ())
 
 
+FILES = """\
+files:
+  lake: {root: "s3a://bucket/lake", administrators: [stewards]}
+"""
+WIDE = """\
+policies:
+  - name: all
+    on: {catalog: spark_catalog, database: lake, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: hers
+    on: {catalog: spark_catalog, database: lake, table: opened, column: "*"}
+    allow: [{users: [ann], access: [select]}]
+"""
+
+
+@pytest.mark.parametrize("people", ["", "  sam: {groups: [analysts, stewards]}\n"])
+def test_no_table_of_files_is_opened_or_closed_again(tmp_path: Path, people: str) -> None:
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(WIDE)
+    (tmp_path / "users.yaml").write_text(f"people:\n{people}" if people else "users: {}\n")
+    settings = settings_of(tmp_path, FILES)
+
+    def on(*tables: str) -> dict[str, Any]:
+        return {"catalog": "spark_catalog", "database": "lake", "table": list(tables), "column": "*"}
+
+    narrow = noted({"do": "narrow", "policy": "all", "on": [on("orders", "opened")]}, WIDE)
+    role = [
+        {"do": "add_role", "name": "r", "role": {"users": ["sam"]}},
+        {
+            "do": "add_policy",
+            "policy": {"name": "r", "on": on("orders"), "allow": [{"roles": ["r"], "access": ["select"]}]},
+        },
+    ]
+    remove = noted({"do": "remove_policy", "policy": "hers"}, WIDE)
+    for edits in ([narrow], role, [remove]):
+        with pytest.raises(Faults, match=r"`(orders|opened)` is a table of `files`"):
+            edit_pack(settings, pack, edits, ())
+    narrow = noted({"do": "narrow", "policy": "all", "on": [on("opened")]}, WIDE)
+    assert edit_pack(settings, pack, [narrow], ()).diff
+
+
 def test_an_edit_that_came_between_is_not_lost(settings: Settings, tmp_path: Path) -> None:
     pack = tmp_path / "pack.yaml"
-    made = edit_pack(settings, pack, [NO_MORE_HR], ())
+    made = edit_pack(settings, pack, [noted(NO_MORE_HR)], ())
     pack.write_text(PACK + "# Wait for the auditors.\n")
     with pytest.raises(Faults, match="was changed meanwhile"):
         made.write()
@@ -98,7 +189,7 @@ def test_a_pack_stays_where_it_is_and_as_it_is_written(settings: Settings, tmp_p
     (elsewhere / "hr.yaml").chmod(0o640)
     pack.unlink()
     pack.symlink_to(elsewhere / "hr.yaml")
-    made = edit_pack(settings, pack, [NO_MORE_HR], ())
+    made = edit_pack(settings, pack, [noted(NO_MORE_HR)], ())
     made.write()
     assert pack.is_symlink()
     written = (elsewhere / "hr.yaml").read_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ import asyncpg
 import pyarrow
 import pytest
 
+from gateway.app.combining import Part, closed_part, combine
 from gateway.database.migrate import migrate
 from gateway.jobs.recommending import job as recommending
 from gateway.jobs.recommending.advising import (
@@ -25,12 +26,14 @@ from gateway.jobs.recommending.advising import (
     UsedTable,
 )
 from gateway.jobs.recommending.attribution import ALLOW, DENIED, UNREADABLE, attributing, needless, speaking
-from gateway.jobs.recommending.storing import Advice
+from gateway.jobs.recommending.storing import REJECTED, Advice, decide, keep, listed
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
+from gateway.model.files import FileSource
 from gateway.model.policy import PolicySet
 from gateway.policy.packs import load_packs
 from gateway.policy.packs.editing import edited
+from tests.policy.ranger_cases import worlds
 from tests.policy.ranger_data import shipped
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
@@ -298,6 +301,266 @@ def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -
     assert closed is not None
     holds(closed)
     assert made.ungoverned("{USER}", {}) is None
+
+
+# -- what is closed ------------------------------------------------------------------------------------------
+
+LAKE = """\
+service: spark
+policies:
+  - name: a wide
+    on: {catalog: "*", database: lake, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: b orders
+    on: {catalog: "*", database: lake, table: Orders, column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: c wide or by name
+    on: {catalog: spark_catalog, database: lake, table: [customers, "x*"], column: "*"}
+    allow: [{groups: [support], access: [select]}]
+  - name: d other
+    on: {catalog: spark_catalog, database: sales, table: [orders_2, "y*"], column: "*"}
+    allow: [{groups: [support], access: [select]}]
+"""
+
+
+def closed_of(text: str) -> PolicySet:
+    source = FileSource(
+        name="lake",
+        root="s3a://b",
+        database="lake",
+        formats=("csv",),
+        depth=3,
+        leaf_columns=9,
+        files=9,
+        administrators=frozenset({"stewards"}),
+    )
+    return combine([Part(name="packs", services=policies_of(text).services), closed_part([source])], 1, {})
+
+
+def names(found: Iterable[Advice]) -> list[str]:
+    return [one.edits[0]["policy"] for one in found]
+
+
+def test_no_table_of_files_is_named_that_is_closed() -> None:
+    made = adviser(closed_of(LAKE), ())
+    wide = next(key for key in made.wide() if key.endswith("a wide"))
+    made.examples = {wide: (9, "spark_catalog.lake.raw", "id")}
+    open_, raw = (table(f"spark_catalog.lake.{name}") for name in ("orders", "raw"))
+    assert names(made.narrower({wide: [open_]}, 20)) == ["a wide"]
+    assert not list(made.narrower({wide: [open_, raw]}, 20))
+    # Whose cases would be wrong in a pack, which knows nothing of files.
+    assert not [one.cases for one in made.unneeded() if one.edits[0]["policy"] == "a wide" and one.cases]
+    groups = {"sam": ["analysts", "stewards"]}
+    one = made.group(["sam"], groups, {each.name: ["id"] for each in (open_, raw)})
+    assert one is not None
+    assert one.edits[1]["policy"]["on"]["table"] == "orders"
+    assert made.group(["sam"], groups, {raw.name: ["id"]}) is None
+
+
+def test_what_opens_a_table_of_files_stays() -> None:
+    policies = closed_of(LAKE)
+    made = adviser(policies, ())
+    assert sorted(names(made.unneeded())) == ["a wide", "d other"]
+    assert [key.partition(" ")[2] for key in made.wide()] == ["a wide", "d other"]
+    assert shadowed(policies) == []
+    without_files = policies_of(LAKE)
+    assert len(list(adviser(without_files, ()).unneeded())) == 4
+    assert shadowed(without_files) == ["b orders"]
+
+
+# -- what is needless, whoever asks --------------------------------------------------------------------------
+
+ANALYSTS = "{groups: [analysts], access: [select]}"
+CONTRACTORS = "{groups: [contractors], access: [select]}"
+
+
+def grant(name: str, table: str, *lines: str) -> str:
+    on = f'{{catalog: c, database: sales, table: "{table}", column: "*"}}'
+    return "".join(
+        f"{line}\n" for line in (f"  - name: {name}", f"    on: {on}", *(f"    {one}" for one in lines))
+    )
+
+
+def by_exception(who: str, *more: str) -> str:
+    return grant("all", "*", f"allow: [{{groups: [{who}], access: [select]}}]", *more)
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        # Who is in both groups has it by the second policy alone.
+        by_exception("analysts", f"allow_exceptions: [{CONTRACTORS}]")
+        + grant("own", "orders", f"allow: [{ANALYSTS}]"),
+        # And so has a user who is in the one that is left out, ...
+        by_exception("public", f"allow_exceptions: [{CONTRACTORS}]")
+        + grant("own", "orders", "allow: [{users: [alice], access: [select]}]"),
+        # ... or who is let down by two.
+        by_exception("analysts", f"allow_exceptions: [{CONTRACTORS}]")
+        + grant(
+            "all but interns",
+            "*",
+            f"allow: [{ANALYSTS}]",
+            "allow_exceptions: [{groups: [interns], access: [select]}]",
+        )
+        + grant("own", "orders", f"allow: [{ANALYSTS}]"),
+        # What has priority comes before the denial.
+        by_exception("analysts")
+        + grant("no contractors", "*", f"deny: [{CONTRACTORS}]")
+        + grant("own", "orders", "priority: override", f"allow: [{ANALYSTS}]"),
+        # A denial that does not hold for all whom it names leaves the grant to the others.
+        grant("no analysts", "*", f"deny: [{ANALYSTS}]", f"deny_exceptions: [{CONTRACTORS}]")
+        + grant("own", "orders", f"allow: [{ANALYSTS}]"),
+        grant("contractors alone", "*", f"allow: [{CONTRACTORS}]", "deny_all_else: true")
+        + grant("own", "orders", f"allow: [{ANALYSTS}]"),
+        # Administration is not asked for.
+        by_exception("analysts")
+        + grant("own", "orders", "allow: [{groups: [analysts], access: [select], delegate_admin: true}]"),
+    ],
+)
+def test_what_only_it_gives_to_somebody_in_two_groups_is_not_shadowed(pack: str) -> None:
+    assert "own" not in shadowed(policies_of(f"service: spark\npolicies:\n{pack}"))
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        by_exception("analysts")
+        + grant("own", "orders", f"allow: [{ANALYSTS}]", f"allow_exceptions: [{CONTRACTORS}]"),
+        by_exception("analysts", "priority: override")
+        + grant("no contractors", "*", f"deny: [{CONTRACTORS}]")
+        + grant("own", "orders", "priority: override", f"allow: [{ANALYSTS}]"),
+        by_exception("analysts")
+        + grant("no contractors", "*", f"deny: [{CONTRACTORS}]")
+        + grant("own", "orders", f"allow: [{ANALYSTS}]"),
+        grant("nobody", "*", "deny: [{groups: [public], access: [select]}]")
+        + grant("own", "orders", f"allow: [{ANALYSTS}]"),
+    ],
+)
+def test_what_another_gives_to_all_of_them_is_shadowed(pack: str) -> None:
+    assert "own" in shadowed(policies_of(f"service: spark\npolicies:\n{pack}"))
+
+
+def shadowed(policies: PolicySet) -> list[str]:
+    rows = asked(needless(policies, 20_000), [{"policy": key} for key in adviser(policies, ()).suspects()])
+    return [row["policy"].partition(" ")[2] for row in rows]
+
+
+def test_what_was_just_written_is_not_shadowed() -> None:
+    made = adviser(policies_of(), ())
+    assert made.suspects()
+    made.old = lambda _: False
+    assert not made.suspects()
+    assert not adviser(policies_of(), (), complete=False).suspects()
+
+
+# -- what stands behind something that holds now -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("items", "on", "part"),
+    [
+        ("allow: [{groups: [analysts], access: [select]}]", 'table: "*", column: "*"', "allow"),
+        ("mask: [{groups: [analysts], type: MASK_NONE}]", "table: orders, column: amount", "mask"),
+        ('filter: [{groups: [analysts], where: ""}]', "table: orders", "filter"),
+    ],
+)
+def test_what_stands_behind_something_temporary_is_needed(items: str, on: str, part: str) -> None:
+    pack = f"""\
+service: spark
+policies:
+  - name: a now
+    on: {{catalog: c, database: sales, {on}}}
+    validity: [{{until: "2026-12-31T00:00:00"}}]
+    {items}
+  - name: b always
+    on: {{catalog: c, database: sales, {on}}}
+    {items}
+  - name: c read
+    on: {{catalog: c, database: sales, table: "*", column: "*"}}
+    allow: [{{groups: [analysts], access: [select]}}]
+"""
+    rows = asked(attributing(policies_of(pack), {}), [use("ann", "analysts", "c.sales.orders", "amount")])
+    found = {(row["part"], row["policy"].partition(" ")[2], row["item"]) for row in rows}
+    assert found >= {(part, "a now", 0), (part, "b always", 0)}
+
+
+def test_what_stands_behind_a_tag_for_a_while_is_needed() -> None:
+    pack = """\
+service: spark
+tags:
+  - on: {catalog: c, database: sales, table: orders, column: amount}
+    tags: [{tag: SHOWN, validity: [{until: "2026-12-31T00:00:00"}]}]
+policies:
+  - name: by tag
+    on: {tag: SHOWN}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: always
+    on: {catalog: c, database: sales, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+"""
+    rows = asked(attributing(policies_of(pack), {}), [use("ann", "analysts", "c.sales.orders", "amount")])
+    assert {row["policy"].partition(" ")[2] for row in rows} == {"by tag", "always"}
+
+
+# -- what no policy speaks of --------------------------------------------------------------------------------
+
+
+def test_of_what_datasets_share_a_policy_speaks() -> None:
+    (world,) = (one for one in worlds() if one.name == "datasets and projects")
+    policies = replace(world.policies, catalog_services={"c": "dev"})
+    tables = [{"table_name": f"c.crm.{name}", "column_name": "id"} for name in ("leads", "nobody_shares")]
+    spoken = asked(speaking(policies), tables)
+    assert {row["table_name"] for row in spoken} == {"c.crm.leads"}
+
+
+def test_what_super_users_read_is_allowed() -> None:
+    pack = f"super_users: [root]\n{PACK}"
+    rows = asked(attributing(policies_of(pack), {}), [use("root", "x", "c.hr.pay", "y")])
+    assert [(row["part"], row["policy"], row["item"]) for row in rows] == [(ALLOW, "", -1)]
+
+
+# -- what is kept --------------------------------------------------------------------------------------------
+
+
+def test_of_two_policies_that_an_edit_cannot_tell_apart_nothing_is_said() -> None:
+    policies = policies_of()
+    (service,) = (one for one in policies.services.values() if one.policies)
+    twin = replace(service.policies[0], id=99, priority=1)
+    doubled = replace(service, policies=(*service.policies, twin))
+    made = adviser(replace(policies, services={service.name: doubled}), ())
+    assert twin.name not in {one.policy.name for one in made.held.values()}
+
+
+async def test_of_two_findings_about_one_subject_one_is_kept_and_stays_rejected(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    edit = {"do": "remove_policy", "policy": "p", "service": "spark", "was": "1"}
+
+    async def kept(*edits: dict[str, Any]) -> list[tuple[int, str, str]]:
+        found = [Advice(kind=SHADOWED, subject="p", title="", edits=[one]) for one in edits]
+        async with connection.transaction():
+            await keep(connection, found, run=run, now=NOW)
+        rows = await listed(connection, states=("proposed", REJECTED))
+        return [(row["id"], row["state"], row["edits"][0]["was"]) for row in rows]
+
+    try:
+        await migrate(connection)
+        run = await connection.fetchval(
+            "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('recommend', 1, 'done', '')"
+            " RETURNING id"
+        )
+        other = {**edit, "service": "other"}
+        ((number, *_),) = await kept(edit, other)
+        assert await kept(edit, other) == [(number, "proposed", "1")]
+        # Of a policy that is another nobody has looked at the change.
+        ((number_of_another, _, was),) = await kept(edit | {"was": "2"}, other)
+        assert (number_of_another != number, was) == (True, "2")
+        await decide(connection, [number_of_another], REJECTED, "ann")
+        for was in ("2", "3"):
+            assert [row[:2] for row in await kept(edit | {"was": was}, other)] == [
+                (number_of_another, REJECTED)
+            ]
+    finally:
+        await connection.close()
 
 
 @pytest.mark.parametrize(

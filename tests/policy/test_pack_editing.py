@@ -96,6 +96,14 @@ def test_what_cannot_be_edited_is_told(pack: str) -> None:
         edited(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
 
 
+def test_an_item_that_delegates_is_another() -> None:
+    first = "      - {users: [ann], access: [select], delegate_admin: true}\n"
+    pack = PACK.replace("      - {users: [ann]", f"{first}      - {{users: [ann]")
+    text = edited(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
+    items = parsed(text)["policies"][0]["allow"]
+    assert [item.get("delegate_admin", False) for item in items] == [False, True]
+
+
 def test_an_item_that_is_not_there_is_told() -> None:
     with pytest.raises(Faults, match="no such item"):
         edited(PACK, "pack.yaml", [{**ITEM, "item": {"users": ["eve"], "access": ["select"]}}])

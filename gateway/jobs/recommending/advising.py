@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,7 +31,8 @@ from gateway.model.decision import Decision
 from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.differences import sets_of
+from gateway.policy.closing import opening
+from gateway.policy.differences import digest_of, sets_of
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.globs import has_wildcard
 
@@ -93,8 +95,8 @@ class Held:
 
     @property
     def address(self) -> dict[str, Any]:
-        """What names it in an edit."""
-        found = {"policy": self.policy.name, "service": self.service}
+        """What names it in an edit, and says how it is now."""
+        found = {"policy": self.policy.name, "service": self.service, "was": digest_of(self.policy)}
         return found | ({"zone": self.policy.zone} if self.policy.zone else {})
 
     @property
@@ -117,8 +119,9 @@ def held(policies: PolicySet) -> dict[str, Held]:
                     doubled.add(key)
                 if policy.enabled:
                     found[key] = Held(policy, name, on_tags)
-    # Of two that cannot be told apart nothing is said.
-    return {key: one for key, one in found.items() if key not in doubled}
+    # Of two that cannot be told apart, here or in an edit, nothing is said.
+    named = Counter(one.subject for one in found.values())
+    return {key: one for key, one in found.items() if key not in doubled and named[one.subject] == 1}
 
 
 def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
@@ -161,6 +164,8 @@ class Adviser:
     _now: Engine = field(init=False)
     _circumstantial: frozenset[int] = field(init=False)
     """Ids of policies that hold only now and then."""
+    _opens: Callable[[Policy], bool] = field(init=False)
+    """Whether tables of files may be closed again when a policy goes."""
 
     def __post_init__(self) -> None:
         self.held = held(self.policies)
@@ -171,6 +176,7 @@ class Adviser:
             if circumstantial(policy)
         )
         self._now = engine_for(self.policies)
+        self._opens = opening(self.policies)
 
     # -- grants and exemptions that nobody needed ----------------------------------------------------------
 
@@ -182,6 +188,8 @@ class Adviser:
             if key in skip:
                 continue
             for part, number, item in judged_items(one):
+                if part == ALLOW and self._opens(one.policy):
+                    continue
                 need = self.needs.get((part, key, number))
                 if (need is None or not need.recent) and self.old(identity(one, part, item)):
                     yield self._unneeded(key, one, part, number, item, need)
@@ -221,7 +229,7 @@ class Adviser:
         """Return what somebody of each group and role, and each user, gets then of a column it speaks of."""
         example = self.examples.get(key)
         table = table_of(self.policies, example[1]) if example is not None else None
-        if example is None or table is None:
+        if example is None or table is None or self._is_closed(table):
             return []
         column = table.child("column", example[2] or "some_other")
         # Roles as such cannot be had by a name in `as` of a case otherwise.
@@ -235,10 +243,13 @@ class Adviser:
     # -- policies that change no answer --------------------------------------------------------------------
 
     def suspects(self) -> list[str]:
-        """Return the policies that may be shadowed: grants that nothing rested on.
+        """Return the policies that may be shadowed: grants that were there all the time, and that nothing
+        rested on. Whoever has just written one may be about to take out another.
 
         What protects never is: it holds for grants to come as well.
         """
+        if not self.period.complete:
+            return []
         needed = {policy for (_, policy, _), need in self.needs.items() if need.recent}
         return sorted(
             key
@@ -246,6 +257,8 @@ class Adviser:
             if key not in needed
             and one.policy.allow
             and not (one.policy.deny or one.policy.deny_all_else or circumstantial(one.policy))
+            and not any(item.delegate_admin for item in one.policy.allow)
+            and all(self.old(identity(one, ALLOW, item)) for item in one.policy.allow)
         )
 
     def shadowed(self, found: Sequence[str], most_asked: int) -> Iterator[Advice]:
@@ -257,7 +270,7 @@ class Adviser:
             if not is_needless(left, key, most_asked):
                 continue
             left = without(left, lambda policy, key=key: key_of(policy) == key)  # type: ignore[misc]
-            after = Engine(left, base=self._now)
+            after = engine_for(left, base=self.policies)
             cases: list[dict[str, Any]] = []
             for item in one.policy.allow:
                 cases += [case for case in self._item_cases(after, key, ALLOW, item) if case not in cases]
@@ -282,6 +295,7 @@ class Adviser:
             and not circumstantial(one.policy)
             and not one.policy.deny
             and not one.policy.deny_all_else
+            and not self._opens(one.policy)
             and len(list(judged_items(one))) == len(one.policy.allow) > 0
             and any(_is_wide(found) for found in sets_of(one.policy))
         )
@@ -333,7 +347,7 @@ class Adviser:
     def _narrowed(self, policy: Policy, used: Sequence[UsedTable]) -> list[ResourceSet] | None:
         """Return the sets with tables instead of wildcards; None where they would not cover the use."""
         tables = [one for each in used if (one := table_of(self.policies, each.name)) is not None]
-        if len(tables) < len(used) or any(has_wildcard(value) for t in tables for _, value in t.elements):
+        if len(tables) < len(used) or any(_has_wildcard(table) or self._is_closed(table) for table in tables):
             return None
         sets: list[ResourceSet] = []
         covered: set[Resource] = set()
@@ -361,6 +375,10 @@ class Adviser:
             return None
         return sets or None
 
+    def _is_closed(self, table: Resource) -> bool:
+        """Say whether a table is closed until a policy names it: one that does opens it to others as well."""
+        return any(policy.is_closing for policy, _ in self._now.policies_on(table))
+
     def _speaks(self, policy: Policy, resources: ResourceSet, table: Resource) -> bool:
         """Say whether a policy would speak of a table's columns by one set of resources alone."""
         alone = replace(policy, resources=resources, additional_resources=())
@@ -387,7 +405,7 @@ class Adviser:
         cases: list[dict[str, Any]] = []
         for name in sorted(columns):
             table = table_of(self.policies, name)
-            if table is None or any(has_wildcard(value) for _, value in table.elements):
+            if table is None or _has_wildcard(table) or self._is_closed(table):
                 continue
             shared = [
                 column
@@ -436,7 +454,7 @@ class Adviser:
         tables = []
         for name in odd:
             table = table_of(self.policies, name)
-            if table is None or any(has_wildcard(value) for _, value in table.elements):
+            if table is None or _has_wildcard(table):
                 continue
             if _decided(self._now, who, table.child("column", "some_other")).allowed:
                 tables.append(table)
@@ -467,7 +485,7 @@ class Adviser:
     def ungoverned(self, name: str, tried: Mapping[str, Any]) -> Advice | None:
         """Return a policy that says of a table that it is closed; None where it is no table."""
         table = table_of(self.policies, name)
-        if table is None or any(has_wildcard(value) or "{" in value for _, value in table.elements):
+        if table is None or _has_wildcard(table) or any("{" in value for _, value in table.elements):
             return None
         policy = {
             "name": f"{name} is closed",
@@ -549,6 +567,10 @@ def _is_wide(found: ResourceSet) -> bool:
     if any(values.recursive or any("{" in text for text in values.values) for values in levels):
         return False
     return any(values.excludes or any(map(has_wildcard, values.values)) for values in levels)
+
+
+def _has_wildcard(table: Resource) -> bool:
+    return any(has_wildcard(value) for _, value in table.elements)
 
 
 def _decided(engine: Engine, who: Principal, column: Resource) -> Decision:

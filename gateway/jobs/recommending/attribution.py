@@ -6,15 +6,17 @@ Answers are those of the policies as they are now, at the time of the last use.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from itertools import islice
 from typing import Any
 
 from gateway.model.catalog import split_name
 from gateway.model.context import AccessContext
-from gateway.model.policy import MaskItem, Policy, PolicySet, PolicyType
+from gateway.model.policy import MaskItem, Policy, PolicySet, PolicyType, Service, TaggedResource
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource, Scope
+from gateway.policy.closing import opening
 from gateway.policy.differences import depends_on_circumstances, pairs_of, principals_of
 from gateway.policy.diffing import compare, questions_of
 from gateway.policy.engine import DEFAULT_SERVICE, Engine, engine_for
@@ -96,6 +98,8 @@ def speaking(policies: PolicySet) -> Callable[[_Batches], _Batches]:
                 found = engine.policies_on(table.child("column", row["column_name"] or WHOLE))
                 found += engine.policies_on(table)
                 rows += [{"policy": key, **row} for key in sorted({key_of(policy) for policy, _ in found})]
+                if engine.shares(table):
+                    rows.append({"policy": "", **row})
             for some in _chunks(rows):
                 yield pyarrow.RecordBatch.from_pylist(some, schema=schema)
 
@@ -119,10 +123,51 @@ def needless(policies: PolicySet, most_asked: int) -> Callable[[_Batches], _Batc
 
 
 def is_needless(policies: PolicySet, key: str, most_asked: int) -> bool:
-    """Say whether no answer is another without a policy; False where that takes more questions."""
-    # Whatever holds only now and then is thought away once: what is left must do without the policy, too.
-    sides = (policies, without(policies, circumstantial))
-    return all(_changes_nothing(side, key, most_asked) for side in sides)
+    """Say whether no answer is another without a policy that grants, whoever asks; False where that takes
+    more questions, or cannot be told.
+
+    It is asked for each user, group and role that the policy names, alone. That tells of everybody only where
+    what else somebody is in changes nothing: so what has exceptions is thought away, what is shared, what
+    grants with less priority than the policy, and what holds only now and then.
+    """
+    (own,) = (policy for policy in policies.policies() if key_of(policy) == key)
+    if opening(policies)(own):
+        return False
+
+    def sure(policy: Policy) -> Policy | None:
+        if policy is own:
+            return own
+        if circumstantial(policy):
+            return None
+        weak = policy.allow_exceptions or policy.priority < own.priority
+        return replace(
+            policy,
+            allow=() if weak else policy.allow,
+            deny=() if policy.deny_exceptions else policy.deny,
+            allow_exceptions=(),
+            deny_exceptions=(),
+            deny_all_else=False,
+        )
+
+    kept = with_policies(policies, sure)
+    unshared = {name: replace(service, sharing=None) for name, service in kept.services.items()}
+    kept = replace(kept, services=unshared)
+    # With scripts in resources nothing can be told by asking.
+    if depends_on_circumstances(kept):
+        return False
+    less = without(kept, lambda policy: policy is own)
+    old = Engine(kept, base=engine_for(policies))
+    new = Engine(less, base=old)
+    pairs = pairs_of(kept, less)
+    people = principals_of(pairs)
+    asked = 0
+    for pair in pairs:
+        questions = questions_of(pair, resources_of(pair, people), people)
+        while some := list(islice(questions, CHUNK)):
+            asked += len(some)
+            if asked > most_asked or compare(old, new, some).changes:
+                return False
+    return asked > 0
 
 
 def without(policies: PolicySet, drop: Callable[[Policy], bool]) -> PolicySet:
@@ -132,7 +177,6 @@ def without(policies: PolicySet, drop: Callable[[Policy], bool]) -> PolicySet:
 
 def with_policies(policies: PolicySet, change: Callable[[Policy], Policy | None]) -> PolicySet:
     """Return the policies as they are changed, one by one; None: it goes."""
-    from dataclasses import replace
 
     def changed(found: Iterable[Policy]) -> tuple[Policy, ...]:
         return tuple(new for policy in found if (new := change(policy)) is not None)
@@ -149,6 +193,19 @@ def with_policies(policies: PolicySet, change: Callable[[Policy], Policy | None]
 def circumstantial(policy: Policy) -> bool:
     """Say whether a policy holds only now and then."""
     return bool(policy.conditions or policy.schedules or any(item.conditions for item in policy.items))
+
+
+def _lasting(policies: PolicySet) -> PolicySet:
+    """Return what holds at all times."""
+    kept = without(policies, circumstantial)
+
+    def tagged(service: Service) -> tuple[TaggedResource, ...]:
+        return tuple(
+            replace(one, tags=tuple(tag for tag in one.tags if not tag.validity)) for one in service.tagged
+        )
+
+    services = {name: replace(service, tagged=tagged(service)) for name, service in kept.services.items()}
+    return replace(kept, services=services)
 
 
 def readings_of(name: str | None) -> tuple[Resource, ...]:
@@ -176,28 +233,15 @@ def table_of(policies: PolicySet, name: str | None) -> Resource | None:
     return found[0] if service is not None and service.definition.resource("catalog") is not None else None
 
 
-def _changes_nothing(policies: PolicySet, key: str, most_asked: int) -> bool:
-    less = without(policies, lambda policy: key_of(policy) == key)
-    old, new = engine_for(policies), Engine(less, base=engine_for(policies))
-    pairs = pairs_of(policies, less)
-    people = principals_of(pairs)
-    asked = 0
-    for pair in pairs:
-        questions = questions_of(pair, resources_of(pair, people), people)
-        while some := list(islice(questions, CHUNK)):
-            asked += len(some)
-            if asked > most_asked or compare(old, new, some).changes:
-                return False
-    # With scripts in resources nothing can be told by asking.
-    return asked > 0 and not depends_on_circumstances(without(policies, circumstantial))
-
-
 class _Asking:
     """Asks one engine, each question once."""
 
     def __init__(self, policies: PolicySet, people: People) -> None:
         self._policies, self._people = policies, people
-        self._engine = engine_for(policies)
+        self._engines = [engine_for(policies)]
+        if depends_on_circumstances(policies):
+            # What holds only now and then stands before what is needed at all other times.
+            self._engines.append(Engine(_lasting(policies), base=self._engines[0]))
         every = [
             p for s in policies.services.values() for t in (s, s.tags) if t is not None for p in t.policies
         ]
@@ -224,14 +268,20 @@ class _Asking:
             roles=known.roles if known is not None else frozenset(),
             attributes=known.attributes if known is not None else (),
         )
+        column = row["column_name"]
         return {
-            *self._allowed(principal, table, row["column_name"], context),
-            *self._masks(principal, table, row["column_name"], context),
-            *self._filters(principal, table, context),
+            one
+            for engine in self._engines
+            for found in (
+                self._allowed(engine, principal, table, column, context),
+                self._masks(engine, principal, table, column, context),
+                self._filters(engine, principal, table, context),
+            )
+            for one in found
         }
 
     def _allowed(
-        self, principal: Principal, table: Resource, column: str, context: AccessContext
+        self, engine: Engine, principal: Principal, table: Resource, column: str, context: AccessContext
     ) -> Iterator[tuple[str, str, int]]:
         whole = column == WHOLE
         resource = table if whole else table.child("column", column)
@@ -242,17 +292,21 @@ class _Asking:
             context=context,
             scope=Scope.SELF_OR_DESCENDANTS if whole else Scope.SELF,
         )
-        decision = self._engine.decide(request)
+        decision = engine.decide(request)
         if decision.allowed:
             policy = f"{decision.policy.id} {decision.policy.name}"
             kind, _, number = decision.item.removesuffix("]").partition("[")
             if kind == ALLOW and number.isdecimal():
                 yield (ALLOW, policy, int(number))
+            else:
+                yield (ALLOW, "", -1)
+            return
+        if engine is not self._engines[0]:
             return
         # A view lends what its definer has, or policies were others then: what grants it to anybody counts,
         # and what shows it to the definer without a mask or filter.
         yield (DENIED, "", -1)
-        spoken = self._engine.policies_on(resource, context) + self._engine.policies_on(table, context)
+        spoken = engine.policies_on(resource, context) + engine.policies_on(table, context)
         for found, _ in spoken:
             for place, item in enumerate(found.allow):
                 if SELECT in {access.lower() for access in item.accesses}:
@@ -261,22 +315,22 @@ class _Asking:
             yield from ((FILTER, key_of(found), place) for place in range(len(found.filters)))
 
     def _masks(
-        self, principal: Principal, table: Resource, column: str, context: AccessContext
+        self, engine: Engine, principal: Principal, table: Resource, column: str, context: AccessContext
     ) -> Iterator[tuple[str, str, int]]:
         columns = self._masked if column == WHOLE else (column,)
         for name in columns:
             request = AccessRequest(
                 principal=principal, resource=table.child("column", name), access=SELECT, context=context
             )
-            found = self._engine.mask_answer(request)
+            found = engine.mask_answer(request)
             if found is not None:
                 yield (MASK, f"{found.policy.id} {found.policy.name}", found.index)
 
     def _filters(
-        self, principal: Principal, table: Resource, context: AccessContext
+        self, engine: Engine, principal: Principal, table: Resource, context: AccessContext
     ) -> Iterator[tuple[str, str, int]]:
         request = AccessRequest(principal=principal, resource=table, access=SELECT, context=context)
-        found = self._engine.filter_answer(request)
+        found = engine.filter_answer(request)
         if found is not None:
             yield (FILTER, f"{found.policy.id} {found.policy.name}", found.index)
 

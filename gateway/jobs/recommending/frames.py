@@ -108,9 +108,13 @@ def coverage(spoken: Any) -> Any:
     )
 
 
-def ungoverned(known: Any, spoken: Any) -> Any:
-    """Return the known tables of which no policy speaks."""
-    return known.select("table_name").distinct().join(spoken, "table_name", "left_anti").orderBy("table_name")
+def ungoverned(known: Any, spoken: Any, attributed: Any) -> Any:
+    """Return the known tables of which no policy speaks, and no recent use of which is allowed anyway."""
+    allowed = attributed.where((attributed.part == ALLOW) & (attributed.recent > 0))
+    tables = known.select("table_name").distinct()
+    for found in (spoken, allowed):
+        tables = tables.join(found, "table_name", "left_anti")
+    return tables.orderBy("table_name")
 
 
 def unlike(found: Any, peers: Peers) -> Any:

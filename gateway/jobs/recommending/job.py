@@ -30,6 +30,7 @@ from gateway.jobs.recommending.advising import (
     judged_items,
 )
 from gateway.jobs.recommending.attribution import (
+    ALLOW,
     ATTRIBUTED,
     DENIED,
     KNOWN,
@@ -211,11 +212,9 @@ class _Recommend:
     async def _seen(self, policies: PolicySet, since: datetime) -> Callable[[str], bool]:
         """Note the items that are there; return what says whether one was there all of the period."""
         connection = self._work.connection
-        found = {
-            identity(one, part, item)
-            for one in held(policies).values()
-            for part, _, item in judged_items(one)
-        }
+        every = held(policies).values()
+        found = {identity(one, part, item) for one in every for part, _, item in judged_items(one)}
+        found |= {identity(one, ALLOW, item) for one in every for item in one.policy.allow}
         async with connection.transaction():
             # Of what was there at the very first run nobody knows since when; it counts as old.
             empty = not await connection.fetchval("SELECT EXISTS (SELECT FROM sluice.recommend_seen)")
@@ -300,7 +299,7 @@ class _Recommend:
         said("users are held against each other")
         found += self._groups(spark, uses, adviser, rules.people)
         found += self._far(uses, adviser)
-        ungoverned = frames.ungoverned(known, spoken).limit(options.most).collect()
+        ungoverned = frames.ungoverned(known, spoken, attributed).limit(options.most).collect()
         found += [one for row in ungoverned if (one := adviser.ungoverned(row["table_name"], {})) is not None]
         return found
 

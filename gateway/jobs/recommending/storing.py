@@ -30,8 +30,9 @@ class Advice:
 
     @property
     def basis(self) -> str:
-        """A digest of what would be changed."""
-        return hashlib.sha256(_json(list(self.edits)).encode()).hexdigest()[:32]
+        """A digest of what would be changed, however the policy is otherwise."""
+        edits = [{key: value for key, value in edit.items() if key != "was"} for edit in self.edits]
+        return hashlib.sha256(_json(edits).encode()).hexdigest()[:32]
 
 
 _NEW_NUMBER = "id = DEFAULT,"
@@ -50,15 +51,19 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
     """Have the open recommendations be those that were found; call it in a transaction.
 
     What was rejected stays so while the change is the same. What was applied and is found all the same is
-    proposed again. A change that is another has another number: nobody applies what they have not looked at.
+    proposed again. A change that is another, or of a policy that is, has another number: nobody applies what
+    they have not looked at. Of several that have one kind and subject the first counts.
     """
     rows = await connection.fetch(
-        "SELECT id, kind, subject, state, basis FROM sluice.recommendation FOR UPDATE"
+        "SELECT id, kind, subject, state, basis, change FROM sluice.recommendation FOR UPDATE"
     )
     known = {(row["kind"], row["subject"]): row for row in rows}
     seen: set[int] = set()
     proposed = still = 0
+    told: dict[tuple[str, str], Advice] = {}
     for one in found:
+        told.setdefault((one.kind, one.subject), one)
+    for one in told.values():
         row = known.get((one.kind, one.subject))
         values = (one.title, _json({"edits": one.edits, "cases": one.cases}), one.basis, _json(one.evidence))
         if row is None:
@@ -73,9 +78,10 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
         if row["state"] == REJECTED and row["basis"] == one.basis:
             continue
         again = row["state"] != PROPOSED
+        is_another = _json(json.loads(row["change"])["edits"]) != _json(one.edits)
         proposed, still = proposed + again, still + 1
         await connection.execute(
-            f"UPDATE sluice.recommendation SET {_NEW_NUMBER if row['basis'] != one.basis else ''}"
+            f"UPDATE sluice.recommendation SET {_NEW_NUMBER if is_another else ''}"
             " state = 'proposed', title = $2, change = $3, basis = $4, evidence = $5, run = $6,"
             " proposed_at = CASE WHEN $7 THEN $8 ELSE proposed_at END, decided_at = NULL, decided_by = ''"
             " WHERE id = $1",

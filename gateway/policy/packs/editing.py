@@ -8,8 +8,9 @@ An edit is a mapping, as it is kept in a database:
     {do: add_policy, policy: {...}}
     {do: add_role, name: NAME, role: {...}}
 
-The first three have `service` and `zone`, too. A policy that is changed is written anew as a whole. The new
-text is parsed, and has to say what the old one said with the edits made: otherwise nothing is changed.
+The first three have `service` and `zone`, too, and `was`, a digest of the policy: to compare it is left to
+whoever has the policy. One that is changed is written anew as a whole. The new text is parsed, and has to say
+what the old one said with the edits made: otherwise nothing is changed.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ def _item(item: Mapping[str, Any], part: str) -> object:
     """Return what tells an item from others of its list."""
     who = tuple(frozenset(_listed(item.get(key, ()))) for key in _WHO)
     said = item.get(_SAID_BY[part], "")
-    return (*who, frozenset(text.lower() for text in _listed(said)) if part == "allow" else str(said))
+    if part != "allow":
+        return (*who, str(said))
+    return (*who, frozenset(text.lower() for text in _listed(said)), item.get("delegate_admin") is True)
 
 
 def _listed(value: object) -> list[str]:
