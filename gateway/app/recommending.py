@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.app.combining import closed_part, combine
-from gateway.app.policy_diff import diff, known_people, settings_side
+from gateway.app.accepted_tags import accepted_path
+from gateway.app.combining import combine
+from gateway.app.policy_diff import diff, known_people, parts_beside, settings_side
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tag_propagation import accepted_list
 from gateway.errors import Faults
@@ -27,6 +28,7 @@ from gateway.policy.diffing import FILTER, GAINED, MASK, Group
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.editing import edited
 from gateway.settings.models import Settings
+from gateway.sources.accepted_tags import kept
 
 
 def recommend_options(settings: Settings) -> RecommendOptions:
@@ -118,11 +120,11 @@ def edit_pack(
     before = files.packs[name]
     after = edited(before, name, edits, cases)
     people = known_people(settings)
-    closed = closed_part(settings.file_sources())
+    beside = parts_beside(settings, kept(accepted_path(settings)))
 
     def loaded(text: str) -> PolicySet:
         read = replace(files, packs={**files.packs, name: text})
-        return combine([load_rules(read, policies, people=people).part, closed], 1, policies.catalogs)
+        return combine([load_rules(read, policies, people=people).part, *beside], 1, policies.catalogs)
 
     old = loaded(before)
     _require_as_it_was(old, name, edits)
