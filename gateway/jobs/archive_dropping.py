@@ -6,7 +6,8 @@ Whatever cannot be told keeps the day.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.seals import NotASeal, Seal, read_seal, seals
+from gateway.errors import LedgerUnavailable
 from gateway.jobs.events import (
     MODULUS,
     SPARK_SCHEMA,
@@ -25,7 +27,8 @@ from gateway.jobs.events import (
     sums_in_spark,
     with_lost,
 )
-from gateway.jobs.job import Work
+from gateway.jobs.job import Progress, Work
+from gateway.jobs.spark import cause_of, is_of_spark
 from gateway.jobs.tables import LakeTable
 
 LOCK_TIMEOUT = "5s"
@@ -54,7 +57,35 @@ class Keeping:
     """What seals must be signed with; without it nothing counts as sealed."""
 
 
-async def drop_days(work: Work, table: LakeTable, keeping: Keeping) -> int:
+class Troubles:
+    """Days with which something went wrong: each is told, the others go on, and the run fails at its end."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._told = progress, list[str]()
+
+    @contextmanager
+    def of(self, day: date) -> Iterator[None]:
+        """Take LedgerUnavailable, and errors of Spark's, for a trouble of this day."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, LedgerUnavailable):
+                why = error.message
+            elif is_of_spark(error):
+                why = f"Spark has failed: {cause_of(error)}"
+            else:
+                raise
+            self._told.append(f"{day}: {why}")
+            self._progress(self._told[-1])
+
+    def end(self) -> None:
+        """Raise LedgerUnavailable where there was any."""
+        if self._told:
+            more = f"; and so {len(self._told) - 1:,} times more" if len(self._told) > 1 else ""
+            raise LedgerUnavailable(self._told[0] + more)
+
+
+async def drop_days(work: Work, table: LakeTable, keeping: Keeping, troubles: Troubles) -> int:
     """Drop the partitions that may go, the oldest first, and return how many went."""
     if keeping.days is None:
         return 0
@@ -67,11 +98,12 @@ async def drop_days(work: Work, table: LakeTable, keeping: Keeping) -> int:
     seal = await _last_seal(work.connection, keeping.key)
     dropped = 0
     for row in rows:
-        why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
-            work, table, row, keeping.key
-        )
-        work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
-        dropped += not why
+        with troubles.of(row["day"]):
+            why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
+                work, table, row, keeping.key
+            )
+            work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
+            dropped += not why
     return dropped
 
 

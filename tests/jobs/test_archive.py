@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -19,6 +20,7 @@ from gateway.audit.erasing import erase, without_texts
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
+from gateway.errors import LedgerUnavailable
 from gateway.jobs.archive import TABLE
 from gateway.jobs.archive_dropping import Hold
 from tests.audit.samples import cleared
@@ -291,6 +293,78 @@ async def test_a_day_that_somebody_took_from_postgresql_does_not_leave_the_archi
     await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
     assert any(told in line for line in (await place.archive()).lines)
     assert await place.archived() == before
+
+
+async def test_a_day_that_postgresql_does_not_know_to_be_archived_does_not_leave_the_archive(
+    place: Place,
+) -> None:
+    """It was put back from a backup that is older than the archive; or somebody has it alone, and would have
+    the archive write a day over."""
+    await place.fill(day_of_events(count=24))
+    await place.fill(day_of_events(DAY + timedelta(days=1), count=6, number=2))
+    await place.archive()
+    before = await place.archived()
+    await place.connection.execute("DELETE FROM sluice.archive_day; DELETE FROM sluice.archive_chain")
+    await place.archive()
+    assert await place.archived() == before, "all of it is in PostgreSQL"
+    await place.connection.execute(
+        "DELETE FROM sluice.archive_day; DELETE FROM sluice.archive_chain;"
+        "SET session_replication_role = replica;"  # no trigger
+        f"DELETE FROM {PARTITION} WHERE time > '{LATE}'; RESET session_replication_role"
+    )
+    gone = len(before) - await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event")
+    with pytest.raises(LedgerUnavailable, match=f"{FIRST}: {gone} events that are archived are gone from"):
+        await place.archive()
+    assert await place.archived() == before
+    days = await place.connection.fetch("SELECT day FROM sluice.archive_day")
+    assert [row["day"] for row in days] == [FIRST + timedelta(days=1)], "the others go on"
+    await erase(place.connection, "bob", until=NOW, by="eve", reason="mine", key=None)
+    with pytest.raises(LedgerUnavailable, match="have lost texts in PostgreSQL, and no erasure is on record"):
+        await place.archive()
+    assert await place.archived() == before
+
+
+async def test_days_that_the_archive_has_lost_stop_no_other_day(place: Place) -> None:
+    for offset in range(3):
+        await place.fill(day_of_events(DAY + timedelta(days=offset), count=12, number=offset))
+    await place.seal()
+    await place.archive(days=4)
+    assert not await place.there()
+    first = place.lake / TABLE / f"day={FIRST}"
+    hour = min(first.glob("hour=*"))
+    shutil.rmtree(hour)
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    with pytest.raises(LedgerUnavailable, match=rf"{FIRST}: Spark has written \d+ events, of \d+"):
+        await place.archive(days=4)
+    rows = [row for row in (await place.archived()).values() if row["user_name"] == "bob"]
+    assert {row["day"] for row in rows if row["statement"]} == {f"{FIRST}"}, "its texts wait"
+    shutil.rmtree(first)
+    await place.seal(FIRST + timedelta(days=2))
+    with pytest.raises(LedgerUnavailable, match=f"has no `day={FIRST}`"):
+        await place.archive(days=1)
+    assert not await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event"), "they went"
+
+
+async def test_a_day_that_only_the_lake_has_lost_is_archived_anew(place: Place) -> None:
+    for offset in range(3):
+        await place.fill(day_of_events(DAY + timedelta(days=offset), count=12, number=offset))
+    await place.archive()
+    before = await place.archived()
+    second = place.lake / TABLE / f"day={FIRST + timedelta(days=1)}"
+    shutil.rmtree(place.lake / TABLE / f"day={FIRST}")
+    for file in second.rglob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+        file.with_name(f".{file.name}.crc").unlink()
+    await place.seal(FIRST + timedelta(days=2))
+    with pytest.raises(LedgerUnavailable, match=f"{FIRST + timedelta(days=1)}: Spark has failed"):
+        await place.archive(days=1)
+    days = await place.connection.fetch("SELECT DISTINCT time::date AS day FROM sluice.audit_event")
+    assert [row["day"] for row in days] == [FIRST + timedelta(days=1)], "the others are gone from there"
+    shutil.rmtree(second)
+    await place.archive(days=1)
+    assert not await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event")
+    assert await place.archived() == before
+    assert (await place.verified()).holds
 
 
 async def test_a_day_whose_texts_somebody_took_from_the_archive_stays_in_postgresql(place: Place) -> None:
