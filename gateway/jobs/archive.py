@@ -102,7 +102,7 @@ class _Archive:
         work = self._work
         await self._table.settle(work.connection)
         days = await self._days()
-        rows_in = rows_out = 0
+        rows_in = rows_out = put = 0
         for number, day in enumerate(days, 1):
             work.progress(f"{day.day}: archiving begins, day {number} of {len(days)}")
             made = None
@@ -113,7 +113,11 @@ class _Archive:
                 await self._put_in_place(day, made)
                 rows_in += made.came
                 rows_out += made.sums.events
-        dropped = await drop_days(work, self._table, self._options.keeping, self._troubles)
+                put += 1
+        if put and await work.connection.fetchval("SELECT EXISTS (SELECT FROM sluice.audit_erasure)"):
+            await asyncio.to_thread(self._table.forget)
+        there = await partitions(work.connection)
+        dropped = await drop_days(work, self._table, self._options.keeping, self._troubles, there)
         work.progress(f"{len(days)} days looked at, {dropped} dropped from PostgreSQL")
         self._troubles.end()
         whole = [day.day for day in days]
@@ -139,7 +143,7 @@ class _Archive:
             if day < ended and await self._has_news(day, name, row):
                 found.append(_Day(day=day, partition=name, known=row))
         for day, row in known.items():
-            if day not in there and await self._erasures(row["erasure"], day):
+            if day not in there and await self._has_erasures(day, row["erasure"]):
                 found.append(_Day(day=day, partition=None, known=row))
         return sorted(found, key=lambda one: one.day)
 
@@ -147,7 +151,7 @@ class _Archive:
         connection = self._work.connection
         if known is None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
-        if await self._erasures(known["erasure"], day):
+        if await self._has_erasures(day, known["erasure"]):
             return True
         if known["dropped_at"] is not None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
@@ -159,8 +163,9 @@ class _Archive:
         )
         return bool(await connection.fetchval(late, day))
 
-    async def _erasures(self, known: int, day: date) -> Erasures:
-        """Return whose texts of the day were erased since the archive last looked, and until when."""
+    async def _erasures(self, day: date, done: int) -> tuple[list[Erasure], int | None]:
+        """Return the erasures of texts of the day that are carried out there, up to the number `done`, or may
+        be; and the number of the first that a hold forbids: it waits, and whatever is behind it."""
         newest = self._erased[-1].number if self._erased else 0
         some = await read_erasures(self._work.connection, self._options.keeping.key, behind=newest)
         for one in some:
@@ -170,11 +175,21 @@ class _Archive:
                     " it takes nothing from the archive"
                 )
         self._erased += some
-        return Erasures(
-            one
-            for one in self._erased
-            if one.number > known and one.until is not None and one.until > midnight(day)
-        )
+        found = list[Erasure]()
+        for one in self._erased:
+            if not one.counts or one.until is None or one.until <= midnight(day):
+                continue
+            if one.number > done and any(
+                hold.forbids_on(one.user, day) for hold in self._options.keeping.holds
+            ):
+                return found, one.number
+            found.append(one)
+        return found, None
+
+    async def _has_erasures(self, day: date, done: int) -> bool:
+        """Whether texts of the day were erased since the archive last looked, and may be."""
+        found, _ = await self._erasures(day, done)
+        return any(one.number > done for one in found)
 
     async def _make(self, day: _Day) -> _Made | None:
         """Write a copy of one day beside the table, and hold it to PostgreSQL; None: the archive keeps the
@@ -183,10 +198,20 @@ class _Archive:
         spark = await work.spark()
         there = name in await self._table.partitions()
         erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
-        erasures = await self._erasures(0, day.day)
+        done = day.known["erasure"] if day.known is not None else 0
+        carried_out, waiting = await self._erasures(day.day, done)
+        if waiting is not None:
+            work.progress(f"{day.day}: erasure {waiting} waits, with those after it: a hold forbids it")
+            erasure = min(erasure, waiting - 1)
+        erasures = Erasures(carried_out)
         came, lost = await self._land(day, erasures)
         if lost and there:
-            self._keep(day, f"{lost:,} events have lost texts in PostgreSQL, and no erasure is on record")
+            why = (
+                "no erasure is on record"
+                if waiting is None
+                else "no erasure that may be carried out covers it"
+            )
+            self._keep(day, f"{lost:,} events have lost texts in PostgreSQL, and {why}")
             return None
         work.progress(f"{day.day}: {came.events:,} events read from PostgreSQL")
         expected = came

@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
 from gateway.audit.erasing import erase, without_texts
+from gateway.audit.partitions import make_partitions
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import LedgerUnavailable
-from gateway.jobs.archive import TABLE
+from gateway.jobs.archive import TABLE, partitions
 from gateway.jobs.archive_dropping import Hold
 from tests.audit.samples import cleared
 from tests.jobs.records import DAY, NOW, day_of_events, fill, statement
@@ -252,6 +253,33 @@ async def test_texts_are_erased_in_the_archive_too_and_the_chain_holds(place: Pl
     assert (await place.archive(days=3)).rows_out == 0
 
 
+async def test_an_erasure_waits_in_the_archive_while_a_hold_forbids_it(place: Place) -> None:
+    await place.fill(day_of_events(count=24))
+    await place.seal()
+    await place.archive(days=3)
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    held = (Hold(name="case 7", users=("bob",), first=FIRST, last=FIRST),)
+
+    async def told() -> set[str]:
+        rows = (await place.archived()).values()
+        return {row["user_name"] for row in rows if row["kind"] == "decided" and row["statement"]}
+
+    assert (await place.archive(days=3, holds=held)).rows_out == 0
+    assert await told() == {"ann", "bob", "cem"}
+    # A late event has the day written again; the erasure is not forgotten by that.
+    await place.fill(statement(LATE, "SELECT 'late'", user="ann", seed=random.Random(9)))
+    ran = await place.archive(days=3, holds=held)
+    assert ran.rows_out > 0
+    assert any("erasure 1 waits" in line for line in ran.lines)
+    assert await told() == {"ann", "bob", "cem"}
+    await place.archive(days=3, holds=(Hold(name="case 8", users=("cem",)),))
+    assert await told() == {"ann", "cem"}
+    # What was erased by then is erased: a hold that comes later keeps no day from being written.
+    await place.fill(statement(LATE, "SELECT 'later'", user="ann", seed=random.Random(10)))
+    assert (await place.archive(days=3, holds=held)).rows_out > 0
+    assert (await place.verified()).holds
+
+
 async def test_an_erasure_that_nobody_signed_takes_nothing_from_the_archive(place: Place) -> None:
     """Whoever has the database alone writes one for himself."""
     await place.fill(day_of_events(count=24))
@@ -404,6 +432,14 @@ async def test_garbage_is_archived_as_it_is(place: Place) -> None:
     await place.seal()
     assert any("older than the chain" in line for line in (await place.archive(days=3)).lines)
     assert await place.there()
+
+
+async def test_days_without_events_go_when_they_are_old_enough(place: Place) -> None:
+    await make_partitions(place.connection, [FIRST + timedelta(days=n) for n in (0, 1, 2, 3, 4)])
+    await place.fill(day_of_events(DAY + timedelta(days=1), count=2))
+    ran = await place.archive(days=3)
+    assert list(await partitions(place.connection)) == [FIRST + timedelta(days=n) for n in (1, 2, 3, 4)]
+    assert f"{FIRST}: dropped, nothing is in it" in ran.lines
 
 
 async def test_another_days_and_a_gap_between_them(place: Place) -> None:
