@@ -98,12 +98,17 @@ def _archive_options(settings: Settings) -> ArchiveOptions:
         file_rows=chosen.file_rows,
         keeping=Keeping(
             days=chosen.keep_days,
-            holds=tuple(
-                Hold(name=hold.name, users=hold.users, first=_date(hold.first), last=_date(hold.last))
-                for hold in chosen.holds
-            ),
+            holds=holds_of(settings),
             key=signing_key(key.reveal()).public_key() if key is not None else None,
         ),
+    )
+
+
+def holds_of(settings: Settings) -> tuple[Hold, ...]:
+    """Return the legal holds."""
+    return tuple(
+        Hold(name=hold.name, users=hold.users, first=_date(hold.first), last=_date(hold.last))
+        for hold in settings.jobs.archive.holds
     )
 
 

@@ -248,6 +248,11 @@ class Shipper:
         async with connection.transaction():
             fresh = await _fresh(connection, rows)
             heads = await self._heads(connection, {values[_GATEWAY] for values in fresh})
+            for gateway, there in heads.items():
+                reached = self.chains.get(gateway, start(gateway))
+                if there.position > reached.position:
+                    sent = await asyncio.to_thread(_sent, rows, gateway, reached, there)
+                    fresh = [values for values in fresh if values[_ID] not in sent]
             linked = await asyncio.to_thread(_linked, fresh, heads)
             await connection.copy_records_to_table("arrivals", records=linked, columns=(*COLUMNS, *LINKED))
             await connection.execute(_INSERT)
@@ -336,12 +341,26 @@ async def _fresh(connection: Any, rows: Sequence[EventRow]) -> list[EventRow]:
     return fresh
 
 
+def _sent(rows: Sequence[EventRow], gateway: str, reached: Head, there: Head) -> set[Any]:
+    """Return the ids of the rows that lead a gateway's chain from one end to the other: they are in it, also
+    where their day has gone to the archive since. None where the rows lead elsewhere."""
+    found = set[Any]()
+    for values in rows:
+        if values[_GATEWAY] == gateway and reached.position < there.position:
+            found.add(values[_ID])
+            reached = _next(reached, values)
+    return found if reached == there else set()
+
+
+def _next(head: Head, values: EventRow) -> Head:
+    return head.next(digest(dict(zip(COLUMNS, values, strict=True)) | {"body": orjson.loads(values[_BODY])}))
+
+
 def _linked(rows: Sequence[EventRow], heads: dict[str, Head]) -> list[EventRow]:
     """Return rows with their places in their gateways' chains; `heads` moves on."""
     linked = []
     for values in rows:
-        named = dict(zip(COLUMNS, values, strict=True)) | {"body": orjson.loads(values[_BODY])}
-        head = heads[values[_GATEWAY]] = heads[values[_GATEWAY]].next(digest(named))
+        head = heads[values[_GATEWAY]] = _next(heads[values[_GATEWAY]], values)
         linked.append((*values, head.position, head.link))
     return linked
 

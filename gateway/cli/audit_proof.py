@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.app.jobs import spark_options
+from gateway.app.jobs import holds_of, spark_options
 from gateway.app.signals import until_signalled
 from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
@@ -154,6 +154,9 @@ def _erase(
     before = until or now
     if before > now:
         raise Faults(["`audit erase` takes texts that are there: --to lies in the future"])
+    held = [hold.name for hold in holds_of(settings) if hold.forbids(arguments.user, before)]
+    if held:
+        raise Faults([f"texts of {arguments.user} of that time are on hold: {name}" for name in held])
     pem = settings.ledger.seal_key
     key = signing_key(pem.reveal()) if pem is not None else None
     if key is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import Any
 
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.settings import settings_of
-from gateway.cli.terminal import BOLD, Terminal
+from gateway.cli.terminal import BOLD, Terminal, complain
 from gateway.database.asking import connected
 from gateway.errors import Faults
 from gateway.jobs.proof.report import alarms, left_out, proofs
@@ -120,9 +120,14 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     since, until = moment(arguments.since), moment(arguments.until)
     if since is not None and until is not None and until.date() < since.date():
         raise Faults([f"the period from `{arguments.since}` to `{arguments.until}` ends before it begins"])
+    first = since.astimezone(UTC).date() if since is not None else None
+    last = until.astimezone(UTC).date() if until is not None else None
+    if any(one is not None and one.astimezone(UTC).time() != time() for one in (since, until)):
+        period = " ".join(f"{word} {day}" for word, day in (("from", first), ("to", last)) if day)
+        complain(f"reports are of whole days (UTC): {period}")
     scope = RollupFilter(
-        since=since.astimezone(UTC).date() if since is not None else None,
-        until=until.astimezone(UTC).date() if until is not None else None,
+        since=first,
+        until=last,
         user=arguments.name or arguments.user,
         group=arguments.group,
         table=arguments.table,

@@ -15,7 +15,7 @@ from typing import Any
 
 from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
 from gateway.errors import LedgerUnavailable
-from gateway.jobs.archive_dropping import Keeping, drop_days, dropped_sums
+from gateway.jobs.archive_dropping import Keeping, Troubles, drop_days, dropped_sums
 from gateway.jobs.events import (
     SPARK_SCHEMA,
     STORED,
@@ -55,7 +55,7 @@ class _Day:
     partition: str | None
     """Its table in PostgreSQL; None where only the archive has it, and an erasure came."""
     known: Mapping[str, Any] | None
-    """Its row of `sluice.archive_day`."""
+    """Its row of `sluice.archive_day`; None also where the lake has lost what PostgreSQL still has."""
 
     @property
     def merges(self) -> bool:
@@ -64,7 +64,19 @@ class _Day:
 
     @property
     def name(self) -> str:
-        return f"day={self.day.isoformat()}"
+        return _named(self.day)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A day that is written and verified, and not in its place yet."""
+
+    came: int
+    """Events of it that PostgreSQL has."""
+    sums: Sums
+    chains: Sequence[Any]
+    erasure: int
+    """Number of the last erasure that it has seen."""
 
 
 def archive(options: ArchiveOptions) -> Job:
@@ -84,19 +96,30 @@ class _Archive:
         self._work, self._options = work, options
         self._table = work.table(TABLE)
         self._erased: list[Erasure] = []
+        self._troubles = Troubles(work.progress)
 
     async def run(self) -> Outcome:
         work = self._work
         await self._table.settle(work.connection)
         days = await self._days()
-        rows_in = rows_out = 0
+        rows_in = rows_out = put = 0
         for number, day in enumerate(days, 1):
             work.progress(f"{day.day}: archiving begins, day {number} of {len(days)}")
-            came, written = await self._archive(day)
-            rows_in += came
-            rows_out += written
-        dropped = await drop_days(work, self._table, self._options.keeping)
-        work.progress(f"{len(days)} days archived, {dropped} dropped from PostgreSQL")
+            made = None
+            with self._troubles.of(day.day):
+                made = await self._make(day)
+            # From here on an error ends the run: the next one puts the table right before it does anything.
+            if made is not None:
+                await self._put_in_place(day, made)
+                rows_in += made.came
+                rows_out += made.sums.events
+                put += 1
+        if put and await work.connection.fetchval("SELECT EXISTS (SELECT FROM sluice.audit_erasure)"):
+            await asyncio.to_thread(self._table.forget)
+        there = await partitions(work.connection)
+        dropped = await drop_days(work, self._table, self._options.keeping, self._troubles, there)
+        work.progress(f"{len(days)} days looked at, {dropped} dropped from PostgreSQL")
+        self._troubles.end()
         whole = [day.day for day in days]
         return Outcome(
             rows_in=rows_in,
@@ -112,12 +135,15 @@ class _Archive:
         known = {row["day"]: row for row in await connection.fetch("SELECT * FROM sluice.archive_day")}
         ended = (self._work.now - timedelta(seconds=self._options.settle_s)).astimezone(UTC).date()
         found = []
-        there = await partitions(connection)
+        there, gone = await partitions(connection), set(await self._table.gone(connection))
         for day, name in there.items():
-            if day < ended and await self._has_news(day, name, known.get(day)):
-                found.append(_Day(day=day, partition=name, known=known.get(day)))
+            row = known.get(day)
+            if row is not None and not row["dropped_events"] and _named(day) in gone:
+                row = None
+            if day < ended and await self._has_news(day, name, row):
+                found.append(_Day(day=day, partition=name, known=row))
         for day, row in known.items():
-            if day not in there and await self._erasures(row["erasure"], day):
+            if day not in there and await self._has_erasures(day, row["erasure"]):
                 found.append(_Day(day=day, partition=None, known=row))
         return sorted(found, key=lambda one: one.day)
 
@@ -125,7 +151,7 @@ class _Archive:
         connection = self._work.connection
         if known is None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
-        if await self._erasures(known["erasure"], day):
+        if await self._has_erasures(day, known["erasure"]):
             return True
         if known["dropped_at"] is not None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
@@ -137,8 +163,9 @@ class _Archive:
         )
         return bool(await connection.fetchval(late, day))
 
-    async def _erasures(self, known: int, day: date) -> Erasures:
-        """Return whose texts of the day were erased since the archive last looked, and until when."""
+    async def _erasures(self, day: date, done: int) -> tuple[list[Erasure], int | None]:
+        """Return the erasures of texts of the day that are carried out there, up to the number `done`, or may
+        be; and the number of the first that a hold forbids: it waits, and whatever is behind it."""
         newest = self._erased[-1].number if self._erased else 0
         some = await read_erasures(self._work.connection, self._options.keeping.key, behind=newest)
         for one in some:
@@ -148,54 +175,86 @@ class _Archive:
                     " it takes nothing from the archive"
                 )
         self._erased += some
-        return Erasures(
-            one
-            for one in self._erased
-            if one.number > known and one.until is not None and one.until > midnight(day)
-        )
+        found = list[Erasure]()
+        for one in self._erased:
+            if not one.counts or one.until is None or one.until <= midnight(day):
+                continue
+            if one.number > done and any(
+                hold.forbids_on(one.user, day) for hold in self._options.keeping.holds
+            ):
+                return found, one.number
+            found.append(one)
+        return found, None
 
-    async def _archive(self, day: _Day) -> tuple[int, int]:
-        """Copy one day, hold the copy to PostgreSQL, put it in its place; return events read and written."""
+    async def _has_erasures(self, day: date, done: int) -> bool:
+        """Whether texts of the day were erased since the archive last looked, and may be."""
+        found, _ = await self._erasures(day, done)
+        return any(one.number > done for one in found)
+
+    async def _make(self, day: _Day) -> _Made | None:
+        """Write a copy of one day beside the table, and hold it to PostgreSQL; None: the archive keeps the
+        day as it is. Raises LedgerUnavailable where they are not the same, or the copy would lose events."""
         work, name = self._work, day.name
         spark = await work.spark()
+        there = name in await self._table.partitions()
         erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
-        erasures = await self._erasures(0, day.day)
+        done = day.known["erasure"] if day.known is not None else 0
+        carried_out, waiting = await self._erasures(day.day, done)
+        if waiting is not None:
+            work.progress(f"{day.day}: erasure {waiting} waits, with those after it: a hold forbids it")
+            erasure = min(erasure, waiting - 1)
+        erasures = Erasures(carried_out)
         came, lost = await self._land(day, erasures)
-        if lost and day.known is not None:
-            work.progress(
-                f"{day.day}: {lost:,} events have lost texts in PostgreSQL, and no erasure is on record: the"
-                " archive keeps the day as it is"
+        if lost and there:
+            why = (
+                "no erasure is on record"
+                if waiting is None
+                else "no erasure that may be carried out covers it"
             )
-            return came.events, 0
+            self._keep(day, f"{lost:,} events have lost texts in PostgreSQL, and {why}")
+            return None
         work.progress(f"{day.day}: {came.events:,} events read from PostgreSQL")
         expected = came
         frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing(name)))
-        if day.known is not None:
-            kept = self._table.read(spark, SPARK_SCHEMA, [name], all_there=day.merges)
+        if there or day.merges or day.partition is None:
+            kept = self._table.read(spark, SPARK_SCHEMA, [name])
             # What PostgreSQL still has counts as it is there; the rest is in the archive only.
             rest = kept.alias("kept").join(frame.alias("came"), _same_event(), "left_anti")
-            astray = await asyncio.to_thread(rest.count) - day.known["dropped_events"]
+            gone = dropped_sums(day.known) if day.known is not None else Sums()
+            astray = await asyncio.to_thread(rest.count) - gone.events
             if astray > 0:
-                work.progress(
-                    f"{day.day}: {astray:,} events that are archived are gone from PostgreSQL, and no run of"
-                    " this job has dropped them: the archive keeps the day as it is"
+                self._keep(
+                    day,
+                    f"{astray:,} events that are archived are gone from PostgreSQL, and no run of this job"
+                    " has dropped them",
                 )
-                return came.events, 0
-            expected += dropped_sums(day.known)
+                return None
+            expected += gone
             frame = rest.mapInArrow(_erasing(erasures), SPARK_SCHEMA).unionByName(frame)
         await asyncio.to_thread(self._write, frame, name)
         work.progress(f"{day.day}: written")
         written = spark.read.schema(SPARK_SCHEMA).parquet(str(self._table.directory / STAGING / name))
-        self._require(day.day, await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
+        self._require(await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
         chains = await asyncio.to_thread(_chains, written)
         work.progress(f"{day.day}: verified, {expected.events:,} events")
-        await work.replace(self._table, name)
+        return _Made(came=came.events, sums=expected, chains=chains, erasure=erasure)
+
+    def _keep(self, day: _Day, why: str) -> None:
+        """Say why the archive keeps a day as it is, or raise it where PostgreSQL knows of no such archive:
+        then it may be an older copy of itself."""
+        told = f"{why}: the archive keeps the day as it is"
+        if day.known is None:
+            raise LedgerUnavailable(f"{told}; PostgreSQL does not know that it is archived")
+        self._work.progress(f"{day.day}: {told}")
+
+    async def _put_in_place(self, day: _Day, made: _Made) -> None:
+        work = self._work
+        await work.replace(self._table, day.name)
         work.progress(f"{day.day}: in its place")
         async with work.connection.transaction():
-            await self._save(day, expected, chains, erasure, gone=not came.events)
-        await asyncio.to_thread(self._table.committed, name)
+            await self._save(day, made)
+        await asyncio.to_thread(self._table.committed, day.name)
         work.progress(f"{day.day}: archived")
-        return came.events, expected.events
 
     def _landing(self, name: str) -> Any:
         return self._table.directory / LANDING / name
@@ -231,7 +290,7 @@ class _Archive:
                 events, links = await links_in_database(connection, relation)
         finally:
             connection.terminate()
-        self._require(day.day, found, replace(found, events=events, links=links), "the copy has")
+        self._require(found, replace(found, events=events, links=links), "the copy has")
         return found, lost
 
     def _write(self, frame: Any, name: str) -> None:
@@ -247,24 +306,17 @@ class _Archive:
             .parquet(str(self._table.staging(name)))
         )
 
-    def _require(self, day: date, found: Sums, expected: Sums, who: str) -> None:
+    def _require(self, found: Sums, expected: Sums, who: str) -> None:
         if found != expected:
             raise LedgerUnavailable(
-                f"{who} {found.events:,} events of {day}, of {expected.events:,}, or others: "
+                f"{who} {found.events:,} events, of {expected.events:,}, or others: "
                 "nothing was put in its place"
             )
 
-    async def _save(
-        self,
-        day: _Day,
-        sums: Sums,
-        chains: Sequence[Any],
-        erasure: int,
-        *,
-        gone: bool,
-    ) -> None:
-        """Say what is in the archive of a day; `gone`: nothing of it is in PostgreSQL."""
+    async def _save(self, day: _Day, made: _Made) -> None:
+        """Say what is in the archive of a day."""
         connection = self._work.connection
+        sums = made.sums
         links, digests = sums.hexadecimal()
         await connection.execute(
             "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
@@ -279,14 +331,14 @@ class _Archive:
             sums.unchained,
             links,
             digests,
-            erasure,
+            made.erasure,
             await asyncio.to_thread(self._table.bytes_of, day.name),
-            gone,
+            not made.came,  # nothing of it is in PostgreSQL
         )
         await connection.execute("DELETE FROM sluice.archive_chain WHERE day = $1", day.day)
         await connection.executemany(
             "INSERT INTO sluice.archive_chain (day, gateway, first, last) VALUES ($1, $2, $3, $4)",
-            [(day.day, row["gateway"], row["first"], row["last"]) for row in chains],
+            [(day.day, row["gateway"], row["first"], row["last"]) for row in made.chains],
         )
         await self._table.commit(connection, day.name, self._work.run)
 
@@ -303,6 +355,11 @@ async def partitions(connection: Any) -> dict[date, str]:
         datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date(): name
         for name in sorted(names)
     }
+
+
+def _named(day: date) -> str:
+    """Return the name of a day's partition in the lake."""
+    return f"day={day.isoformat()}"
 
 
 def _erasing(erasures: Erasures) -> Callable[[Iterator[Any]], Iterator[Any]]:

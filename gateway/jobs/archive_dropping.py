@@ -6,9 +6,10 @@ Whatever cannot be told keeps the day.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.seals import NotASeal, Seal, read_seal, seals
+from gateway.errors import LedgerUnavailable
 from gateway.jobs.events import (
     MODULUS,
     SPARK_SCHEMA,
@@ -25,7 +27,8 @@ from gateway.jobs.events import (
     sums_in_spark,
     with_lost,
 )
-from gateway.jobs.job import Work
+from gateway.jobs.job import Progress, Work
+from gateway.jobs.spark import cause_of, is_of_spark
 from gateway.jobs.tables import LakeTable
 
 LOCK_TIMEOUT = "5s"
@@ -34,13 +37,29 @@ LOCK_TIMEOUT = "5s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A legal hold: days with events of these users, within these days, stay in PostgreSQL."""
+    """A legal hold: days with events of these users, within these days, stay in PostgreSQL, and their texts
+    stay wherever they are."""
 
     name: str
     users: tuple[str, ...] = ()
     """Empty: everybody's."""
     first: date | None = None
     last: date | None = None
+
+    def holds(self, day: date) -> bool:
+        """Whether a day is one of these."""
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+    def forbids(self, user: str, until: datetime) -> bool:
+        """Whether texts of the user before a time may not be erased, of some day at least."""
+        return self._is_of(user) and (self.first is None or midnight(self.first) < until)
+
+    def forbids_on(self, user: str, day: date) -> bool:
+        """Whether texts of the user of that day may not be erased."""
+        return self._is_of(user) and self.holds(day)
+
+    def _is_of(self, user: str) -> bool:
+        return not self.users or user in self.users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +73,77 @@ class Keeping:
     """What seals must be signed with; without it nothing counts as sealed."""
 
 
-async def drop_days(work: Work, table: LakeTable, keeping: Keeping) -> int:
-    """Drop the partitions that may go, the oldest first, and return how many went."""
+class Troubles:
+    """Days with which something went wrong: each is told, the others go on, and the run fails at its end."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._told = progress, list[str]()
+
+    @contextmanager
+    def of(self, day: date) -> Iterator[None]:
+        """Take LedgerUnavailable, and errors of Spark's, for a trouble of this day."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, LedgerUnavailable):
+                why = error.message
+            elif is_of_spark(error):
+                why = f"Spark has failed: {cause_of(error)}"
+            else:
+                raise
+            self._told.append(f"{day}: {why}")
+            self._progress(self._told[-1])
+
+    def end(self) -> None:
+        """Raise LedgerUnavailable where there was any."""
+        if self._told:
+            more = f"; and so {len(self._told) - 1:,} times more" if len(self._told) > 1 else ""
+            raise LedgerUnavailable(self._told[0] + more)
+
+
+async def drop_days(
+    work: Work, table: LakeTable, keeping: Keeping, troubles: Troubles, there: Iterable[date]
+) -> int:
+    """Drop the partitions that may go, the oldest first, and return how many went; `there` are the days that
+    have one."""
     if keeping.days is None:
         return 0
     before = work.now.astimezone(UTC).date() - timedelta(days=keeping.days)
     rows = await work.connection.fetch(
         "SELECT * FROM sluice.archive_day WHERE dropped_at IS NULL AND day < $1 ORDER BY day", before
     )
-    if not rows:
-        return 0
-    seal = await _last_seal(work.connection, keeping.key)
     dropped = 0
+    for day in sorted({day for day in there if day < before} - {row["day"] for row in rows}):
+        if await _drop_empty(work.connection, day):
+            work.progress(f"{day}: dropped, nothing is in it")
+            dropped += 1
+    if not rows:
+        return dropped
+    seal = await _last_seal(work.connection, keeping.key)
     for row in rows:
-        why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
-            work, table, row, keeping.key
-        )
-        work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
-        dropped += not why
+        with troubles.of(row["day"]):
+            why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
+                work, table, row, keeping.key
+            )
+            work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
+            dropped += not why
     return dropped
+
+
+async def _drop_empty(connection: Any, day: date) -> bool:
+    """Drop the partition of a day without events; return whether it went."""
+    empty = f"SELECT NOT EXISTS (SELECT FROM {_partition(day)})"
+    if not await connection.fetchval(empty):
+        return False
+    try:
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+            await connection.execute(f"LOCK TABLE {_partition(day)} IN SHARE MODE")
+            if found := await connection.fetchval(empty):
+                await connection.execute(f"DROP TABLE {_partition(day)}")
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        return False
+    return bool(found)
 
 
 async def _last_seal(connection: Any, key: Ed25519PublicKey | None) -> Seal | None:
@@ -95,7 +166,7 @@ async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, se
     if await connection.fetchval("SELECT to_regclass($1)", _partition(day)) is None:
         return "or rather is not there: somebody else has taken it away"
     for hold in keeping.holds:
-        if (hold.first is None or hold.first <= day) and (hold.last is None or day <= hold.last):
+        if hold.holds(day):
             held = not hold.users or await connection.fetchval(
                 f"SELECT EXISTS (SELECT FROM {_partition(day)} WHERE user_name = ANY ($1::text[]))",
                 list(hold.users),

@@ -1,8 +1,8 @@
 """`closure`: the lineage graph with all that comes to a column by any way, and the columns that tags reach.
 
-The graph is read in one snapshot of PostgreSQL, and nothing is made while it, tags and rules are what they
-were. `closure_frames` says how ways are found; each of its rounds ends in files, so that a plan is one round
-long.
+The graph is read in one snapshot of PostgreSQL, and nothing is made while it, the tags in force and rules are
+what they were, and its tables are there. `closure_frames` says how ways are found; each of its rounds ends in
+files, so that a plan is one round long.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gateway.jobs.tables import LakeTable
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.tags import PropagationRules
+from gateway.policy.schedules import compile_schedules
 
 VERSION = 1
 SOURCE_TABLE, TAG_TABLE = "closure_source", "closure_tag"
@@ -37,7 +39,9 @@ _STATE = (
     "SELECT (SELECT count(*) FROM sluice.lineage_edge) AS edges,"
     " (SELECT count(*) FROM sluice.lineage_column) AS columns,"
     " (SELECT max(id) FROM sluice.lineage_column) AS last,"
-    " (SELECT max(changed_in::text::numeric)::text FROM sluice.lineage_edge) AS changed"
+    # Of two transactions at once, the one that began first may end last: the newest one says too little.
+    " (SELECT sum(hashtextextended(id || ' ' || changed_in::text, 0))::text"
+    " FROM sluice.lineage_edge) AS changed"
 )
 
 
@@ -98,7 +102,10 @@ class _Closure:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 state = await connection.fetchrow(_STATE)
                 basis = self._basis(rules, state)
-                if basis == await work.connection.fetchval("SELECT basis FROM sluice.closure_state"):
+                same = basis == await work.connection.fetchval("SELECT basis FROM sluice.closure_state")
+                if same and not [
+                    name for one in self._tables.values() for name in await one.gone(work.connection)
+                ]:
                     work.progress("graph, tags and rules are what they were")
                     self._way.landed("graph")
                     return Outcome()
@@ -123,6 +130,7 @@ class _Closure:
         told = [
             VERSION,
             rules.basis,
+            _in_force(rules.policies, self._work.now),
             rules.propagation.digest,
             self._options.depth,
             self._options.findings,
@@ -237,3 +245,14 @@ class _Closure:
         await connection.copy_records_to_table(
             "closure_finding", schema_name="sluice", records=made.findings, columns=_FINDING
         )
+
+
+def _in_force(policies: PolicySet, now: datetime) -> list[bool | None]:
+    """Return of each tag that is for a time whether it is one now."""
+    return [
+        compile_schedules(tag.validity)(now)
+        for _, service in sorted(policies.services.items())
+        for tagged in service.tagged
+        for tag in tagged.tags
+        if tag.validity
+    ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.errors import LedgerUnavailable
 from gateway.jobs.tables import STAGING, LakeTable, chosen
 
 RUN, PARTITION = "sluice-run", "sluice-partition"
@@ -41,14 +42,16 @@ class IcebergTable(LakeTable):
 
     async def settle(self, connection: Any) -> None:
         await LakeTable.settle(self, connection)
-        last = await connection.fetchval(
-            "SELECT state FROM sluice.job_run WHERE job = $1 AND id <> $2 ORDER BY id DESC LIMIT 1",
+        runs = await connection.fetch(
+            "SELECT id, state FROM sluice.job_run WHERE job = $1 AND id <> $2 ORDER BY id DESC",
             self.writer,
             self.run,
         )
-        if last in (None, "done"):
+        if not runs or runs[0]["state"] == "done":
             return
-        await asyncio.to_thread(self._go_back, await self.start(), await self._committed(connection))
+        ended_badly = {str(row["id"]) for row in runs if row["state"] != "done"}
+        committed = await self._committed(connection)
+        await asyncio.to_thread(self._go_back, await self.start(), committed, ended_badly)
 
     async def gone(self, connection: Any) -> list[str]:
         """Return partitions that a run filled, and that are not there: somebody has deleted them, or rolled
@@ -83,6 +86,12 @@ class IcebergTable(LakeTable):
     def committed(self, partition: str) -> None:
         LakeTable.committed(self, partition)
         shutil.rmtree(self.directory / STAGING / partition, ignore_errors=True)
+
+    def forget(self) -> None:
+        # What erased texts were in would be a snapshot away.
+        spark = self.session()
+        if self._is_there(spark):
+            self._call(spark, "expire_snapshots", "older_than => TIMESTAMP '9999-01-01', retain_last => 1")
 
     async def partitions(self) -> list[str]:
         spark = await self.start()
@@ -151,8 +160,12 @@ class IcebergTable(LakeTable):
             .create()
         )
 
-    def _go_back(self, spark: Any, committed: Mapping[str, str]) -> None:
-        """Take back the commits that PostgreSQL does not know of; they are the last ones, if any."""
+    def _go_back(self, spark: Any, committed: Mapping[str, str], ended_badly: Collection[str]) -> None:
+        """Take back the commits that PostgreSQL does not know of; they are the last ones, if any.
+
+        Raises LedgerUnavailable for one by a run that has not ended badly: PostgreSQL may be an older copy of
+        itself, and the table alone have what was archived since.
+        """
         if not self._is_there(spark):
             return
         rows = spark.sql(
@@ -167,15 +180,23 @@ class IcebergTable(LakeTable):
         while (one := snapshots.get(at)) is not None and one["run"] is not None:
             if committed.get(one["part"]) == one["run"]:
                 break
+            if one["run"] not in ended_badly:
+                raise LedgerUnavailable(
+                    f"`{self.full_name}` has {one['part']} by run {one['run']}, and PostgreSQL knows of"
+                    " no such commit: nothing is taken back"
+                )
             at = one["parent_id"]
         if at == head:
             return
         if at is None:
             spark.sql(f"DELETE FROM {self.full_name}")
             return
+        self._call(spark, "rollback_to_snapshot", f"snapshot_id => {at}")
+
+    def _call(self, spark: Any, procedure: str, arguments: str) -> None:
         catalog, _, database = self.place_of_tables.partition(".")
         table = f"{database}.{self.name}"
-        spark.sql(f"CALL {catalog}.system.rollback_to_snapshot(table => '{table}', snapshot_id => {at})")
+        spark.sql(f"CALL {catalog}.system.{procedure}(table => '{table}', {arguments})")
 
 
 def _keys_below(staged: Any) -> list[str]:

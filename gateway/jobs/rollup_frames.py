@@ -22,9 +22,12 @@ BODY = (
     " decisions array<struct<resource: string, action: string, result: int, policy_name: string,"
     " columns: array<string>>>, action string"
 )
+_TIMES = ("judge_ms", "run_ms")
 _WHO = ("user_name", "groups", "endpoint", "tool")
 MOST_RELAYED = 10**15
 """Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
+LONGEST_MS = 1e12
+"""Milliseconds, some 30 years: a time that is longer, negative or no number is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +144,14 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
         .join(fingerprints, "text_digest", "left")
         .select("*", "end.*")
         .withColumn("finished", f.coalesce((f.col("outcome") == "finished").cast("bigint"), f.lit(0)))
-        .withColumn("rows", f.least(f.coalesce("rows", f.lit(0)), f.lit(MOST_RELAYED)))
-        .withColumn("bytes", f.least(f.coalesce("bytes", f.lit(0)), f.lit(MOST_RELAYED)))
+        .withColumns({name: _relayed(f, name) for name in ("rows", "bytes")})
+        .withColumns({name: f.when(f.col(name).between(0, LONGEST_MS), f.col(name)) for name in _TIMES})
         .drop("end", "text_digest")
     )
+
+
+def _relayed(f: Any, name: str) -> Any:
+    return f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), f.lit(MOST_RELAYED)))
 
 
 def _reads(f: Any, statements: Any) -> Any:
@@ -245,7 +252,7 @@ def _shapes(f: Any, statements: Any) -> Any:
 
 def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
     """Return how long judging and running took, by user, group, table and tag."""
-    times = ("hour", "event_id", "judge_ms", "run_ms")
+    times = ("hour", "event_id", *_TIMES)
     tagged = reads.join(
         f.broadcast(tags),
         (f.col("table_name") == f.col("tagged"))
@@ -280,7 +287,7 @@ def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
     keys = ("hour", "dimension", "name", "phase")
     counted = (
         every.select("hour", "dimension", "name", f.inline(phases))
-        .where("ms >= 0 AND ms < double('Infinity')")
+        .where("ms IS NOT NULL")
         .groupBy(*keys, bucket.cast("string").alias("bucket"))
         .agg(f.count("*").alias("count"), f.sum("ms").alias("sum"), f.max("ms").alias("max"))
     )

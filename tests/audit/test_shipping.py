@@ -179,6 +179,37 @@ async def test_a_partition_that_someone_dropped_is_made_again(tmp_path: Path, da
         await ledger.record(completed(second))
 
 
+async def test_a_batch_that_is_sent_again_when_its_day_has_gone_to_the_archive_is_not_stored_again(
+    tmp_path: Path, database: str
+) -> None:
+    """The gateway was killed before its checkpoint moved, and was down until then."""
+    first, second, third = (cleared(time=f"2026-01-05T00:00:0{n}.000000Z") for n in range(3))
+    async with running(tmp_path, database) as ledger:
+        await ledger.decided(first)
+        await ledger.record(completed(first))
+        await shipped(ledger)
+    async with running(tmp_path, None) as ledger:
+        await ledger.decided(second)
+        await ledger.record(completed(second))
+    left = {path: path.read_bytes() for path in (*files(tmp_path), tmp_path / "checkpoint.json")}
+    async with running(tmp_path, database) as ledger:
+        await shipped(ledger)
+    assert list(await kinds(database)) == [first.statement_id, second.statement_id]
+    connection = await asyncpg.connect(database)
+    await connection.execute("DROP TABLE sluice.audit_event_20260105")
+    await connection.close()
+    for path, data in left.items():
+        path.write_bytes(data)
+    async with running(tmp_path, database) as ledger:
+        await ledger.decided(third)
+        await ledger.record(completed(third))
+        await shipped(ledger)
+    decided = await ask(database, "SELECT statement_id FROM sluice.audit_event WHERE kind = 'decided'")
+    assert [str(row["statement_id"]) for row in decided] == [third.statement_id]
+    (chain,) = await ask(database, "SELECT sum(chain_position) AS events FROM sluice.audit_chain")
+    assert chain["events"] == 6
+
+
 async def test_rows_can_be_added_and_never_changed(tmp_path: Path, database: str) -> None:
     async with running(tmp_path, database) as ledger:
         await ledger.record(login())

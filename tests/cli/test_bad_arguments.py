@@ -50,6 +50,16 @@ def test_a_report_says_what_it_does_not_go_by(
     assert told in capsys.readouterr().err
 
 
+def test_a_report_says_that_its_days_are_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gateway.yaml").write_text("ledger: {directory: ledger, dsn: {file: dsn}}\n")
+    (tmp_path / "dsn").write_text("postgresql://nobody@127.0.0.1:1/none")
+    words = ["report", "usage", "-c", str(tmp_path / "gateway.yaml")]
+    assert main([*words, "--since", "2026-11-20T09:00", "--until", "2026-11-21"]) != 0
+    assert "whole days (UTC): from 2026-11-20 to 2026-11-21" in capsys.readouterr().err
+    assert main([*words, "--since", "2026-11-20"]) != 0
+    assert "whole days" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -16,10 +17,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
 from gateway.audit.erasing import erase, without_texts
+from gateway.audit.partitions import make_partitions
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
-from gateway.jobs.archive import TABLE
+from gateway.errors import LedgerUnavailable
+from gateway.jobs.archive import TABLE, partitions
 from gateway.jobs.archive_dropping import Hold
 from tests.audit.samples import cleared
 from tests.jobs.records import DAY, NOW, day_of_events, fill, statement
@@ -250,6 +253,33 @@ async def test_texts_are_erased_in_the_archive_too_and_the_chain_holds(place: Pl
     assert (await place.archive(days=3)).rows_out == 0
 
 
+async def test_an_erasure_waits_in_the_archive_while_a_hold_forbids_it(place: Place) -> None:
+    await place.fill(day_of_events(count=24))
+    await place.seal()
+    await place.archive(days=3)
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    held = (Hold(name="case 7", users=("bob",), first=FIRST, last=FIRST),)
+
+    async def told() -> set[str]:
+        rows = (await place.archived()).values()
+        return {row["user_name"] for row in rows if row["kind"] == "decided" and row["statement"]}
+
+    assert (await place.archive(days=3, holds=held)).rows_out == 0
+    assert await told() == {"ann", "bob", "cem"}
+    # A late event has the day written again; the erasure is not forgotten by that.
+    await place.fill(statement(LATE, "SELECT 'late'", user="ann", seed=random.Random(9)))
+    ran = await place.archive(days=3, holds=held)
+    assert ran.rows_out > 0
+    assert any("erasure 1 waits" in line for line in ran.lines)
+    assert await told() == {"ann", "bob", "cem"}
+    await place.archive(days=3, holds=(Hold(name="case 8", users=("cem",)),))
+    assert await told() == {"ann", "cem"}
+    # What was erased by then is erased: a hold that comes later keeps no day from being written.
+    await place.fill(statement(LATE, "SELECT 'later'", user="ann", seed=random.Random(10)))
+    assert (await place.archive(days=3, holds=held)).rows_out > 0
+    assert (await place.verified()).holds
+
+
 async def test_an_erasure_that_nobody_signed_takes_nothing_from_the_archive(place: Place) -> None:
     """Whoever has the database alone writes one for himself."""
     await place.fill(day_of_events(count=24))
@@ -293,6 +323,78 @@ async def test_a_day_that_somebody_took_from_postgresql_does_not_leave_the_archi
     assert await place.archived() == before
 
 
+async def test_a_day_that_postgresql_does_not_know_to_be_archived_does_not_leave_the_archive(
+    place: Place,
+) -> None:
+    """It was put back from a backup that is older than the archive; or somebody has it alone, and would have
+    the archive write a day over."""
+    await place.fill(day_of_events(count=24))
+    await place.fill(day_of_events(DAY + timedelta(days=1), count=6, number=2))
+    await place.archive()
+    before = await place.archived()
+    await place.connection.execute("DELETE FROM sluice.archive_day; DELETE FROM sluice.archive_chain")
+    await place.archive()
+    assert await place.archived() == before, "all of it is in PostgreSQL"
+    await place.connection.execute(
+        "DELETE FROM sluice.archive_day; DELETE FROM sluice.archive_chain;"
+        "SET session_replication_role = replica;"  # no trigger
+        f"DELETE FROM {PARTITION} WHERE time > '{LATE}'; RESET session_replication_role"
+    )
+    gone = len(before) - await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event")
+    with pytest.raises(LedgerUnavailable, match=f"{FIRST}: {gone} events that are archived are gone from"):
+        await place.archive()
+    assert await place.archived() == before
+    days = await place.connection.fetch("SELECT day FROM sluice.archive_day")
+    assert [row["day"] for row in days] == [FIRST + timedelta(days=1)], "the others go on"
+    await erase(place.connection, "bob", until=NOW, by="eve", reason="mine", key=None)
+    with pytest.raises(LedgerUnavailable, match="have lost texts in PostgreSQL, and no erasure is on record"):
+        await place.archive()
+    assert await place.archived() == before
+
+
+async def test_days_that_the_archive_has_lost_stop_no_other_day(place: Place) -> None:
+    for offset in range(3):
+        await place.fill(day_of_events(DAY + timedelta(days=offset), count=12, number=offset))
+    await place.seal()
+    await place.archive(days=4)
+    assert not await place.there()
+    first = place.lake / TABLE / f"day={FIRST}"
+    hour = min(first.glob("hour=*"))
+    shutil.rmtree(hour)
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    with pytest.raises(LedgerUnavailable, match=rf"{FIRST}: Spark has written \d+ events, of \d+"):
+        await place.archive(days=4)
+    rows = [row for row in (await place.archived()).values() if row["user_name"] == "bob"]
+    assert {row["day"] for row in rows if row["statement"]} == {f"{FIRST}"}, "its texts wait"
+    shutil.rmtree(first)
+    await place.seal(FIRST + timedelta(days=2))
+    with pytest.raises(LedgerUnavailable, match=f"has no `day={FIRST}`"):
+        await place.archive(days=1)
+    assert not await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event"), "they went"
+
+
+async def test_a_day_that_only_the_lake_has_lost_is_archived_anew(place: Place) -> None:
+    for offset in range(3):
+        await place.fill(day_of_events(DAY + timedelta(days=offset), count=12, number=offset))
+    await place.archive()
+    before = await place.archived()
+    second = place.lake / TABLE / f"day={FIRST + timedelta(days=1)}"
+    shutil.rmtree(place.lake / TABLE / f"day={FIRST}")
+    for file in second.rglob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+        file.with_name(f".{file.name}.crc").unlink()
+    await place.seal(FIRST + timedelta(days=2))
+    with pytest.raises(LedgerUnavailable, match=f"{FIRST + timedelta(days=1)}: Spark has failed"):
+        await place.archive(days=1)
+    days = await place.connection.fetch("SELECT DISTINCT time::date AS day FROM sluice.audit_event")
+    assert [row["day"] for row in days] == [FIRST + timedelta(days=1)], "the others are gone from there"
+    shutil.rmtree(second)
+    await place.archive(days=1)
+    assert not await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event")
+    assert await place.archived() == before
+    assert (await place.verified()).holds
+
+
 async def test_a_day_whose_texts_somebody_took_from_the_archive_stays_in_postgresql(place: Place) -> None:
     import pyarrow
     from pyarrow import parquet
@@ -330,6 +432,14 @@ async def test_garbage_is_archived_as_it_is(place: Place) -> None:
     await place.seal()
     assert any("older than the chain" in line for line in (await place.archive(days=3)).lines)
     assert await place.there()
+
+
+async def test_days_without_events_go_when_they_are_old_enough(place: Place) -> None:
+    await make_partitions(place.connection, [FIRST + timedelta(days=n) for n in (0, 1, 2, 3, 4)])
+    await place.fill(day_of_events(DAY + timedelta(days=1), count=2))
+    ran = await place.archive(days=3)
+    assert list(await partitions(place.connection)) == [FIRST + timedelta(days=n) for n in (1, 2, 3, 4)]
+    assert f"{FIRST}: dropped, nothing is in it" in ran.lines
 
 
 async def test_another_days_and_a_gap_between_them(place: Place) -> None:

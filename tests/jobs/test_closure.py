@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -55,9 +56,9 @@ class Place:
     worker: Worker
     connection: Any
 
-    async def close(self, **chosen: Any) -> Ran:
+    async def close(self, *, now: datetime = NOW, **chosen: Any) -> Ran:
         given = {"pack": PACK, "propagation": PROPAGATION, **chosen}
-        return await self.worker.run(closure_of, given, dsn=self.dsn, lake=self.lake, now=NOW)
+        return await self.worker.run(closure_of, given, dsn=self.dsn, lake=self.lake, now=now)
 
     async def rows(self, table: str) -> list[dict[str, Any]]:
         return await self.worker.rows(self.lake / table, "SELECT * EXCEPT (graph) FROM lake")
@@ -187,6 +188,37 @@ async def test_empty_unchanged_changed_bounded_and_killed(place: Place) -> None:
     assert await place.connection.fetchval("SELECT cut_off FROM sluice.closure_state") != ""
     await place.connection.execute("DELETE FROM sluice.lineage_edge")
     assert (await place.close()).rows_out == 0
+
+
+async def test_what_is_not_as_it_was_is_made_anew(place: Place) -> None:
+    pack = PACK.replace("tags: [PII, GEO]", "tags: [{tag: PII, validity: {from: 2026-11-25 06:00}}, GEO]")
+    assert pack != PACK
+    await draw(place.connection, 5, tables=4, edges=6)
+    await place.close(pack=pack)
+    later = NOW + timedelta(hours=1)
+    assert any("are what they were" in line for line in (await place.close(pack=pack, now=later)).lines)
+    later = NOW + timedelta(hours=7)
+    assert (await place.close(pack=pack, now=later)).rows_out > 0, "a tag is in force since"
+    # Of two transactions, the one that began first ends last.
+    other = await asyncpg.connect(place.dsn)
+    try:
+        change = (
+            "UPDATE sluice.lineage_edge SET changed_in = pg_current_xact_id() WHERE id ="
+            " (SELECT {0}(id) FROM sluice.lineage_edge)"
+        )
+        transaction = other.transaction()
+        await transaction.start()
+        await other.execute(change.format("min"))
+        await place.connection.execute(change.format("max"))
+        assert (await place.close(pack=pack, now=later)).rows_out > 0
+        await transaction.commit()
+    finally:
+        await other.close()
+    assert (await place.close(pack=pack, now=later)).rows_out > 0
+    shutil.rmtree(place.lake / "closure_tag" / "graph=now")
+    assert (await place.close(pack=pack, now=later)).rows_out > 0
+    assert await place.rows("closure_tag")
+    assert any("are what they were" in line for line in (await place.close(pack=pack, now=later)).lines)
 
 
 async def test_the_settings_give_both_jobs_their_policies(place: Place, tmp_path: Path) -> None:

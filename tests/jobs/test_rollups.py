@@ -215,6 +215,12 @@ async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> N
     shutil.rmtree(max((place.lake / "audit_event").glob("day=*")))
     shutil.rmtree(min((place.lake / "rollup_usage").glob("hour=*")))
     assert (await place.roll_up()).rows_in == 0
+    # Nor is one that an event comes to late; others are made.
+    await place.fill(statement(DAY + timedelta(hours=9), seed=random.Random(6)))
+    await place.fill(statement(DAY + timedelta(days=3), seed=random.Random(7)))
+    ran = await place.roll_up()
+    assert ran.rows_in == 2
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 2 hours stay as they are") for line in ran.lines)
 
 
 async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Place) -> None:
@@ -288,10 +294,24 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
         " FROM generate_series(1, 3) n, unnest('{decided,completed}'::text[]) kind",
         DAY,
     )
+    await place.connection.execute(
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, verdict,"
+        " statement_id, rows, bytes, duration_ms)"
+        " SELECT gen_random_uuid(), $1, kind, '', 'min', '{\"scans\": [{\"table\": \"a.b.c\"}]}', 'cleared',"
+        " md5(ms::text)::uuid, -9223372036854775808, -9223372036854775808, ms"
+        " FROM unnest('{-1,NaN,Infinity,-Infinity,1e308,1.1e308}'::float8[]) ms,"
+        " unnest('{decided,completed}'::text[]) kind",
+        DAY,
+    )
     await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
     found = await reports.slow(place.connection, RollupFilter())
     assert before in found
+    (none,) = await reports.slow(place.connection, RollupFilter(user="min"))
+    assert (none["statements"], none["rows"], none["judge_ms"], none["run_ms"]) == (6, 0, 0.0, 0.0)
+    (least,) = await reports.usage(place.connection, RollupFilter(user="min"))
+    assert (least["statements"], least["rows"], least["bytes"]) == (6, 0, 0)
+    assert not await reports.latency(place.connection, RollupFilter(), "user", "min")
     (most,) = await reports.usage(place.connection, RollupFilter(user="max"))
     assert (most["statements"], most["rows"], most["bytes"]) == (3, 3 * 10**15, 3 * 10**15)
     assert {row["code"] for row in await reports.refused(place.connection, RollupFilter(user=""))} == {

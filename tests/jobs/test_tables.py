@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
 import pytest
 
 from gateway.database.migrate import migrate
+from gateway.errors import LedgerUnavailable
+from gateway.jobs.iceberg import IcebergTable
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
@@ -126,3 +130,39 @@ async def test_nothing_is_replaced_once_the_lock_has_gone_with_its_connection(
     assert await table.partitions() == days[:1]
     await table.settle(connection)
     assert await table.partitions() == []
+
+
+class Snapshots:
+    """A Spark with a table of Iceberg, whose last commit is by a run."""
+
+    def __init__(self, run: str) -> None:
+        self.run, self.called = run, list[str]()
+        self.catalog = SimpleNamespace(tableExists=lambda name: True)
+
+    def sql(self, text: str) -> Any:
+        if text.startswith("CALL"):
+            self.called.append(text)
+        of_run = {"snapshot_id": 2, "parent_id": 1, "run": self.run, "part": PARTITION}
+        before = {"snapshot_id": 1, "parent_id": None, "run": "1", "part": PARTITION}
+        return SimpleNamespace(collect=lambda: [of_run] if ".refs" in text else [before, of_run])
+
+
+@pytest.mark.parametrize(("run", "known"), [("2", True), ("77", False)])
+async def test_only_what_a_run_on_record_has_committed_is_taken_back(
+    connection: Any, tmp_path: Path, run: str, known: bool
+) -> None:
+    """A database that was put back from a backup knows of fewer runs than the table."""
+    await connection.execute("UPDATE sluice.job_run SET state = 'done' WHERE id = 1")
+    spark = Snapshots(run)
+
+    async def start() -> Any:
+        return spark
+
+    table = IcebergTable(tmp_path, "audit_event", "ice.sluice", "sample", 4, start, lambda: spark)
+    await connection.execute(
+        "INSERT INTO sluice.job_partition (table_name, partition, run) VALUES ('audit_event', $1, 1)",
+        PARTITION,
+    )
+    with nullcontext() if known else pytest.raises(LedgerUnavailable, match="by run 77"):
+        await table.settle(connection)
+    assert bool(spark.called) is known

@@ -18,7 +18,9 @@ from typing import Any
 import asyncpg
 import pytest
 import yaml
+from pyarrow import parquet
 
+from gateway.audit.erasing import erase
 from gateway.errors import BackendUnavailable
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.model.spark_minors import Minor
@@ -97,6 +99,16 @@ async def working(config: Path) -> AsyncIterator[JobWorker]:
             await process.wait()
 
 
+def texts_of(user: str, warehouse: Path) -> list[str]:
+    """Return what files of the archive have of a user's statements, those too that the table has no more."""
+    rows = [
+        row
+        for file in (warehouse / "sluice" / "audit_event").rglob("*.parquet")
+        for row in parquet.ParquetFile(file).read(["user_name", "statement"]).to_pylist()
+    ]
+    return [row["statement"] for row in rows if row["user_name"] == user and row["statement"]]
+
+
 async def events_of(connection: Any) -> list[str]:
     return [str(row["event_id"]) for row in await connection.fetch("SELECT event_id FROM sluice.audit_event")]
 
@@ -152,6 +164,26 @@ async def test_a_table_of_iceberg_has_what_postgresql_says_whatever_is_killed(
             assert (await worker.run("rollups"))["rows_in"] == 0
     finally:
         await connection.close()
+
+
+async def test_erased_texts_are_in_no_older_snapshot(config: Path, database: str) -> None:
+    await fill(database, day_of_events(count=8))
+    warehouse = config.parent / "ice"
+    connection = await asyncpg.connect(database)
+    try:
+        async with working(config) as worker:
+            assert "error" not in await worker.run("archive")
+            assert texts_of("bob", warehouse)
+            await erase(connection, "bob", until=NOW, by="dpo", reason="request 7", key=None)
+            done = await worker.run("archive")
+            assert "error" not in done, done
+            assert len(await worker(sql=f"SELECT * FROM {ARCHIVE}.snapshots")) == 1
+            rows = await worker(sql=f"SELECT event_id FROM {ARCHIVE} ORDER BY event_id")
+            assert [row["event_id"] for row in rows] == sorted(await events_of(connection))
+    finally:
+        await connection.close()
+    assert texts_of("ann", warehouse)
+    assert not texts_of("bob", warehouse)
 
 
 def test_a_spark_without_iceberg_says_so_at_once() -> None:
