@@ -99,8 +99,8 @@ _COLUMNS = {
 }
 _FILTERS = {
     "usage": {"user", "group", "table", "tag"},
-    "refused": {"user", "table"},
-    "slow": {"user"},
+    "refused": {"user", "group", "table", "tag"},
+    "slow": {"user", "group", "table", "tag"},
     "latency": {"by"},
     "proof": {"user"},
     "user": set[str](),

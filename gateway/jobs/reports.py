@@ -26,7 +26,7 @@ class RollupFilter:
     """Dotted, as Spark takes names: in any case, with backticks or without; what begins so, with a dot behind
     it, too."""
     tag: str | None = None
-    """Columns with this tag, as administrators have accepted it."""
+    """Columns with this tag, as administrators have accepted it; of slow statements, tables with such."""
     limit: int = 50
 
     @property
@@ -39,12 +39,14 @@ _DAYS = "($1::date IS NULL OR day >= $1) AND ($2::date IS NULL OR day <= $2)"
 _USER = "($3::text IS NULL OR user_name = $3)"
 _TABLE = "($4::text IS NULL OR lower(table_name) = $4 OR starts_with(lower(table_name), $4 || '.'))"
 
+_GROUP = "($5::text IS NULL OR $5 = ANY (groups))"
+
 _USAGE = f"""
 SELECT user_name, table_name, column_name, endpoint, tool, masks, filters,
        sum(statements)::bigint AS statements, sum(finished)::bigint AS finished, sum(rows)::bigint AS rows,
        sum(bytes)::bigint AS bytes, min(first_at) AS first_at, max(last_at) AS last_at
 FROM sluice.rollup_usage u
-WHERE {_DAYS} AND {_USER} AND {_TABLE} AND ($5::text IS NULL OR $5 = ANY (groups))
+WHERE {_DAYS} AND {_USER} AND {_TABLE} AND {_GROUP}
   AND ($6::text IS NULL OR EXISTS (
       SELECT FROM sluice.tag_proposal t WHERE t.state = 'accepted' AND t.tag = $6
       AND u.table_name = concat_ws('.', t.catalog, t.database, t.table_name)
@@ -56,11 +58,16 @@ _REFUSED = f"""
 SELECT user_name, code, resource, action, policy, endpoint, tool, sum(attempts)::bigint AS attempts,
        min(first_at) AS first_at, max(last_at) AS last_at
 FROM sluice.rollup_refusal
-WHERE {_DAYS} AND {_USER}
+WHERE {_DAYS} AND {_USER} AND {_GROUP}
   AND ($4::text IS NULL OR lower(resource) = replace($4, '.', '/')
        OR starts_with(lower(resource), replace($4, '.', '/') || '/'))
+  AND ($6::text IS NULL OR EXISTS (
+      SELECT FROM sluice.tag_proposal t WHERE t.state = 'accepted' AND t.tag = $6
+      AND starts_with(resource || '/', concat_ws('/', t.catalog, t.database, t.table_name, ''))
+      AND (t.column_name = '*' OR split_part(resource, '/', 4) IN ('', '*')
+           OR t.column_name = ANY (string_to_array(split_part(resource, '/', 4), ',')))))
 GROUP BY user_name, code, resource, action, policy, endpoint, tool
-ORDER BY attempts DESC, user_name, code, resource LIMIT $5"""
+ORDER BY attempts DESC, user_name, code, resource LIMIT $7"""
 
 _SLOW = f"""
 SELECT fingerprint, count(DISTINCT user_name)::bigint AS users, sum(statements)::bigint AS statements,
@@ -68,8 +75,12 @@ SELECT fingerprint, count(DISTINCT user_name)::bigint AS users, sum(statements):
        sum(judge_ms) AS judge_ms, sum(run_ms) AS run_ms, max(slowest_ms) AS slowest_ms,
        (array_agg(slowest_statement ORDER BY slowest_ms DESC))[1] AS slowest_statement
 FROM sluice.rollup_statement
-WHERE {_DAYS} AND {_USER}
-GROUP BY fingerprint ORDER BY run_ms DESC, fingerprint LIMIT $4"""
+WHERE {_DAYS} AND {_USER} AND {_GROUP}
+  AND ($4::text IS NULL OR EXISTS (SELECT FROM unnest(tables) AS table_name WHERE {_TABLE}))
+  AND ($6::text IS NULL OR EXISTS (
+      SELECT FROM sluice.tag_proposal t WHERE t.state = 'accepted' AND t.tag = $6
+      AND concat_ws('.', t.catalog, t.database, t.table_name) = ANY (tables)))
+GROUP BY fingerprint ORDER BY run_ms DESC, fingerprint LIMIT $7"""
 
 _LATENCY = """
 WITH chosen AS (
@@ -90,28 +101,31 @@ FROM told"""
 
 async def usage(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return who read which column, through what, under which masks and filters; the most used first."""
-    rows = await connection.fetch(
-        _USAGE, scope.since, scope.until, scope.user, scope.name, scope.group, scope.tag, scope.limit
-    )
-    return [dict(row) for row in rows]
+    return await _asked(connection, _USAGE, scope)
 
 
 async def refused(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return what was refused to whom, the most frequent first."""
-    rows = await connection.fetch(_REFUSED, scope.since, scope.until, scope.user, scope.name, scope.limit)
-    return [dict(row) for row in rows]
+    return await _asked(connection, _REFUSED, scope)
 
 
 async def slow(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return the shapes of statements that took most time in all."""
-    rows = await connection.fetch(_SLOW, scope.since, scope.until, scope.user, scope.limit)
+    return await _asked(connection, _SLOW, scope)
+
+
+async def _asked(connection: Any, question: str, scope: RollupFilter) -> list[dict[str, Any]]:
+    rows = await connection.fetch(
+        question, scope.since, scope.until, scope.user, scope.name, scope.group, scope.tag, scope.limit
+    )
     return [dict(row) for row in rows]
 
 
 async def latency(
     connection: Any, scope: RollupFilter, by: str, name: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return how long judging and running took, `by` a dimension; percentiles are told to 9 %."""
+    """Return how long judging, Spark and the way to the client took, `by` a dimension; percentiles are told
+    to 9 %."""
     rows = await connection.fetch(_LATENCY, scope.since, scope.until, by, name, scope.limit)
     found = []
     for row in rows:

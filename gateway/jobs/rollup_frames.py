@@ -22,8 +22,9 @@ BODY = (
     " decisions array<struct<resource: string, action: string, result: int, policy_name: string,"
     " columns: array<string>>>, action string"
 )
-_TIMES = ("judge_ms", "run_ms")
+_TIMES = ("judge_ms", "spark_ms", "run_ms")
 _WHO = ("user_name", "groups", "endpoint", "tool")
+_SHAPE = ("fingerprint", "user_name", "groups", "tables")
 MOST_RELAYED = 10**15
 """Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
 LONGEST_MS = 1e12
@@ -48,13 +49,15 @@ TABLES = (
     ),
     RollupTable(
         "rollup_refusal",
-        "user_name string, endpoint string, tool string, code string, resource string, action string,"
-        " policy string, attempts bigint, first_at timestamp, last_at timestamp",
+        "user_name string, groups array<string>, endpoint string, tool string, code string,"
+        " resource string, action string, policy string, attempts bigint, first_at timestamp,"
+        " last_at timestamp",
     ),
     RollupTable(
         "rollup_statement",
-        "fingerprint string, user_name string, statements bigint, finished bigint, rows bigint, bytes bigint,"
-        " judge_ms double, run_ms double, slowest_ms double, slowest_statement string",
+        "fingerprint string, user_name string, groups array<string>, tables array<string>, statements bigint,"
+        " finished bigint, rows bigint, bytes bigint, judge_ms double, run_ms double, slowest_ms double,"
+        " slowest_statement string",
     ),
     RollupTable(
         "rollup_latency",
@@ -104,7 +107,7 @@ def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> di
         .withColumn("told", f.from_json("body", BODY))
         .withColumn("endpoint", f.coalesce("client_protocol", f.lit("")))
         .withColumn("tool", f.coalesce("application", f.lit("")))
-        .withColumn("groups", f.coalesce(f.array_sort("groups"), f.array().cast("array<string>")))
+        .withColumn("groups", f.coalesce(f.array_sort("groups"), _no_texts(f)))
         .drop("body")
     )
     statements = keep("statements", _statements(f, read, ends, fingerprints))
@@ -115,6 +118,10 @@ def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> di
         "rollup_statement": _shapes(f, statements),
         "rollup_latency": _latency(f, statements, reads, tags),
     }
+
+
+def _no_texts(f: Any) -> Any:
+    return f.array().cast("array<string>")
 
 
 def _hour(f: Any) -> Any:
@@ -129,7 +136,13 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
         .agg(
             # `completed` counts before `abandoned`.
             f.max_by(
-                f.struct("outcome", "rows", "bytes", f.col("duration_ms").alias("run_ms")),
+                f.struct(
+                    "outcome",
+                    "rows",
+                    "bytes",
+                    f.col("duration_ms").alias("run_ms"),
+                    f.expr("try_cast(get_json_object(body, '$.spark_ms') AS double)").alias("spark_ms"),
+                ),
                 f.struct("kind", "time", "event_id"),
             ).alias("end")
         )
@@ -228,7 +241,7 @@ def _refusals(f: Any, read: Any) -> Any:
     )
     for name in text:
         told = told.withColumn(name, f.coalesce(name, f.lit("")))
-    return told.groupBy("hour", "user_name", "endpoint", "tool", *text).agg(
+    return told.groupBy("hour", *_WHO, *text).agg(
         f.count("*").alias("attempts"), f.min("time").alias("first_at"), f.max("time").alias("last_at")
     )
 
@@ -237,8 +250,11 @@ def _shapes(f: Any, statements: Any) -> Any:
     ran = statements.where("verdict = 'cleared'").withColumn(
         "fingerprint", f.coalesce("fingerprint", f.lit(""))
     )
+    ran = ran.withColumn(
+        "tables", f.coalesce(f.array_sort(f.array_distinct("told.scans.table")), _no_texts(f))
+    )
     run = f.coalesce("run_ms", f.lit(0.0))
-    return ran.groupBy("hour", "fingerprint", "user_name").agg(
+    return ran.groupBy("hour", *_SHAPE).agg(
         f.count("*").alias("statements"),
         f.sum("finished").alias("finished"),
         f.sum("rows").alias("rows"),
@@ -251,7 +267,7 @@ def _shapes(f: Any, statements: Any) -> Any:
 
 
 def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
-    """Return how long judging and running took, by user, group, table and tag."""
+    """Return how long judging, Spark and the way to the client took, by user, group, table and tag."""
     times = ("hour", "event_id", *_TIMES)
     tagged = reads.join(
         f.broadcast(tags),
@@ -280,6 +296,8 @@ def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
     )
     phases = f.array(
         f.struct(f.lit("judge").alias("phase"), f.col("judge_ms").alias("ms")),
+        f.struct(f.lit("spark").alias("phase"), f.col("spark_ms").alias("ms")),
+        f.struct(f.lit("relay").alias("phase"), (f.col("run_ms") - f.col("spark_ms")).alias("ms")),
         f.struct(f.lit("run").alias("phase"), f.col("run_ms").alias("ms")),
     )
     # 2^(1/8): a percentile is told to 9 %. What is quicker than a microsecond is in the lowest.
@@ -287,7 +305,7 @@ def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
     keys = ("hour", "dimension", "name", "phase")
     counted = (
         every.select("hour", "dimension", "name", f.inline(phases))
-        .where("ms IS NOT NULL")
+        .where("ms >= 0")
         .groupBy(*keys, bucket.cast("string").alias("bucket"))
         .agg(f.count("*").alias("count"), f.sum("ms").alias("sum"), f.max("ms").alias("max"))
     )
@@ -334,7 +352,9 @@ _HOW = {
 
 
 def _day(f: Any, frame: Any) -> Any:
-    return frame.withColumn("day", f.to_date(f.substring("hour", 1, 10)))
+    # Hours that the last version has written do not have all columns.
+    filled = {name: f.coalesce(name, _no_texts(f)) for name in ("groups", "tables") if name in frame.columns}
+    return frame.withColumns({**filled, "day": f.to_date(f.substring("hour", 1, 10))})
 
 
 def _slow_by_day(frame: Any, most: int) -> Any:
@@ -342,7 +362,7 @@ def _slow_by_day(frame: Any, most: int) -> Any:
 
     found = (
         _day(f, frame)
-        .groupBy("day", "fingerprint", "user_name")
+        .groupBy("day", *_SHAPE)
         .agg(
             *(
                 f.sum(name).alias(name)
@@ -374,7 +394,7 @@ SUMMARIES = {
     ),
     "rollup_refusal": Summary(
         "rollup_refusal",
-        _by_day("user_name", "code", "resource", "action", "policy", "endpoint", "tool"),
+        _by_day(*_WHO, "code", "resource", "action", "policy"),
     ),
     "rollup_statement": Summary("rollup_statement", _slow_by_day),
     "rollup_latency": Summary("rollup_latency", _latency_by_hour, by_hour=True),

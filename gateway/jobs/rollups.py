@@ -25,7 +25,7 @@ from gateway.jobs.rollup_texts import write_fingerprints
 from gateway.jobs.spark import keeping
 from gateway.jobs.tables import STAGING, LakeTable
 
-VERSION = 1
+VERSION = 2
 NAMES = (
     *("event_id", "time", "kind", "statement_id", "user_name", "groups", "client_protocol", "application"),
     *("verdict", "code", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),

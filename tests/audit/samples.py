@@ -109,6 +109,7 @@ def completed(decided: AuditEvent, outcome: StatementOutcome = "finished", **mor
         rows=3,
         relayed_bytes=99,
         duration_ms=12.5,
+        spark_ms=10.0,
         backend_operation="ab12",
         **more,
     )

@@ -33,8 +33,8 @@ def test_a_period_that_ends_before_it_begins() -> None:
     ("words", "told"),
     [
         (("user", ""), "needs the user's name"),
-        (("refused", "--group", "analysts"), "takes no `--group`"),
-        (("slow", "--table", "hr"), "takes no `--table`"),
+        (("latency", "--group", "analysts"), "takes no `--group`"),
+        (("latency", "--table", "hr"), "takes no `--table`"),
         (("latency", "--user", "bob"), "takes no `--user`"),
         (("user", "bob", "--user", "eve"), "takes no `--user`"),
         (("usage", "--by", "table"), "takes no `--by`"),

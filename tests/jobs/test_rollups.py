@@ -111,6 +111,8 @@ async def test_refusals_are_counted_with_logins(place: Place) -> None:
         ("bob", "ACCESS_DENIED"): 2,
         ("cem", "ACCESS_DENIED"): 2,
     }
+    assert await reports.refused(place.connection, RollupFilter(group="staff")) == rows
+    assert not await reports.refused(place.connection, RollupFilter(group="others"))
 
 
 async def test_statements_of_one_shape_count_together_and_hold_no_literal(place: Place) -> None:
@@ -121,6 +123,10 @@ async def test_statements_of_one_shape_count_together_and_hold_no_literal(place:
     assert (row["users"], row["statements"]) == (3, 30)
     assert row["run_ms"] == pytest.approx(30 * 12.5)
     assert row["judge_ms"] == pytest.approx(30 * 1.8)
+    for narrowed in (RollupFilter(group="staff"), RollupFilter(table="Spark_Catalog.`HR`")):
+        assert await reports.slow(place.connection, narrowed) == [row]
+    for narrowed in (RollupFilter(group="others"), RollupFilter(table="spark_catalog.h")):
+        assert not await reports.slow(place.connection, narrowed)
 
 
 async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
@@ -139,7 +145,7 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
             assert row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"] <= row["max_ms"]
             assert row["p50_ms"] == pytest.approx(row["mean_ms"], rel=0.1)
     assert told["all", "", "judge"] == 35
-    assert told["all", "", "run"] == 30
+    assert told["all", "", "run"] == told["all", "", "spark"] == told["all", "", "relay"] == 30
     assert told["user", "bob", "run"] + told["user", "ann", "run"] + told["user", "cem", "run"] == 30
     assert told["group", "staff", "run"] == 30
     assert told["table", "spark_catalog.hr.employee", "run"] == 30
@@ -147,6 +153,8 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     assert ("tag", "NAME", "run") not in told
     tagged = await reports.usage(place.connection, RollupFilter(tag="PII"))
     assert {row["column_name"] for row in tagged} == {"ssn"}
+    assert await reports.slow(place.connection, RollupFilter(tag="PII"))
+    assert not await reports.slow(place.connection, RollupFilter(tag="NAME"))
 
 
 async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_statement(
