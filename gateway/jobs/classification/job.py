@@ -91,7 +91,8 @@ class _Classify:
     def __init__(self, work: Work, options: ClassifyOptions) -> None:
         self._work, self._options = work, options
         self._rules = options.classifiers()
-        self._scorer = Scorer(self._rules, Formats(self._rules.lists, options.regions, today=work.now.date()))
+        formats = Formats(self._rules.lists, options.regions, today=work.now.date())
+        self._scorer = Scorer(self._rules, formats, options.limits.value_chars)
         self._tags_of = options.tags_of()
         self._attributes = {rule.name: rule.attributes for rule in self._rules.classes}
         self._done = self._rows = self._proposed = self._bytes = self._columns = 0
