@@ -113,6 +113,13 @@ class GatewaySource:
         except Unreadable as error:
             raise BackendUnavailable(f"the gateway does not answer: {error}") from None
 
+    def user(self) -> str:
+        """Return whose policies hold for what is read. Raises BackendUnavailable."""
+        try:
+            return str(self._rows("SELECT current_user()")[0][0])
+        except Unreadable as error:
+            raise BackendUnavailable(f"the gateway does not say who reads: {error}") from None
+
     def tables(self, catalog: str) -> list[TableParts]:
         """Return the tables of a catalog that the principal sees. Raises Unreadable."""
         found = []
