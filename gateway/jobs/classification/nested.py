@@ -61,12 +61,12 @@ def inner_columns(
         for number, (text, count) in enumerate(texts)
         for path, value in leaves(text) or ()
     ]
-    walk = _Walk({field.lower() for field in fields}, maps=maps)
-    walk.into(found, (), 0, split=True)
-    return sorted(walk.columns, key=lambda one: -len(one.values))[:MOST_KEYS]
+    descent = _Descent({field.lower() for field in fields}, maps=maps)
+    descent.into(found, (), 0, split=True)
+    return sorted(descent.columns, key=lambda one: -len(one.values))[:MOST_KEYS]
 
 
-class _Walk:
+class _Descent:
     def __init__(self, fields: Collection[str], *, maps: bool) -> None:
         self._fields, self._maps = fields, maps
         self.columns: list[Inner] = []
