@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from gateway.database.texts import storable
 from gateway.errors import Faults
+from gateway.lineage.evidence import take_in
 from gateway.lineage.propagation import PropagationNode, Spread, named, nodes, sources, spread
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
@@ -510,18 +511,7 @@ async def decide(
             [_json(_attributes_now(known)) for known in new],
             [chr(31).join(_Wanted(origins=[dict(o) for o in known.origins]).keys) for known in new],
         )
-        # What a classification found of the same tag since is decided with it.
-        await connection.execute(
-            "WITH found AS (DELETE FROM sluice.classification_drift d USING sluice.tag_proposal p"
-            "  WHERE p.id = ANY($1::bigint[]) AND d.kind = 'new_class'"
-            "  AND (d.catalog, d.database, d.table_name, d.column_name, d.tag)"
-            "   = (p.catalog, p.database, p.table_name, p.column_name, p.tag)"
-            "  RETURNING p.id, p.evidence AS known, d.rule, d.evidence),"
-            " new AS (SELECT id, jsonb_agg(one) AS more FROM found, jsonb_array_elements(evidence) one"
-            "  WHERE NOT known @> jsonb_build_array(jsonb_build_object('rule', rule)) GROUP BY id)"
-            " UPDATE sluice.tag_proposal p SET evidence = evidence || more FROM new WHERE p.id = new.id",
-            wanted,
-        )
+        await take_in(connection, wanted)
         accepted = any(known.state == ACCEPTED or state == ACCEPTED for known in new)
         await connection.execute(
             "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1",
