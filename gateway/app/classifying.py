@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from gateway.app.policy_diff import settings_side
+from gateway.app.policy_diff import known_people, settings_side
 from gateway.app.rule_files import PACK_PATTERNS, read_texts, rule_files, shipped_rules
+from gateway.app.tag_propagation import accepted_list
 from gateway.errors import BackendUnavailable, Faults
-from gateway.frontends.users import read_users
-from gateway.jobs.classification.job import ClassifyOptions, TagsOfColumns
+from gateway.jobs.classification.job import ClassifyOptions
 from gateway.jobs.classification.rules import Classifiers, load_classifiers
 from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
 from gateway.jobs.job import Work
 from gateway.jobs.reaching import give_up_soon, require_answer
 from gateway.jobs.spark import keep_messages_out
 from gateway.model.context import AccessContext
+from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.engine import engine_for
+from gateway.policy.engine import Engine, engine_for
 from gateway.settings.jobs import ClassifySettings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
@@ -48,10 +51,16 @@ def classify_options(settings: Settings) -> ClassifyOptions:
             work.progress(f"reading through the gateway at {chosen.gateway}")
             yield GatewaySource(session)
 
+    async def policies(connection: Any) -> EngineColumns:
+        people = known_people(settings)
+        accepted = await accepted_list(connection)
+        side = await asyncio.to_thread(settings_side, settings, people, accepted)
+        return EngineColumns(engine_for(side), people)
+
     return ClassifyOptions(
         classifiers=lambda: classifiers(chosen),
         source=source,
-        tags_of=lambda: tags_of(settings),
+        policies=policies,
         catalogs=chosen.catalogs,
         include=chosen.include,
         exclude=chosen.exclude,
@@ -112,21 +121,42 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
         session.stop()
 
 
-def tags_of(settings: Settings) -> TagsOfColumns:
-    """Return what asks the policies of the settings for the tags of columns. Raises Faults."""
-    people = {}
-    if settings.users.file.exists():
-        people = {name: user.principal for name, user in read_users(settings.users.file).items()}
-    engine = engine_for(settings_side(settings, people, None))
-    context = AccessContext(time=datetime.now(UTC))
+class EngineColumns:
+    """Asks the policies of an engine about columns."""
 
-    def ask(table: TableParts, columns: Sequence[str]) -> Mapping[str, Collection[str]]:
+    def __init__(self, engine: Engine, people: Mapping[str, Principal]) -> None:
+        self._engine, self._people = engine, people
+        self._context = AccessContext(time=datetime.now(UTC))
+
+    def tags(self, table: TableParts, columns: Sequence[str]) -> Mapping[str, Collection[str]]:
+        """Return the tags of each, without those that were accepted."""
         of_table = Resource.table(*table)
         return {
             name: {
-                tag.type for tag in engine.tags(of_table.child("column", name), context) if not tag.propagated
+                tag.type
+                for tag in self._engine.tags(of_table.child("column", name), self._context)
+                if not tag.propagated
             }
             for name in columns
         }
 
-    return ask
+    def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+        """Return those that are masked for a user; one who is not among the people has no groups."""
+        principal, of_table = self._principal(user), Resource.table(*table)
+        return {
+            name
+            for name in columns
+            if self._engine.mask(principal, of_table.child("column", name), "string", self._context)
+        }
+
+    def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+        """Return those that a user may not select."""
+        principal, of_table = self._principal(user), Resource.table(*table)
+        return {
+            name
+            for name in columns
+            if not self._engine.allows(principal, of_table.child("column", name), "select", self._context)[0]
+        }
+
+    def _principal(self, user: str) -> Principal:
+        return self._people.get(user, Principal(user=user))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from gateway.database.texts import storable
 from gateway.errors import Faults
+from gateway.lineage.evidence import take_in
 from gateway.lineage.propagation import PropagationNode, Spread, named, nodes, sources, spread
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
@@ -510,6 +511,7 @@ async def decide(
             [_json(_attributes_now(known)) for known in new],
             [chr(31).join(_Wanted(origins=[dict(o) for o in known.origins]).keys) for known in new],
         )
+        await take_in(connection, wanted)
         accepted = any(known.state == ACCEPTED or state == ACCEPTED for known in new)
         await connection.execute(
             "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1",

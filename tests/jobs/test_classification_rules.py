@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import date
@@ -91,6 +92,54 @@ def test_findings_hold_no_value_and_no_key_of_json() -> None:
         assert finding.rule == "email"
         assert "secretkey" not in str(finding.evidence)
         assert "mail.example" not in str(finding.evidence)
+
+
+FIRST = "Anna Peter Maria John Laura Michael Susan Karl Julia Thomas Emma David".split()
+LAST = "Schmidt Miller Garcia Brown Fischer Weber Rossi Smith Johnson Wagner".split()
+NAMES = [f"{first} {last}" for first in FIRST for last in LAST]
+
+
+@pytest.mark.parametrize("pad", ["x", " "])
+def test_json_that_was_cut_is_json(pad: str) -> None:
+    people = [
+        {"first_name": first, "last_name": last, "date_of_birth": born, "notes": f"{n}{pad * 1_000}"}
+        for n, (first, last, born) in enumerate(zip(FIRST * 4, LAST * 5, births(48), strict=False))
+    ]
+    values = [json.dumps(one)[:1_000] for one in people]
+    found = scorer().findings(Sampled(name="payload", kind="text", values=values))
+    assert [(one.rule, one.where) for one in found] == [("birth_date", "json"), ("person_name", "json")]
+    assert scorer().findings(Sampled(name="payload", kind="text", values=[v[:999] for v in values])) == []
+    logins = [json.dumps({f"p{key}@mail.example": 1 for key in range(n, n + 60)}) for n in range(0, 600, 60)]
+    (finding,) = scorer().findings(Sampled(name="c1", kind="text", values=[v[:1_000] for v in logins]))
+    assert (finding.rule, finding.where) == ("email", "json")
+
+
+@pytest.mark.parametrize("kind", ["text", "nested"])
+def test_keys_that_are_data_are_like_a_column_and_so_is_what_is_under_them(kind: str) -> None:
+    def found(documents: list[dict[str, object]]) -> list[tuple[str, int]]:
+        column = Sampled(name="c1", kind=kind, values=[json.dumps(one) for one in documents])
+        return [(one.rule, one.hit) for one in scorer().findings(column)]
+
+    mails = [f"p{n}@mail.example" for n in range(300)]
+    assert found([{f"u{n}": name} for n, name in enumerate(NAMES)]) == [("person_name", 120)]
+    assert found([{f"u{n}": mail} for n, mail in enumerate(mails)]) == [("email", 300)]
+    assert found([{"of": {f"u{n}": {"at": [mail]}}} for n, mail in enumerate(mails)]) == [("email", 300)]
+    assert found([{mail: n, "total": True} for n, mail in enumerate(mails)]) == [("email", 300)]
+    assert found([{mail: None} for mail in mails]) == [("email", 300)]
+    assert found([dict.fromkeys(mails[n::10], 1) for n in range(10)]) == [("email", 300)]
+    assert found([dict.fromkeys([f"p{n}@x.io" for n in range(220)], 1)]) == [("email", 220)]
+
+
+def test_fields_are_no_data_and_the_keys_of_a_map_are() -> None:
+    mails = [f"p{n}@mail.example" for n in range(4)]
+    column = Sampled(name="c1", kind="nested", values=[json.dumps({"seen": dict.fromkeys(mails, 1)})])
+    assert scorer().findings(column) == []
+    (finding,) = scorer().findings(replace(column, fields=("seen",), maps=True))
+    assert (finding.rule, finding.hit, finding.sampled) == ("email", 4, 4)
+    of_one_row = Sampled(
+        name="c1", kind="text", values=[json.dumps({f"p{n}@x.example": n for n in range(30)})]
+    )
+    assert scorer().findings(of_one_row) == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.jobs.classification.source import GatewaySource, TableParts
+from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
 
 TABLE = TableParts("spark_catalog", "lab", "t")
 BEFORE = (("id", "int", None), ("# Detailed Table Information", "string", None), ("# ", "string", None))
@@ -49,3 +49,20 @@ def test_a_view_is_one_though_its_text_may_not_be_seen() -> None:
     source = Shown(None)
     found = source.tables("Spark_Catalog")
     assert [(each.table, source.describe(each).is_view) for each in found] == [("seen", True), ("t", False)]
+
+
+class Read(GatewaySource):
+    """A table of which one row is read, with nothing in it but nulls."""
+
+    def _take(self, text: str, arguments: Any, until: int, read: Any) -> None:
+        read.rows += 1
+
+
+def test_of_a_type_with_maps_it_is_known() -> None:
+    source = Read(None)
+    described = Told(("m", "map<string,int>", None), ("s", "struct<a:int>", None)).describe(TABLE)
+    sample = source.sample(TABLE, described, (), Limits())
+    assert {name: (one.maps, one.fields) for name, one in sample.columns.items()} == {
+        "m": (True, ()),
+        "s": (False, ("a",)),
+    }

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, contextmanager
@@ -368,6 +368,19 @@ def classify_of(chosen: dict[str, Any]) -> Job:
                 raise RuntimeError("killed")
             return super().describe(table)
 
+    class Policies:
+        def tags(self, table: TableParts, columns: Sequence[str]) -> dict[str, Collection[str]]:
+            return dict.fromkeys(columns, tagged.get(table.table, ()))
+
+        def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+            return ()
+
+        def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+            return ()
+
+    async def policies(_: Any) -> Policies:
+        return Policies()
+
     @contextmanager
     def source(work: Any) -> Iterator[GatewaySource]:
         yield Source(open_session(options()))
@@ -376,7 +389,7 @@ def classify_of(chosen: dict[str, Any]) -> Job:
         ClassifyOptions(
             classifiers=lambda: classifiers(ClassifySettings()),
             source=source,
-            tags_of=lambda: lambda table, columns: dict.fromkeys(columns, tagged.get(table.table, ())),
+            policies=policies,
             limits=Limits(**chosen.pop("limits", {})),
             **chosen,
         )

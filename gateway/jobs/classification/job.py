@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,13 +23,18 @@ from gateway.jobs.classification.scoring import Evidence, Scorer
 from gateway.jobs.classification.source import Described, Limits, Sample, TableParts, Unreadable, digest
 from gateway.jobs.job import Job, Outcome, Work
 
-VERSION = 1
+VERSION = 2
+GONE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
+"""What Spark says of a table that is not there. Of one of which its user may see nothing the gateway says
+neither, whether it is there or not."""
 
 
 class SampledTables(Protocol):
     """Where tables are read; all calls block, and raise Unreadable or BackendUnavailable."""
 
     def check(self) -> None: ...
+
+    def user(self) -> str: ...
 
     def tables(self, catalog: str) -> list[TableParts]: ...
 
@@ -42,8 +47,20 @@ class SampledTables(Protocol):
     ) -> Sample: ...
 
 
-TagsOfColumns = Callable[[TableParts, Sequence[str]], Mapping[str, Collection[str]]]
-"""The tags that policies give columns, other than by what was accepted of a proposal."""
+class ColumnPolicies(Protocol):
+    """What policies say of columns of a table."""
+
+    def tags(self, table: TableParts, columns: Sequence[str]) -> Mapping[str, Collection[str]]:
+        """Return the tags that they give each, other than by what was accepted of a proposal."""
+        ...
+
+    def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+        """Return those that show a user something else than what is in them."""
+        ...
+
+    def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+        """Return those that are not there for a user."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +69,8 @@ class ClassifyOptions:
     """Reads the rules; raises Faults."""
     source: Callable[[Work], AbstractContextManager[SampledTables]]
     """Opens the session by which tables are read."""
-    tags_of: Callable[[], TagsOfColumns]
-    """Reads the policies; raises Faults."""
+    policies: Callable[[Any], Awaitable[ColumnPolicies]]
+    """Reads the policies, with what was accepted from the database; raises Faults."""
     catalogs: Sequence[str] = ("spark_catalog",)
     include: Sequence[str] = ("*",)
     """Patterns of dotted names."""
@@ -91,14 +108,16 @@ class _Classify:
     def __init__(self, work: Work, options: ClassifyOptions) -> None:
         self._work, self._options = work, options
         self._rules = options.classifiers()
-        self._scorer = Scorer(self._rules, Formats(self._rules.lists, options.regions, today=work.now.date()))
-        self._tags_of = options.tags_of()
+        formats = Formats(self._rules.lists, options.regions, today=work.now.date())
+        self._scorer = Scorer(self._rules, formats, options.limits.value_chars)
         self._attributes = {rule.name: rule.attributes for rule in self._rules.classes}
         self._done = self._rows = self._proposed = self._bytes = self._columns = 0
 
     async def run(self) -> Outcome:
         work, options = self._work, self._options
+        self._policies = await options.policies(work.connection)
         with options.source(work) as source:
+            self._user = await asyncio.to_thread(source.user)
             there: list[TableParts] = []
             for catalog in options.catalogs:
                 there += await asyncio.to_thread(source.tables, catalog)
@@ -135,8 +154,11 @@ class _Classify:
             return
         try:
             await asyncio.to_thread(source.describe, table)
-        except Unreadable:
+        except Unreadable as error:
             await asyncio.to_thread(source.check)
+            if str(error) not in GONE:
+                await self._unreadable(table, error)
+                return
             withdrawn = await forget(self._work.connection, table)
             self._work.progress(f"{table.name}: is gone: {withdrawn} tags withdrawn")
 
@@ -150,9 +172,15 @@ class _Classify:
             partitions: list[tuple[Any, ...]] = []
             if not described.is_view:
                 partitions = await asyncio.to_thread(source.partitions, table, described)
+            there = {column.name.lower() for column in described.columns}
+            asked = self._user, table, sorted(there | await self._told(table))
+            masked = await asyncio.to_thread(self._policies.masked, *asked)
+            hidden = await asyncio.to_thread(self._policies.hidden, *asked)
             signature = digest(
                 [self._rules.digest, str(VERSION), described.details, dataset, await self._written(table)],
                 map(repr, partitions),
+                sorted(masked),
+                sorted(hidden),
             )
             if known is not None and known.signature == signature and not self._is_old(known):
                 return
@@ -166,11 +194,9 @@ class _Classify:
             columns = await asyncio.to_thread(self._score, sample)
         except Unreadable as error:
             await asyncio.to_thread(source.check)
-            work.progress(f"{table.name}: cannot be read: {error}")
-            # Looked at again with the next run, after what is new.
-            await self._write(_nothing(table, "unreadable", "", str(error)))
+            await self._unreadable(table, error)
             return
-        tagged = await asyncio.to_thread(self._tags_of, table, sorted(columns))
+        tagged = await asyncio.to_thread(self._policies.tags, table, sorted(columns))
         classified = Classified(
             table=table,
             state="classified",
@@ -179,7 +205,9 @@ class _Classify:
             sampled={name.lower(): len(one.values) for name, one in sample.columns.items()},
             attributes=self._attributes,
             tagged={name.lower(): found for name, found in tagged.items()},
-            there={column.name.lower() for column in described.columns},
+            there=there,
+            masked=masked,
+            hidden=hidden,
             unreadable=len(sample.unreadable),
             rows=sample.rows,
             bytes=sample.bytes,
@@ -198,6 +226,11 @@ class _Classify:
         seconds = time.monotonic() - began
         work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
 
+    async def _unreadable(self, table: TableParts, error: Unreadable) -> None:
+        self._work.progress(f"{table.name}: cannot be read: {error}")
+        # Looked at again with the next run, after what is new.
+        await self._write(_nothing(table, "unreadable", "", str(error)))
+
     def _score(self, sample: Sample) -> dict[str, list[Evidence]]:
         return dict(zip(sample.columns, self._scorer.table(list(sample.columns.values())), strict=True))
 
@@ -212,6 +245,16 @@ class _Classify:
             "SELECT catalog, database, table_name, signature, classified_at FROM sluice.classified_table"
         )
         return {TableParts(*row[:3]): _Known(row[3], row[4]) for row in rows}
+
+    async def _told(self, table: TableParts) -> set[str]:
+        """Return the columns of which something is proposed or drift is told."""
+        named = "catalog = $1 AND database = $2 AND table_name = $3"
+        rows = await self._work.connection.fetch(
+            f"SELECT column_name FROM sluice.tag_proposal WHERE {named}"
+            f" UNION SELECT column_name FROM sluice.classification_drift WHERE {named}",
+            *table,
+        )
+        return {row[0] for row in rows}
 
     async def _promoted(self) -> dict[TableParts, str]:
         """Return the tables that were made of files, with what changes when these do."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 MOST_TEXT = 4_000
 """Characters of a value that are looked at."""
@@ -14,6 +14,14 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(:)?')
 MOST_LEAVES = 500
 """Values that one nested value gives."""
 MOST_DEPTH = 20
+MOST_KEYS = 200
+"""Keys that are looked at, each like a column."""
+MANY_KEYS = 20
+"""So many keys of one object that are each in few texts are data."""
+FEW_TEXTS = 0.05
+"""Share of the texts that a key is in which is data; where it is in one, there have to be `LEAST_TEXTS`."""
+LEAST_TEXTS = 5
+_Path = tuple[str, ...]
 FILLERS = frozenset(
     """n/a n.a. na nan nil null none (null) undefined unknown tbd tba todo test xxx empty missing unbekannt
     keine leer k.a. inconnu aucun desconocido ninguno sconosciuto nessuno desconhecido onbekend geen brak
@@ -22,25 +30,98 @@ FILLERS = frozenset(
 """What people write where there is nothing to write."""
 
 
-def leaves(text: str) -> list[tuple[tuple[str, ...], str]] | None:
+class Inner(NamedTuple):
+    """Values within JSON that are like a column."""
+
+    path: _Path
+    """The keys that lead to it, without those that are data."""
+    values: list[str]
+
+
+class _Leaf(NamedTuple):
+    text: int
+    """Which of the texts it is in."""
+    path: _Path
+    value: str
+    """Empty for what is none: null, true, false."""
+    times: int
+
+
+def inner_columns(
+    texts: Iterable[tuple[str, int]], *, fields: Iterable[str] = (), maps: bool = False
+) -> list[Inner]:
+    """Return what is in JSON as columns, those of most values first; each text with how often it counts.
+
+    Keys that are data, as those of maps, make one column more, and the values under all of them another one,
+    both named like what they are in. They are keys that many texts have not in common, and with `maps` all;
+    none of `fields`.
+    """
+    found = [
+        _Leaf(number, path, value, count)
+        for number, (text, count) in enumerate(texts)
+        for path, value in leaves(text) or ()
+    ]
+    descent = _Descent({field.lower() for field in fields}, maps=maps)
+    descent.into(found, (), 0, split=True)
+    return sorted(descent.columns, key=lambda one: -len(one.values))[:MOST_KEYS]
+
+
+class _Descent:
+    def __init__(self, fields: Collection[str], *, maps: bool) -> None:
+        self._fields, self._maps = fields, maps
+        self.columns: list[Inner] = []
+
+    def into(self, found: Sequence[_Leaf], path: _Path, depth: int, *, split: bool) -> None:
+        """Take what is `depth` keys deep, and all below; without `split` no key is data."""
+        by_key: dict[str, list[_Leaf]] = {}
+        for leaf in found:
+            if len(leaf.path) > depth:
+                by_key.setdefault(leaf.path[depth], []).append(leaf)
+        self._take(path, ((leaf.value, leaf.times) for leaf in found if len(leaf.path) == depth))
+        texts = {key: {leaf.text: leaf.times for leaf in below} for key, below in by_key.items()}
+        data = self._data(texts) if split else frozenset()
+        for key, below in by_key.items():
+            self.into(below, (*path, key), depth + 1, split=split and key not in data)
+        if data:
+            self._take(path, ((key, count) for key in texts if key in data for count in texts[key].values()))
+            below = [leaf for key in by_key if key in data for leaf in by_key[key]]
+            self.into(below, path, depth + 1, split=True)
+
+    def _take(self, path: _Path, values: Iterable[tuple[str, int]]) -> None:
+        if taken := [value for value, count in values if value for _ in range(count)]:
+            self.columns.append(Inner(path, taken))
+
+    def _data(self, texts: Mapping[str, Mapping[int, int]]) -> frozenset[str]:
+        """Return which keys of an object are data, by the texts that each is in."""
+        keys = frozenset(key for key in texts if key.lower() not in self._fields)
+        if self._maps:
+            return keys
+        total = len({text for key in texts for text in texts[key]})
+        rare = frozenset(key for key in keys if len(texts[key]) <= max(1, FEW_TEXTS * total))
+        return rare if len(rare) >= (MANY_KEYS if total >= LEAST_TEXTS else MOST_KEYS) else frozenset()
+
+
+def leaves(text: str) -> list[tuple[_Path, str]] | None:
     """Return the values within JSON, each with the keys that lead to it; None for what is no JSON.
 
-    A text that was cut gives what is whole in it, each with its last key.
+    What is no value is an empty one. A text that was cut gives what is whole in it, each with its last key.
     """
     try:
-        found: list[tuple[tuple[str, ...], str]] = []
+        found: list[tuple[_Path, str]] = []
         _gather(json.loads(text), (), found)
     except (ValueError, RecursionError):
         return _cut_leaves(text)
     return found
 
 
-def is_json(text: str) -> bool:
-    """Whether a text is an object or a list, going by its ends."""
+def is_json(text: str, *, cut: bool = False) -> bool:
+    """Whether a text is an object or a list, going by its ends; by its beginning where it was cut."""
+    if cut:
+        return text.startswith(("{", "["))
     return len(text) > 1 and (text[0], text[-1]) in (("{", "}"), ("[", "]"))
 
 
-def _gather(value: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
+def _gather(value: Any, path: _Path, found: list[tuple[_Path, str]]) -> None:
     if len(found) >= MOST_LEAVES or len(path) > MOST_DEPTH:
         return
     if isinstance(value, dict):
@@ -49,20 +130,19 @@ def _gather(value: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...]
     elif isinstance(value, list):
         for inner in value:
             _gather(inner, path, found)
-    elif value is not None and not isinstance(value, bool):
-        found.append((path, str(value)))
+    else:
+        found.append((path, "" if value is None or isinstance(value, bool) else str(value)))
 
 
-def _cut_leaves(text: str) -> list[tuple[tuple[str, ...], str]] | None:
+def _cut_leaves(text: str) -> list[tuple[_Path, str]] | None:
     if not text.startswith(("{", "[")):
         return None
-    found: list[tuple[tuple[str, ...], str]] = []
-    key: tuple[str, ...] = ()
+    found: list[tuple[_Path, str]] = []
+    key: _Path = ()
     for one in _STRING.finditer(text):
         if one[2]:
             key = (one[1],)
-        else:
-            found.append((key, one[1]))
+        found.append((key, "" if one[2] else one[1]))
         if len(found) >= MOST_LEAVES:
             break
     return found or None

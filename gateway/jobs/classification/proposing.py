@@ -37,6 +37,10 @@ class Classified:
     """Column → tags that policies give it anyway."""
     there: Collection[str] = ()
     """All its columns that may have tags of a classification, also those that were not looked at."""
+    masked: Collection[str] = ()
+    """Columns that policies mask for who looks: what is not found in one may well be in it."""
+    hidden: Collection[str] = ()
+    """Columns that policies have not be there for who looks: each may well be there."""
     unreadable: int = 0
     rows: int = 0
     bytes: int = 0
@@ -99,6 +103,7 @@ async def forget(connection: Any, table: TableParts) -> int:
 class _Table:
     def __init__(self, connection: Any, found: Classified, now: datetime) -> None:
         self._connection, self._found, self._now = connection, found, now
+        self._there = {*found.there, *found.columns, *found.hidden}
 
     async def write(self) -> Wrote:
         rows = await self._connection.fetch(
@@ -118,9 +123,13 @@ class _Table:
                 by_tag.setdefault(one.tag, []).append(one)
             for tag, of_tag in by_tag.items():
                 proposed += await self._propose(known.get((column, tag)), column, tag, of_tag)
-            drift += _drift(column, by_tag, decided.get(column, []), self._found.sampled.get(column, 0))
+            masked = column in self._found.masked
+            if not masked:
+                drift += _drift(column, by_tag, decided.get(column, []), self._found.sampled.get(column, 0))
+            has = self._found.tagged.get(column, ())
             for (named, tag), row in known.items():
-                if named == column and tag not in by_tag and row["state"] == PROPOSED:
+                moot = tag in has or (tag not in by_tag and not masked)
+                if named == column and moot and row["state"] == PROPOSED:
                     withdrawn += await self._withdraw(row)
         withdrawn += await self._withdraw_others(rows)
         await self._keep(drift)
@@ -130,7 +139,7 @@ class _Table:
         """Propose a tag, or say more of a proposal that is open; return 1 for a new one."""
         evidence = _json([one.evidence for one in findings])
         if known is not None:
-            if known["state"] == PROPOSED:
+            if known["state"] == PROPOSED and column not in self._found.masked:
                 await self._connection.execute(
                     "UPDATE sluice.tag_proposal SET evidence = $2 WHERE id = $1 AND evidence <> $2",
                     known["id"],
@@ -158,8 +167,7 @@ class _Table:
 
     async def _withdraw_others(self, rows: Sequence[Any]) -> int:
         """Take back what is proposed of columns that are gone; return how many it was."""
-        there = {*self._found.there, *self._found.columns}
-        gone = [row for row in rows if row["state"] == PROPOSED and row["column_name"] not in there]
+        gone = [row for row in rows if row["state"] == PROPOSED and row["column_name"] not in self._there]
         return sum([await self._withdraw(row) for row in gone])
 
     async def _withdraw(self, row: Any) -> int:
@@ -178,11 +186,13 @@ class _Table:
         """Have the drift of the table be this, each with when it was first found."""
         await self._connection.execute(
             "DELETE FROM sluice.classification_drift d WHERE catalog = $1 AND database = $2"
-            " AND table_name = $3 AND column_name = ANY ($4::text[]) AND NOT EXISTS ("
-            "  SELECT FROM unnest($5::text[], $6::text[], $7::text[], $8::text[]) AS n (c, t, k, r)"
+            " AND table_name = $3 AND (column_name = ANY ($4::text[]) OR column_name <> ALL ($5::text[]))"
+            " AND NOT EXISTS ("
+            "  SELECT FROM unnest($6::text[], $7::text[], $8::text[], $9::text[]) AS n (c, t, k, r)"
             "  WHERE (c, t, k, r) = (d.column_name, d.tag, d.kind, d.rule))",
             *self._found.table,
             list(self._found.columns),
+            list(self._there),
             *([one[i] for one in drift] for i in range(4)),
         )
         await self._connection.executemany(
@@ -223,8 +233,12 @@ def _drift(
 async def drift_of(connection: Any, *, table: str = "", limit: int = 1_000) -> list[dict[str, Any]]:
     """Return the drift, of a table by its dotted name or the end of it, the latest first."""
     rows = await connection.fetch(
-        "SELECT * FROM sluice.classification_drift WHERE $1 = ''"
-        " OR right('.' || concat_ws('.', catalog, database, table_name), length($1)) = $1"
+        "SELECT * FROM sluice.classification_drift d WHERE ($1 = ''"
+        " OR right('.' || concat_ws('.', catalog, database, table_name), length($1)) = $1)"
+        # Until the next look at the table, one that was rejected meanwhile is still kept.
+        " AND (kind <> 'no_longer_fits' OR EXISTS (SELECT FROM sluice.tag_proposal p WHERE state = 'accepted'"
+        "  AND (p.catalog, p.database, p.table_name, p.column_name, p.tag)"
+        "   = (d.catalog, d.database, d.table_name, d.column_name, d.tag)))"
         " ORDER BY found_at DESC, catalog, database, table_name, column_name, tag, kind, rule LIMIT $2",
         "." + table.lower().replace("`", "") if table else "",
         limit,

@@ -10,7 +10,7 @@ from itertools import islice
 from gateway.jobs.classification.days import years_between
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import Phrases, words
-from gateway.jobs.classification.nested import distinct, is_json, leaves
+from gateway.jobs.classification.nested import MOST_KEYS, MOST_TEXT, Inner, distinct, inner_columns, is_json
 from gateway.jobs.classification.numbers import SHAPES
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 from gateway.jobs.classification.value_format import ValueFormat
@@ -22,8 +22,6 @@ where most of the values have to fit, and one in a hundred where a tenth has to.
 PROBE_SHARE = 0.4
 SHAPE_SHARE = 0.5
 """Of values that have check digits, for nobody to ask whether more are like a number."""
-MOST_KEYS = 200
-"""Keys of JSON that are looked at, each like a column."""
 _JSON_SHARE = 0.5
 """Of a text column's values, for it to be looked at as JSON."""
 _Formats = tuple[ValueFormat, ...]
@@ -39,7 +37,9 @@ class Sampled:
     values: Sequence[str]
     """Without nulls."""
     fields: Sequence[str] = ()
-    """Names of the fields of a nested type, for when there are no values."""
+    """Names of the fields of a nested type."""
+    maps: bool = False
+    """Whether a nested type has maps, whose keys `fields` has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +103,12 @@ class _RulePhrases:
 class Scorer:
     """Scores columns by rules."""
 
-    def __init__(self, classifiers: Classifiers, formats: Formats) -> None:
-        """Raises Faults for a library that is not there and for numbers that it does not know."""
+    def __init__(self, classifiers: Classifiers, formats: Formats, value_chars: int = 1_000) -> None:
+        """Raises Faults for a library that is not there and for numbers that it does not know.
+
+        A value of `value_chars` was cut.
+        """
+        self._cut_at = min(value_chars, MOST_TEXT)
         self._rules = classifiers.classes
         self._names = {rule.name: _RulePhrases(rule) for rule in self._rules}
         self._formats: dict[str, tuple[_Formats, _Formats, _Formats]] = {
@@ -147,9 +151,11 @@ class Scorer:
         if whole is not None:
             found.append(whole)
         if column.kind == "text":
-            coded = [value for value in counted if is_json(value)]
+            cut = {text[:MOST_TEXT].strip() for text in column.values if len(text) >= self._cut_at}
+            coded = [value for value in counted if is_json(value, cut=value in cut)]
             if coded and len(coded) >= _JSON_SHARE * len(counted):
-                found += self._json(coded, counted)
+                columns = inner_columns((value, min(counted[value], 100)) for value in coded)
+                found += self._inside(columns, (), "json")
             else:
                 found += self._within(counted, column)
         return _once(found)
@@ -273,39 +279,23 @@ class Scorer:
                     distinct=len(different),
                 )
 
-    def _json(self, coded: Sequence[str], counted: Mapping[str, int]) -> list[Evidence]:
-        """Look at JSON in texts: each key is like a column, and its name stays here."""
-        by_key: dict[tuple[str, ...], list[str]] = {}
-        for value in coded:
-            for path, leaf in leaves(value) or ():
-                if path in by_key or len(by_key) < MOST_KEYS:
-                    by_key.setdefault(path, []).extend([leaf] * min(counted[value], 100))
-        found = []
-        for path, values in by_key.items():
-            name = path[-1] if path else ""
-            inner = Sampled(name=name, kind="text", values=values)
-            found += [_moved(one, "json") for one in self._inner(inner, path[:-1], by_key)]
-        return found
-
     def _nested(self, column: Sampled) -> list[Evidence]:
         """Look into a struct, list or map, which comes as JSON."""
-        by_key: dict[tuple[str, ...], list[str]] = {}
-        for value in column.values:
-            for path, leaf in leaves(value) or ():
-                if path in by_key or len(by_key) < MOST_KEYS:
-                    by_key.setdefault(path, []).append(leaf)
-        if not column.values:
-            by_key = {(field,): [] for field in column.fields[:MOST_KEYS]}
-        found = []
-        for path, values in by_key.items():
-            inner = Sampled(name=path[-1] if path else column.name, kind="text", values=values)
-            found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]), by_key)]
-        return found
+        columns = [Inner((field,), []) for field in column.fields[:MOST_KEYS]]
+        if column.values:
+            texts = ((value, 1) for value in column.values)
+            columns = inner_columns(texts, fields=column.fields, maps=column.maps)
+        return self._inside(columns, (column.name,), "nested")
 
-    def _inner(
-        self, column: Sampled, above: Sequence[str], keys: Iterable[tuple[str, ...]]
-    ) -> list[Evidence]:
-        return self.findings(column, above[-1:], [key[-1] for key in keys if key])
+    def _inside(self, columns: Sequence[Inner], above: tuple[str, ...], where: str) -> list[Evidence]:
+        """Look at what is in JSON: each key is like a column, and its name stays here."""
+        keys = [one.path[-1] for one in columns if one.path]
+        found = []
+        for path, values in columns:
+            *around, name = ("", *above, *path)
+            inner = Sampled(name=name, kind="text", values=values)
+            found += [_moved(one, where) for one in self.findings(inner, around[-1:], keys)]
+        return found
 
 
 def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -113,6 +113,13 @@ class GatewaySource:
         except Unreadable as error:
             raise BackendUnavailable(f"the gateway does not answer: {error}") from None
 
+    def user(self) -> str:
+        """Return whose policies hold for what is read. Raises BackendUnavailable."""
+        try:
+            return str(self._rows("SELECT current_user()")[0][0])
+        except Unreadable as error:
+            raise BackendUnavailable(f"the gateway does not say who reads: {error}") from None
+
     def tables(self, catalog: str) -> list[TableParts]:
         """Return the tables of a catalog that the principal sees. Raises Unreadable."""
         found = []
@@ -184,7 +191,11 @@ class GatewaySource:
         wanted = [column for column in described.columns[: limits.columns] if column.kind]
         for column in described.columns[: limits.columns]:
             sample.columns[column.name] = Sampled(
-                name=column.name, kind=column.kind, values=[], fields=fields_of(column.type)
+                name=column.name,
+                kind=column.kind,
+                values=[],
+                fields=fields_of(column.type),
+                maps="map<" in column.type,
             )
         strata = _Strata(table, described, spread(partitions, limits.strata), limits)
         for at in range(0, len(wanted), COLUMNS_AT_ONCE):
@@ -211,10 +222,7 @@ class GatewaySource:
             self._read(group[half:], strata, budget * (len(group) - half) // len(group), sample)
             return
         for column, values in zip(group, found.values, strict=True):
-            known = sample.columns[column.name]
-            sample.columns[column.name] = Sampled(
-                name=known.name, kind=known.kind, fields=known.fields, values=values
-            )
+            sample.columns[column.name] = replace(sample.columns[column.name], values=values)
         sample.rows = max(sample.rows, found.rows)
         sample.bytes += found.bytes
 
