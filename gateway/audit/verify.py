@@ -47,8 +47,8 @@ async def verify(
 ) -> Verified:
     """Verify the record in one snapshot of the database.
 
-    With `since` or `until`, the stretch of each chain that has the events of that time; seals are verified in
-    any case. `exported`: texts of seals that were kept elsewhere. `key`: what seals must be signed with.
+    With `since` or `until`, the stretch of each chain that has the events of that time, up to where a seal
+    binds it; seals are verified in any case. `exported`: texts of seals that were kept elsewhere. `key`: what seals must be signed with.
     `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool. `archive`: has the
     days that went from the database.
 
@@ -107,6 +107,9 @@ async def expected(
         if reached and name in reached:
             told.append(("the gateway's own spool", reached[name]))
         first, last, whole = await _range(connection, name, since, until)
+        if not whole:
+            # What was made anew fits in itself: only who knows of a link behind it tells.
+            last = min((end.position for _, end in told if end.position >= last), default=last)
         chains.append(
             Chain(gateway=name, first=first, last=last, head=heads.get(name), ends=told, whole=whole)
         )
@@ -356,8 +359,9 @@ async def _range(
     """Return the first and last position that tell of a gateway's events of a time, and whether its chain
     ends there; where there is nothing to walk over, the first comes behind the last.
 
-    What was removed has no time any more. So they begin right behind the event before the time, and go to the
-    one that comes after it, or to the end: whatever is missing of the time is missing in between.
+    What was removed has no time any more. So they begin with the event before the time, which may be one of
+    it that was given another, and go to the one that comes after it, or to the end: whatever is missing of
+    the time is missing in between.
     """
     before = behind = None
     first, last = await _places(connection, gateway, since, until)
@@ -377,7 +381,7 @@ async def _range(
     if behind is None:
         # Not the last of the time: where a clock went back, earlier ones follow it.
         _, last = await _places(connection, gateway, None, None)
-    return (before or 0) + 1, (last if behind is None else behind) or 0, behind is None
+    return before or 1, (last if behind is None else behind) or 0, behind is None
 
 
 async def _places(

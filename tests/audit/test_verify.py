@@ -21,6 +21,7 @@ from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import Erasures, erase, read_erasures
+from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import event_digest
 from gateway.audit.sealing import day_to_seal
 from gateway.audit.seals import (
@@ -763,6 +764,24 @@ async def test_a_stretch_of_time_is_verified_by_itself(record: Any) -> None:
     assert (await looked_at(record, since=since, until=until)).holds
     await change(record, 4, "user_name = 'alice'")
     assert kinds(await looked_at(record, since=since, until=until)) == {"changed"}
+
+
+async def test_a_stretch_that_was_made_anew_is_not_what_was_sealed_behind_it(record: Any) -> None:
+    """A day is sealed when the next one has begun: the seal's place is not of the day."""
+    third, fifth = await event(record, 3), await event(record, 5)
+    await change(record, 3, "user_name = 'alice'")
+    await make_anew(record, third["gateway"])
+    assert kinds(await looked_at(record, since=third["time"], until=fifth["time"])) == {"forged"}
+
+
+async def test_events_that_were_given_a_time_before_the_stretch_are_changed(record: Any) -> None:
+    third, fifth = await event(record, 3), await event(record, 5)
+    day = third["time"].astimezone(UTC).date() - timedelta(days=1)
+    await make_partitions(record, {day})
+    for position in (3, 4):
+        await change(record, position, "time = time - interval '1 day'")
+    found = await looked_at(record, since=third["time"], until=fifth["time"])
+    assert [(one.kind, one.first) for one in found.findings] == [(Kind.CHANGED, 4)]
 
 
 async def test_a_gateway_that_was_silent_since_is_no_alarm_and_one_that_was_silenced_is(record: Any) -> None:
