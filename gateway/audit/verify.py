@@ -40,7 +40,7 @@ async def verify(
     since: datetime | None = None,
     until: datetime | None = None,
     exported: Iterable[str] = (),
-    key: Ed25519PublicKey | None = None,
+    keys: Sequence[Ed25519PublicKey] = (),
     reached: Mapping[str, Head] | None = None,
     archive: Archive | None = None,
     progress: _Progress = lambda done, of: None,
@@ -48,9 +48,9 @@ async def verify(
     """Verify the record in one snapshot of the database.
 
     With `since` or `until`, the stretch of each chain that has the events of that time, up to where a seal
-    binds it; seals are verified in any case. `exported`: texts of seals that were kept elsewhere. `key`: what seals must be signed with.
-    `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool. `archive`: has the
-    days that went from the database.
+    binds it; seals are verified in any case. `exported`: texts of seals that were kept elsewhere. `keys`: by
+    one of these seals must be signed. `reached`: ends of chains that are known from elsewhere, such as a
+    gateway's own spool. `archive`: has the days that went from the database.
 
     Raises LedgerUnavailable when the database does not answer, or has other tables than a gateway makes,
     Faults when `exported` are no seals.
@@ -59,7 +59,7 @@ async def verify(
     with asking():
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             await require_tables(connection)
-            erasures = Erasures(await read_erasures(connection, key))
+            erasures = await erasures_by(connection, keys)
             chains = await expected(
                 connection,
                 found,
@@ -67,7 +67,7 @@ async def verify(
                 since=since,
                 until=until,
                 exported=exported,
-                key=key,
+                keys=keys,
                 reached=reached,
             )
             kept = await _archived(connection) if archive is not None else {}
@@ -88,12 +88,12 @@ async def expected(
     since: datetime | None,
     until: datetime | None,
     exported: Iterable[str],
-    key: Ed25519PublicKey | None,
+    keys: Sequence[Ed25519PublicKey],
     reached: Mapping[str, Head] | None,
 ) -> list[Chain]:
     """Verify seals, look for events that are in no chain, and return the chains that are to be walked, with
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
-    known = await _seals(connection, found, list(exported), key)
+    known = await _seals(connection, found, list(exported), keys)
     await _added(connection, found, {one.before_chain for one in known if one.before_chain is not None})
     await _erased(connection, found, erasures, since, until)
     heads = await ends(connection)
@@ -188,13 +188,13 @@ async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: _Progress,
 
 
 async def _seals(
-    connection: Any, found: Verified, exported: Sequence[str], key: Ed25519PublicKey | None
+    connection: Any, found: Verified, exported: Sequence[str], keys: Sequence[Ed25519PublicKey]
 ) -> list[Seal]:
     """Verify the seals, and return those that hold."""
     rows = await connection.fetch(
         f"SELECT number, {known_time('made_at')} AS made_at, content FROM sluice.audit_seal ORDER BY number"
     )
-    found.signatures_checked = key is not None
+    found.signatures_checked = bool(keys)
     there: dict[int, Seal] = {}
     for row in rows:
         try:
@@ -212,7 +212,7 @@ async def _seals(
     known: list[Seal] = []
     for number, one in there.items():
         # Behind one that is missing or cannot be read, it is held to nothing before it.
-        why = _fault(one, there.get(number - 1), key)
+        why = _fault(one, there.get(number - 1), keys)
         if why:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {number} of {one.day} {why}"))
         else:
@@ -232,7 +232,7 @@ async def _seals(
             found.add(Finding(kind=Kind.SEAL, where=f"seal {kept.number} of {kept.day} was replaced"))
         else:
             continue
-        if not _fault(kept, None, key):
+        if not _fault(kept, None, keys):
             known.append(kept)
     return known
 
@@ -252,12 +252,12 @@ def _sealed(row: Mapping[str, Any]) -> Seal:
     return seal
 
 
-def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str:
+def _fault(seal: Seal, before: Seal | None, keys: Sequence[Ed25519PublicKey]) -> str:
     """Say what is wrong with a seal; nothing when it holds, as far as that can be told without a key."""
     if seal.root != merkle_root(seal.heads):
         return "has another root than its heads come to"
-    if key is not None and not seal.is_by(key):
-        signed = seal.key == fingerprint(key)
+    if keys and not any(seal.is_by(key) for key in keys):
+        signed = seal.key in map(fingerprint, keys)
         return "has a wrong signature" if signed else "is signed with another key"
     if before is None:
         return "" if seal.number > 1 or not seal.previous else "is the first and names one before it"
@@ -314,6 +314,11 @@ async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
                 event_id=str(row["event_id"]),
             )
         )
+
+
+async def erasures_by(connection: Any, keys: Sequence[Ed25519PublicKey]) -> Erasures:
+    """Return the erasures that are signed by one of these keys; all, where there is none."""
+    return Erasures([one for key in keys or (None,) for one in await read_erasures(connection, key)])
 
 
 async def _erased(

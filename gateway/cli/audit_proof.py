@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -65,14 +65,16 @@ def run(
     if arguments.action == "erase":
         return _erase(arguments, settings, terminal, dsn, until)
     arguments.trouble = exit_codes.VERIFY_TROUBLE
-    key = _public_key(settings, arguments.public_key)
+    keys = _public_keys(settings, arguments.public_key)
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
     exported += [text for text in kept_seals(spool) if text not in exported] if spool is not None else []
 
     # An archive in a catalog has no files that can be read here.
     if arguments.on is not None or settings.jobs.catalog is not None:
-        options = VerifyOptions(since=since, until=until, exported=tuple(exported), key=key, reached=reached)
+        options = VerifyOptions(
+            since=since, until=until, exported=tuple(exported), keys=keys, reached=reached
+        )
         told = _on_spark(options, arguments, settings, dsn)
         return exit_codes.INTERRUPTED if told is None else _tell(told, arguments, terminal)
 
@@ -89,7 +91,7 @@ def run(
                 since=since,
                 until=until,
                 exported=exported,
-                key=key,
+                keys=keys,
                 reached=reached,
                 archive=Archive(settings.jobs.directory / TABLE),
                 progress=progress,
@@ -129,9 +131,7 @@ def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
         raise Faults(["`ledger.seal_key` is not set: there is nothing to sign the record with"])
     key = signing_key(settings.ledger.seal_key.reveal())
     try:
-        seal = asyncio.run(
-            _with(dsn, lambda connection: make_seal(connection, key, datetime.now(UTC).date()))
-        )
+        seal = asyncio.run(_with(dsn, lambda connection: make_seal(connection, key)))
     except NotASeal as error:
         raise Faults([f"the last seal in the database cannot be read: {error}"]) from None
     if seal is not None:
@@ -172,12 +172,10 @@ async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
         return await ask(connection)
 
 
-def _public_key(settings: Settings, path: Path | None) -> Ed25519PublicKey | None:
-    if path is not None:
-        return public_key("\n".join(_lines(path)))
-    if settings.ledger.seal_key is not None:
-        return signing_key(settings.ledger.seal_key.reveal()).public_key()
-    return None
+def _public_keys(settings: Settings, paths: Sequence[Path]) -> Sequence[Ed25519PublicKey]:
+    if not paths and settings.ledger.seal_key is not None:
+        return (signing_key(settings.ledger.seal_key.reveal()).public_key(),)
+    return [public_key("\n".join(_lines(path))) for path in paths]
 
 
 def _lines(path: Path) -> list[str]:

@@ -18,9 +18,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
-from gateway.audit.erasing import Erasures, read_erasures
+from gateway.audit.erasing import Erasures
 from gateway.audit.rows import KNOWN_DAY
-from gateway.audit.verify import expected, require_tables
+from gateway.audit.verify import erasures_by, expected, require_tables
 from gateway.audit.walking import Chain, Kind, Verified
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
@@ -52,7 +52,7 @@ class VerifyOptions:
     since: datetime | None = None
     until: datetime | None = None
     exported: tuple[str, ...] = ()
-    key: Ed25519PublicKey | None = None
+    keys: Sequence[Ed25519PublicKey] = ()
     reached: Mapping[str, Head] | None = None
     part_events: int = 1 << 16
     """Places of a chain that one task sorts and walks at once."""
@@ -136,7 +136,7 @@ class _Verifying:
         options, work = self._options, self._work
         async with self._snapshot() as connection:
             await require_tables(connection)
-            self._erasures = Erasures(await read_erasures(connection, options.key))
+            self._erasures = await erasures_by(connection, options.keys)
             chains = await expected(
                 connection,
                 self._found,
@@ -144,7 +144,7 @@ class _Verifying:
                 since=options.since,
                 until=options.until,
                 exported=options.exported,
-                key=options.key,
+                keys=options.keys,
                 reached=options.reached,
             )
             days = await self._days(connection, chains)

@@ -42,7 +42,7 @@ class Day:
     rows: Table
 
     async def looked_at(self) -> Verified:
-        return await verify(self.connection, key=KEY.public_key(), archive=Archive(self.directory))
+        return await verify(self.connection, keys=[KEY.public_key()], archive=Archive(self.directory))
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ async def record(tmp_path: Path, database: str) -> AsyncIterator[Any]:
 
 
 async def looked_at(connection: Any, **more: Any) -> Verified:
-    return await verify(connection, key=KEY.public_key(), **more)
+    return await verify(connection, **{"keys": [KEY.public_key()], **more})
 
 
 def kinds(found: Verified) -> set[str]:
@@ -185,6 +185,15 @@ async def test_an_erasure_that_nobody_signed_is_none(record: Any) -> None:
     assert (await verify(record)).holds, "without a key nobody can tell"
     assert await erase(record, "bob", until=now, by="root", reason="asked for", key=KEY) == 0
     assert (await looked_at(record)).holds
+
+
+async def test_what_an_older_key_has_signed_holds_by_that_key(record: Any) -> None:
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
+    newer = Ed25519PrivateKey.generate()
+    await make_seal(record, newer)
+    assert kinds(await looked_at(record, keys=[newer.public_key()])) == {"seal", "erased"}
+    found = await looked_at(record, keys=[newer.public_key(), KEY.public_key()])
+    assert found.holds, found.findings
 
 
 @pytest.mark.parametrize("until", ["infinity", "-infinity", "20000-01-01", "0001-01-01"])
@@ -898,11 +907,46 @@ async def test_a_gateway_notices_that_its_past_was_taken(record: Any, tmp_path: 
     assert mine[0] == (Kind.MISSING, 1, 8)
 
 
+async def yesterday(connection: Any) -> date:
+    day: date = await connection.fetchval("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date - 1")
+    return day
+
+
 async def test_one_seal_a_day_however_many_gateways(record: Any) -> None:
-    assert await make_seal(record, KEY, DAY + timedelta(days=1), once=True) is None
-    made = await make_seal(record, KEY, DAY + timedelta(days=2), once=True)
+    """Whoever asks for one by hand gets one, and the day in which that was is sealed when it has ended."""
+    ended = await yesterday(record)
+    assert await make_seal(record, KEY, ended, once=True) is None
+    today = await make_seal(record, KEY)
+    assert today is not None
+    assert (today.number, today.day) == (3, ended + timedelta(days=1))
+    made = await make_seal(record, KEY, ended + timedelta(days=1), once=True)
     assert made is not None
-    assert made.number == 3
+    assert made.number == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "made_at", "sealed"),
+    [
+        (KEY, "2020-01-01T00:00:00+00:00", False),
+        (KEY, "2100-01-01T00:00:00+00:00", False),
+        (Ed25519PrivateKey.generate(), None, False),
+        (KEY, None, True),
+    ],
+)
+async def test_no_seal_of_a_day_to_come_keeps_others_from_being_made(
+    record: Any, key: Ed25519PrivateKey, made_at: str | None, sealed: bool
+) -> None:
+    """A gateway whose clock was a year ahead has made one, or somebody without the key."""
+    await free(record)
+    last = read_seal((await seals(record))[-1])
+    await record.execute("DELETE FROM sluice.audit_seal")
+    odd = dataclasses.replace(last, day=date(9999, 12, 31), made_at=made_at or last.made_at).signed(key)
+    await record.execute(
+        "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
+        *(odd.number, datetime.fromisoformat(odd.made_at), odd.text()),
+    )
+    made = await make_seal(record, KEY, await yesterday(record), once=True)
+    assert (made is None) is sealed
 
 
 @pytest.mark.parametrize(

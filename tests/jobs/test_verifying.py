@@ -69,7 +69,7 @@ class Place:
     async def here(self, **more: Any) -> Told:
         """Verify in this process."""
         found = await verify(
-            self.connection, key=KEY.public_key(), archive=Archive(self.lake / TABLE), **more
+            self.connection, keys=[KEY.public_key()], archive=Archive(self.lake / TABLE), **more
         )
         return sorted((one.kind.value, one.gateway, one.first, one.last) for one in found.findings)
 
@@ -125,14 +125,16 @@ async def test_a_record_that_nobody_touched_holds(place: Place) -> None:
     # One that came when PostgreSQL's clock had been set back: the archive has not got it yet.
     late = statement(DAY + timedelta(days=1, hours=4), seed=random.Random(7))
     await fill(place.dsn, late, stored_at=DAY)
-    expected = await verify(place.connection, key=KEY.public_key(), archive=Archive(place.lake / TABLE))
+    expected = await verify(place.connection, keys=[KEY.public_key()], archive=Archive(place.lake / TABLE))
     assert expected.holds, expected.findings
     ran = await place.run()
     assert ran.rows_in == expected.events
     row = await place.connection.fetchrow("SELECT * FROM sluice.verification")
     assert (row["events"], row["gateways"], row["seals"], row["findings"]) == (expected.events, 2, 2, 0)
     some: dict[str, Any] = {"since": DAY + timedelta(hours=5), "until": DAY + timedelta(days=1, hours=3)}
-    part = await verify(place.connection, key=KEY.public_key(), archive=Archive(place.lake / TABLE), **some)
+    part = await verify(
+        place.connection, keys=[KEY.public_key()], archive=Archive(place.lake / TABLE), **some
+    )
     assert (await place.run(**some)).rows_in == part.events < expected.events
     assert (await place.run(since=NOW)).rows_in == 2, "the last of each chain"
 
