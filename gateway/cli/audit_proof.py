@@ -30,12 +30,13 @@ from gateway.audit.seals import (
     signing_key,
 )
 from gateway.audit.verify import verify
-from gateway.audit.walking import Verified
+from gateway.audit.walking import Kind, Verified
 from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell, user_name
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, RecordChanged
 from gateway.jobs.archive import TABLE
+from gateway.jobs.locks import keep_archive
 from gateway.jobs.running import run_job
 from gateway.jobs.verifying import VerifyOptions
 from gateway.jobs.verifying import verify as verify_on_spark
@@ -83,21 +84,21 @@ def run(
             sys.stderr.write(f"\r\x1b[K{done:,} of {of:,} events" if done < of else "\r\x1b[K")
             sys.stderr.flush()
 
-    found = asyncio.run(
-        _with(
-            dsn,
-            lambda connection: verify(
-                connection,
-                since=since,
-                until=until,
-                exported=exported,
-                keys=keys,
-                reached=reached,
-                archive=Archive(settings.jobs.directory / TABLE),
-                progress=progress,
-            ),
+    async def work(connection: Any) -> Verified:
+        if await connection.fetchval("SELECT EXISTS (SELECT FROM sluice.archive_day)"):
+            await keep_archive(connection, tell)
+        return await verify(
+            connection,
+            since=since,
+            until=until,
+            exported=exported,
+            keys=keys,
+            reached=reached,
+            archive=Archive(settings.jobs.directory / TABLE),
+            progress=progress,
         )
-    )
+
+    found = asyncio.run(_with(dsn, work))
     return _tell(found, arguments, terminal)
 
 
@@ -197,11 +198,17 @@ def _show(found: Verified, terminal: Terminal) -> None:
             terminal.style("there is no seal: a record that was made anew as a whole cannot be told", YELLOW)
         )
     looked_at = f"{found.events:,} events of {found.gateways} gateways, {found.seals} seals"
+    if found.last_seal:
+        looked_at += f", the last that holds of {found.last_seal}"
+    if found.unsealed:
+        looked_at += f"; {found.unsealed:,} events are in none"
     if found.before_chain:
         looked_at += f"; {found.before_chain:,} events are older than the chain"
-    verdict = (
-        terminal.style("holds", BOLD, GREEN) if found.holds else terminal.style("was changed", BOLD, RED)
-    )
+    if found.holds:
+        verdict = terminal.style("holds", BOLD, GREEN)
+    else:
+        unsealed = all(one.kind is Kind.UNSEALED for one in found.findings)
+        verdict = terminal.style("is not sealed" if unsealed else "was changed", BOLD, RED)
     terminal.line(f"the record {verdict}: {looked_at}")
 
 
@@ -212,6 +219,8 @@ def _as_json(found: Verified) -> dict[str, Any]:
         "gateways": found.gateways,
         "seals": found.seals,
         "signatures_checked": found.signatures_checked,
+        "last_seal": found.last_seal,
+        "unsealed": found.unsealed,
         "before_chain": found.before_chain,
         "findings": [asdict(one) | {"kind": one.kind.value} for one in found.findings],
         "more": found.more,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
 import uuid
@@ -23,7 +24,7 @@ from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import Erasures, erase, read_erasures
 from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import event_digest
-from gateway.audit.sealing import day_to_seal
+from gateway.audit.sealing import day_to_seal, keep_sealing
 from gateway.audit.seals import (
     KEPT,
     NotASeal,
@@ -41,6 +42,7 @@ from gateway.database.asking import connected
 from gateway.errors import Faults, LedgerUnavailable
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
+from tests.audit.samples import until as in_time
 
 KEY = Ed25519PrivateKey.generate()
 DAY = date(2026, 11, 20)
@@ -365,21 +367,23 @@ async def test_without_seals_the_spool_knows_of_a_cut_tail(record: Any, tmp_path
     assert kinds(found) == {"truncated"}
 
 
-async def test_a_swapped_pair_is_found_as_one(record: Any) -> None:
-    one, other = await event(record, 2), await event(record, 6)
+@pytest.mark.parametrize("with_links", [False, True])
+@pytest.mark.parametrize(("first", "last"), [(2, 6), (2, 4), (4, 5)])
+async def test_a_swapped_pair_is_found_as_one(record: Any, first: int, last: int, with_links: bool) -> None:
+    one, other = await event(record, first), await event(record, last)
     await free(record)
     for here, there in ((one, other), (other, one)):
         await record.execute(
             "UPDATE sluice.audit_event SET chain_position = -$2::bigint, link = $3 WHERE event_id = $1",
             here["event_id"],
             there["chain_position"],
-            there["link"],
+            (here if with_links else there)["link"],
         )
     await record.execute(
         "UPDATE sluice.audit_event SET chain_position = -chain_position WHERE chain_position < 0"
     )
     found = await looked_at(record)
-    assert [(one.kind, one.first, one.last) for one in found.findings] == [(Kind.SWAPPED, 2, 6)]
+    assert [(one.kind, one.first, one.last) for one in found.findings] == [(Kind.SWAPPED, first, last)]
 
 
 async def test_an_event_that_was_added_is_found(record: Any) -> None:
@@ -868,6 +872,24 @@ async def test_a_clock_that_went_back_is_no_alarm(record: Any) -> None:
         assert found.holds, (since, until, found.findings)
 
 
+async def test_what_no_seal_has_is_counted_and_told_when_it_is_there_for_long(record: Any) -> None:
+    found = await looked_at(record)
+    assert (found.unsealed, found.last_seal) == (0, read_seal((await seals(record))[-1]).made_at)
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal WHERE number = 2")
+    # That seal had the second gateway, and was made behind its events.
+    await record.execute("UPDATE sluice.audit_event SET stored_at = now() WHERE gateway LIKE 'gate1%'")
+    found = await looked_at(record)
+    assert (found.holds, found.unsealed) == (True, 8)
+    await record.execute("DELETE FROM sluice.audit_seal")
+    found = await looked_at(record)
+    assert (found.holds, found.unsealed, found.last_seal) == (True, 16, "")
+    await record.execute("UPDATE sluice.audit_event SET stored_at = now() - interval '49 hours'")
+    assert (await verify(record)).holds, "without a key nobody says that there are to be seals"
+    told = [(one.kind, one.first, one.last) for one in (await looked_at(record)).findings]
+    assert told == [(Kind.UNSEALED, 1, 8)] * 2
+
+
 async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:
     before = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")
     now = datetime.now(UTC)
@@ -947,6 +969,16 @@ async def test_no_seal_of_a_day_to_come_keeps_others_from_being_made(
     )
     made = await make_seal(record, KEY, await yesterday(record), once=True)
     assert (made is None) is sealed
+
+
+async def test_a_gateway_seals_the_day_that_has_ended(record: Any, database: str, tmp_path: Path) -> None:
+    sealing = asyncio.ensure_future(keep_sealing(database, Ed25519PrivateKey.generate(), tmp_path))
+    try:
+        await in_time(lambda: kept_seals(tmp_path))
+    finally:
+        sealing.cancel()
+    (seal,) = [read_seal(text) for text in kept_seals(tmp_path)]
+    assert (seal.number, seal.day) == (3, day_to_seal(datetime.now(UTC))[0].date())
 
 
 @pytest.mark.parametrize(
