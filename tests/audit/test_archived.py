@@ -5,8 +5,11 @@ Some 5 s, without Spark: the files are written as the archive's job has them.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +20,9 @@ from typing import Any
 import asyncpg
 import pyarrow
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import parquet
 
 from gateway.audit.archived import Archive
@@ -26,6 +31,7 @@ from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.events import STORED, land
+from gateway.jobs.locks import LOCKS
 from tests.effort import tries
 from tests.jobs.records import DAY, day_of_events, fill
 
@@ -266,3 +272,34 @@ async def test_files_where_no_run_puts_any_are_told(archived: Day) -> None:
     assert found == [(Kind.ADDED, f"`{day / 'x.parquet'}` of the archive, which no run has put there")]
     since = DAY + timedelta(days=3)
     assert (await verify(archived.connection, since=since, archive=Archive(archived.directory))).holds
+
+
+async def test_the_command_waits_for_the_archive_s_run_and_takes_several_keys(
+    archived: Day, database: str, tmp_path: Path
+) -> None:
+    """A run writes days anew, and a file that was listed is there no more."""
+    keys: list[str] = []
+    for number, key in enumerate((Ed25519PrivateKey.generate(), KEY)):
+        file = tmp_path / f"{number}.pem"
+        file.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        keys += ["--public-key", str(file)]
+    (tmp_path / "dsn").write_text(database)
+    config = tmp_path / "gateway.yaml"
+    config.write_text(
+        yaml.safe_dump({"ledger": {"dsn": {"file": "dsn"}}, "jobs": {"directory": str(tmp_path)}})
+    )
+    await archived.connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", LOCKS)
+    words = ("-m", "gateway", "audit", "verify", "--json", "-c", str(config), *keys)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    assert b"waits for the end of the archive's run" in await process.stderr.readline()
+    hidden = archived.file.rename(tmp_path / "hidden")
+    await asyncio.sleep(0.2)
+    hidden.rename(archived.file)
+    await archived.connection.execute("SELECT pg_advisory_unlock_all()")
+    out, _ = await process.communicate()
+    told = json.loads(out)
+    assert (process.returncode, told["holds"], told["unsealed"]) == (0, True, 0), told
+    assert told["last_seal"]
