@@ -12,7 +12,7 @@ def verify_options(settings: Settings) -> VerifyOptions:
     """Return what the job `verify` is given: all of the record, by the key and the spool of the settings."""
     key, spool = settings.ledger.seal_key, settings.ledger.directory
     return VerifyOptions(
-        key=signing_key(key.reveal()).public_key() if key is not None else None,
+        keys=(signing_key(key.reveal()).public_key(),) if key is not None else (),
         reached=read_checkpoint(spool).chains if spool.is_dir() else None,
         exported=tuple(kept_seals(spool)),
     )

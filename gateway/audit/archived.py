@@ -25,16 +25,22 @@ Tell = Callable[[Kind, str], None]
 """Given what is wrong with the archive, and where."""
 BATCH_ROWS = 500
 PLACE = ["gateway", "chain_position"]
+_FILES = "hour=*/*.parquet"
 NEEDED = frozenset({*COLUMNS, "erased", "chain_position", "link"})
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedStretch:
-    """Where a gateway's chain is in an archived day."""
+class ArchivedDay:
+    """A day of the archive of which the database does not have everything, by the database's word."""
 
     day: date
-    first: int
-    last: int
+    events: int
+    places: Mapping[str, tuple[int, int]]
+    """Where chains are in it: the first and the last position of each gateway."""
+
+    @property
+    def name(self) -> str:
+        return f"day={self.day.isoformat()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +51,58 @@ class Archive:
     """`audit_event` in the directory of the jobs' tables."""
 
     def rows(
-        self, gateway: str, stretches: Iterable[ArchivedStretch], first: int, last: int, tell: Tell
+        self, gateway: str, days: Iterable[ArchivedDay], first: int, last: int, tell: Tell
     ) -> Iterator[_Row]:
         """Yield a gateway's events from one position to another, by position; `tell` of days without files
         and of files that are none of ours, and go on.
 
         Raises LedgerUnavailable when nothing can be read here.
         """
-        sources: list[_Source] = [
-            (max(first, one.first), self._opener(one, gateway, first, last, tell))
-            for one in stretches
-            if one.first <= last and one.last >= first
-        ]
+        sources: list[_Source] = []
+        for one in days:
+            begins, ends = one.places.get(gateway, (1, 0))
+            if begins <= ends and begins <= last and ends >= first:
+                sources.append((max(first, begins), self._opener(one, gateway, first, last, tell)))
         if sources:
-            _parquet()
-            if not self.directory.is_dir():
-                raise LedgerUnavailable(f"the archive is not there: `{self.directory}`")
+            self._require()
         yield from merged(sources)
 
+    def survey(self, one: ArchivedDay, tell: Tell) -> None:
+        """Look at all that is in a day's files: `tell` of events in no place that a chain has there, of more
+        or fewer than there are to be, and of files where no run puts any.
+
+        Raises LedgerUnavailable when nothing can be read here.
+        """
+        self._require()
+        there = astray = 0
+        directory = self.directory / one.name
+        ours = set(directory.glob(_FILES))
+        for file in sorted(directory.rglob("*")):
+            if not file.is_file() or file.name.startswith(("_", ".")):
+                continue
+            if file not in ours:
+                tell(Kind.ADDED, f"`{file}` of the archive, which no run has put there")
+                continue
+            with _told(tell), _opened(file) as opened:
+                for number in range(opened.num_row_groups):
+                    places = opened.read_row_group(number, columns=PLACE)
+                    there += places.num_rows
+                    astray += places.num_rows - _in_their_places(places, one)
+        if astray:
+            tell(Kind.ADDED, f"{astray:,} events in `{one.name}` of the archive where no chain has a place")
+        if there != one.events:
+            kind = Kind.ADDED if there > one.events else Kind.MISSING
+            tell(kind, f"`{one.name}` of the archive has {there:,} events, of {one.events:,}")
+
+    def _require(self) -> None:
+        _parquet()
+        if not self.directory.is_dir():
+            raise LedgerUnavailable(f"the archive is not there: `{self.directory}`")
+
     def _opener(
-        self, one: ArchivedStretch, gateway: str, first: int, last: int, tell: Tell
+        self, one: ArchivedDay, gateway: str, first: int, last: int, tell: Tell
     ) -> Callable[[], Iterator[_Row]]:
-        day = self.directory / f"day={one.day.isoformat()}"
-        return lambda: merged(_row_groups(day, gateway, first, last, tell))
+        return lambda: merged(_row_groups(self.directory / one.name, gateway, first, last, tell))
 
 
 def merged(sources: Iterable[_Source]) -> Iterator[_Row]:
@@ -94,7 +129,7 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell
     They are looked at themselves: what a file says of its row groups hides no event, and pyarrow ends the
     process where it cannot read that.
     """
-    files = sorted(directory.glob("hour=*/*.parquet"))
+    files = sorted(directory.glob(_FILES))
     if not files:
         tell(Kind.MISSING, f"`{directory.name}` of the archive")
     found: list[_Source] = []
@@ -128,10 +163,22 @@ def _least(places: Any, gateway: str, first: int, last: int) -> int | None:
     """Return the least position from one to another that a gateway has among places; None for none."""
     from pyarrow import compute
 
+    found: int | None = compute.min(_between(places, gateway, first, last)).as_py()
+    return found
+
+
+def _in_their_places(places: Any, day: ArchivedDay) -> int:
+    """Return how many places are such as chains have on a day."""
+    return sum(len(_between(places, gateway, *stretch)) for gateway, stretch in day.places.items())
+
+
+def _between(places: Any, gateway: str, first: int, last: int) -> Any:
+    """Return the positions from one to another that a gateway has among places."""
+    from pyarrow import compute
+
     positions = places.filter(compute.field("gateway") == gateway).column("chain_position").cast("int64")
     between = compute.and_(compute.greater_equal(positions, first), compute.less_equal(positions, last))
-    found: int | None = compute.min(positions.filter(between)).as_py()
-    return found
+    return positions.filter(between)
 
 
 @contextmanager

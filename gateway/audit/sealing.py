@@ -33,18 +33,19 @@ async def keep_sealing(
     key: Ed25519PrivateKey,
     directory: Path,
 ) -> None:
-    """Seal each day when it has ended, and at once when the last one has no seal yet; keep the seals in the
-    ledger's directory as well. Never returns."""
+    """Seal each day when it has ended by PostgreSQL's clock, and at once when the last one has no seal yet;
+    keep the seals in the ledger's directory as well. Never returns."""
     while True:
-        day, rest = day_to_seal(datetime.now(UTC))
         try:
             connection = await connect(dsn, "sluice-seal", command_s=60, whole=True)
             try:
+                # Gateways' clocks may differ, and one that is ahead seals no day that has not ended.
+                day, rest = day_to_seal(await connection.fetchval("SELECT clock_timestamp()"))
                 seal = await make_seal(connection, key, day.date(), once=True)
             finally:
                 connection.terminate()
         except (*TROUBLE, LedgerUnavailable, NotASeal) as error:
-            log.warning("audit_not_sealed", day=str(day.date()), error=type(error).__name__)
+            log.warning("audit_not_sealed", error=type(error).__name__)
             await asyncio.sleep(RETRY_S)
             continue
         if seal is not None:

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -248,17 +248,22 @@ async def before_chain(connection: Any) -> tuple[int, datetime] | None:
     return rows[0]["events"], rows[0]["began"]
 
 
-async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once: bool = False) -> Seal | None:
-    """Sign the heads of all chains as they are now, and keep the seal; None when `once` and the day has one.
+async def make_seal(
+    connection: Any, key: Ed25519PrivateKey, day: date | None = None, *, once: bool = False
+) -> Seal | None:
+    """Sign the heads of all chains as they are now, and keep the seal; None when `once` and a seal by the key
+    was made since the day's end. Without a day, it is that on which PostgreSQL's clock is.
 
     Gateways take turns. Raises NotASeal when the last seal in the database is none, or what is to be sealed
     nothing that a seal can have.
     """
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
-        last = await connection.fetchval("SELECT content FROM sluice.audit_seal ORDER BY number DESC LIMIT 1")
-        before = read_seal(last) if last is not None else None
-        if once and before is not None and before.day >= day:
+        now = await connection.fetchval("SELECT clock_timestamp()")
+        day = day or now.astimezone(UTC).date()
+        texts = await seals(connection)
+        before = read_seal(texts[-1]) if texts else None
+        if once and _sealed_since(day + timedelta(days=1), now, texts, key.public_key()):
             return None
         heads = {}
         for name, head in (await ends(connection)).items():
@@ -268,11 +273,10 @@ async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once:
         older = await before_chain(connection)
         if older is None:
             raise NotASeal("the database does not say how many events are older than the chain")
-        now = datetime.now(UTC)
         unsigned = Seal(
             number=before.number + 1 if before is not None else 1,
             day=day,
-            made_at=now.isoformat(timespec="microseconds"),
+            made_at=now.astimezone(UTC).isoformat(timespec="microseconds"),
             previous=before.digest() if before is not None else "",
             heads=heads,
             root=merkle_root(heads),
@@ -288,3 +292,17 @@ async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once:
             seal.text(),
         )
     return seal
+
+
+def _sealed_since(day: date, now: datetime, texts: Sequence[str], key: Ed25519PublicKey) -> bool:
+    """Whether the last seal by the key was made on a day or later. One of a time to come says nothing: the
+    clock was wrong."""
+    begins = datetime.combine(day, time(), UTC)
+    for text in reversed(texts):
+        try:
+            seal = read_seal(text)
+        except NotASeal:
+            continue
+        if seal.is_by(key):
+            return begins <= datetime.fromisoformat(seal.made_at) <= now
+    return False

@@ -7,23 +7,26 @@ its link; which event is not what it was can.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.audit.archived import Archive, ArchivedStretch
+from gateway.audit.archived import Archive, ArchivedDay
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import COLUMNS, KNOWN_DAY, event_digest, known_time
 from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
+from gateway.audit.stretches import places, stretch
 from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
 from gateway.errors import Faults, LedgerUnavailable
 
 BATCH = 1_000
 """Events that are in memory at once."""
+SEALED_WITHIN = timedelta(days=2)
+"""After which events are to be in a seal: one is made each day."""
 _TIME = f"{known_time('time')} AS time"
 _LIST = ", ".join(
     _TIME if name == "time" else name for name in (*COLUMNS, "erased", "chain_position", "link")
@@ -40,17 +43,17 @@ async def verify(
     since: datetime | None = None,
     until: datetime | None = None,
     exported: Iterable[str] = (),
-    key: Ed25519PublicKey | None = None,
+    keys: Sequence[Ed25519PublicKey] = (),
     reached: Mapping[str, Head] | None = None,
     archive: Archive | None = None,
     progress: _Progress = lambda done, of: None,
 ) -> Verified:
     """Verify the record in one snapshot of the database.
 
-    With `since` or `until`, the stretch of each chain that has the events of that time; seals are verified in
-    any case. `exported`: texts of seals that were kept elsewhere. `key`: what seals must be signed with.
-    `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool. `archive`: has the
-    days that went from the database.
+    With `since` or `until`, the stretch of each chain that has the events of that time, up to where a seal
+    binds it; seals are verified in any case. `exported`: texts of seals that were kept elsewhere. `keys`: by
+    one of these seals must be signed. `reached`: ends of chains that are known from elsewhere, such as a
+    gateway's own spool. `archive`: has the days that went from the database.
 
     Raises LedgerUnavailable when the database does not answer, or has other tables than a gateway makes,
     Faults when `exported` are no seals.
@@ -59,7 +62,7 @@ async def verify(
     with asking():
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             await require_tables(connection)
-            erasures = Erasures(await read_erasures(connection, key))
+            erasures = await erasures_by(connection, keys)
             chains = await expected(
                 connection,
                 found,
@@ -67,15 +70,19 @@ async def verify(
                 since=since,
                 until=until,
                 exported=exported,
-                key=key,
+                keys=keys,
                 reached=reached,
             )
-            kept = await _archived(connection) if archive is not None else {}
+            kept = await _archived(connection) if archive is not None else []
+            least = await least_places(connection) if kept else {}
             total = sum(chain.last - chain.first + 1 for chain in chains)
             for chain in chains:
-                rows = _Rows(connection, chain.gateway, archive, kept.get(chain.gateway, ()), erasures, found)
+                rows = _Rows(connection, chain.gateway, archive, kept, least, erasures, found)
                 await _walk(rows, chain, found, progress, total)
                 found.gateways += 1
+            for day in kept:
+                if archive is not None and _is_within(day.day, since, until):
+                    archive.survey(day, found.tell)
             progress(total, total)
     return found
 
@@ -88,17 +95,18 @@ async def expected(
     since: datetime | None,
     until: datetime | None,
     exported: Iterable[str],
-    key: Ed25519PublicKey | None,
+    keys: Sequence[Ed25519PublicKey],
     reached: Mapping[str, Head] | None,
 ) -> list[Chain]:
     """Verify seals, look for events that are in no chain, and return the chains that are to be walked, with
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
-    known = await _seals(connection, found, list(exported), key)
+    known = await _seals(connection, found, list(exported), keys)
     await _added(connection, found, {one.before_chain for one in known if one.before_chain is not None})
     await _erased(connection, found, erasures, since, until)
     heads = await ends(connection)
     names = {*heads, *(reached or {}), *(name for seal in known for name in seal.heads)}
     names |= {row["gateway"] for row in await connection.fetch(_GATEWAYS)}
+    archived = {row["gateway"]: row["last"] for row in await connection.fetch(_ARCHIVED)}
     chains = []
     for name in sorted(names):
         told = [
@@ -106,10 +114,23 @@ async def expected(
         ]
         if reached and name in reached:
             told.append(("the gateway's own spool", reached[name]))
-        first, last, whole = await _range(connection, name, since, until)
+        first, last, whole = await stretch(connection, name, since, until)
+        if not whole:
+            # What was made anew fits in itself: only who knows of a link behind it tells.
+            last = min((end.position for _, end in told if end.position >= last), default=last)
         chains.append(
-            Chain(gateway=name, first=first, last=last, head=heads.get(name), ends=told, whole=whole)
+            Chain(
+                gateway=name,
+                first=first,
+                last=last,
+                head=heads.get(name),
+                ends=told,
+                whole=whole,
+                archived=archived.get(name) or 0,
+            )
         )
+        sealed = max((seal.heads[name].position for seal in known if name in seal.heads), default=0)
+        await _unsealed(connection, found, name, sealed, keys=bool(keys))
     return chains
 
 
@@ -125,6 +146,8 @@ SELECT gateway FROM one WHERE gateway IS NOT NULL
 UNION SELECT gateway FROM sluice.archive_chain WHERE gateway IS NOT NULL
 """
 """Gateways of events, by one step in the index for each."""
+GONE = "is in the archive alone, behind what PostgreSQL has of the same day: no run has dropped it"
+_ARCHIVED = "SELECT gateway, max(last) AS last FROM sluice.archive_chain GROUP BY gateway"
 
 
 _KINDS = {
@@ -185,13 +208,13 @@ async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: _Progress,
 
 
 async def _seals(
-    connection: Any, found: Verified, exported: Sequence[str], key: Ed25519PublicKey | None
+    connection: Any, found: Verified, exported: Sequence[str], keys: Sequence[Ed25519PublicKey]
 ) -> list[Seal]:
     """Verify the seals, and return those that hold."""
     rows = await connection.fetch(
         f"SELECT number, {known_time('made_at')} AS made_at, content FROM sluice.audit_seal ORDER BY number"
     )
-    found.signatures_checked = key is not None
+    found.signatures_checked = bool(keys)
     there: dict[int, Seal] = {}
     for row in rows:
         try:
@@ -209,7 +232,7 @@ async def _seals(
     known: list[Seal] = []
     for number, one in there.items():
         # Behind one that is missing or cannot be read, it is held to nothing before it.
-        why = _fault(one, there.get(number - 1), key)
+        why = _fault(one, there.get(number - 1), keys)
         if why:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {number} of {one.day} {why}"))
         else:
@@ -229,8 +252,10 @@ async def _seals(
             found.add(Finding(kind=Kind.SEAL, where=f"seal {kept.number} of {kept.day} was replaced"))
         else:
             continue
-        if not _fault(kept, None, key):
+        if not _fault(kept, None, keys):
             known.append(kept)
+    if known:
+        found.last_seal = max(known, key=lambda one: one.number).made_at
     return known
 
 
@@ -249,12 +274,12 @@ def _sealed(row: Mapping[str, Any]) -> Seal:
     return seal
 
 
-def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str:
+def _fault(seal: Seal, before: Seal | None, keys: Sequence[Ed25519PublicKey]) -> str:
     """Say what is wrong with a seal; nothing when it holds, as far as that can be told without a key."""
     if seal.root != merkle_root(seal.heads):
         return "has another root than its heads come to"
-    if key is not None and not seal.is_by(key):
-        signed = seal.key == fingerprint(key)
+    if keys and not any(seal.is_by(key) for key in keys):
+        signed = seal.key in map(fingerprint, keys)
         return "has a wrong signature" if signed else "is signed with another key"
     if before is None:
         return "" if seal.number > 1 or not seal.previous else "is the first and names one before it"
@@ -266,6 +291,35 @@ def _fault(seal: Seal, before: Seal | None, key: Ed25519PublicKey | None) -> str
         if name not in seal.heads or seal.heads[name].position < head.position
     ]
     return f"has less of `{back[0]}` than the seal before it" if back else ""
+
+
+async def _unsealed(connection: Any, found: Verified, gateway: str, sealed: int, *, keys: bool) -> None:
+    """Count the events of a chain behind what is sealed; tell of those that are there for long, where `keys`
+    say which seals count."""
+    _, last = await places(connection, gateway)
+    if last is None or last <= sealed:
+        return
+    found.unsealed += last - sealed
+    made_at = datetime.fromisoformat(found.last_seal) if keys and found.last_seal else None
+    if keys and await connection.fetchval(_LONG_UNSEALED, gateway, sealed, made_at, SEALED_WITHIN):
+        since = f"since {found.last_seal}" if made_at else "ever"
+        found.add(
+            Finding(
+                kind=Kind.UNSEALED,
+                where=f"events {sealed + 1} to {last} of `{gateway}`: no seal was made {since}",
+                gateway=gateway,
+                first=sealed + 1,
+                last=last,
+            )
+        )
+
+
+_LONG_UNSEALED = """
+SELECT EXISTS (
+    SELECT FROM sluice.audit_event WHERE gateway = $1 AND chain_position > $2
+      AND ($3::timestamptz IS NULL OR stored_at >= $3) AND stored_at < clock_timestamp() - $4::interval
+)
+"""
 
 
 async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
@@ -313,6 +367,11 @@ async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
         )
 
 
+async def erasures_by(connection: Any, keys: Sequence[Ed25519PublicKey]) -> Erasures:
+    """Return the erasures that are signed by one of these keys; all, where there is none."""
+    return Erasures([one for key in keys or (None,) for one in await read_erasures(connection, key)])
+
+
 async def _erased(
     connection: Any, found: Verified, erasures: Erasures, since: datetime | None, until: datetime | None
 ) -> None:
@@ -350,95 +409,46 @@ def _event(row: Mapping[str, Any]) -> str:
     )
 
 
-async def _range(
-    connection: Any, gateway: str, since: datetime | None, until: datetime | None
-) -> tuple[int, int, bool]:
-    """Return the first and last position that tell of a gateway's events of a time, and whether its chain
-    ends there; where there is nothing to walk over, the first comes behind the last.
-
-    What was removed has no time any more. So they begin right behind the event before the time, and go to the
-    one that comes after it, or to the end: whatever is missing of the time is missing in between.
-    """
-    before = behind = None
-    first, last = await _places(connection, gateway, since, until)
-    if first is not None:
-        if since is not None:
-            before = await connection.fetchval(_BEFORE, gateway, first, since)
-        if until is not None:
-            behind = await connection.fetchval(_BEHIND, gateway, last, until)
-    else:
-        if since is not None:
-            _, before = await _places(connection, gateway, None, since)
-        if until is not None:
-            behind, _ = await _places(connection, gateway, until, None)
-        if before is not None and behind is not None and behind < before:
-            # A clock went back: what is missing may be missing anywhere.
-            before = behind = None
-    if behind is None:
-        # Not the last of the time: where a clock went back, earlier ones follow it.
-        _, last = await _places(connection, gateway, None, None)
-    return (before or 0) + 1, (last if behind is None else behind) or 0, behind is None
+async def _archived(connection: Any) -> list[ArchivedDay]:
+    """Return the archived days of which the database does not have everything."""
+    found: dict[date, ArchivedDay] = {}
+    places: dict[date, dict[str, tuple[int, int]]] = {}
+    for row in await connection.fetch(
+        "SELECT day, d.events, c.gateway, min(c.first) AS first, max(c.last) AS last"
+        " FROM sluice.archive_day d LEFT JOIN sluice.archive_chain c USING (day)"
+        f" WHERE d.dropped_events > 0 AND {KNOWN_DAY} GROUP BY day, d.events, c.gateway ORDER BY day"
+    ):
+        of_day = places.setdefault(row["day"], {})
+        found[row["day"]] = ArchivedDay(row["day"], row["events"] or 0, of_day)
+        if None not in (row["gateway"], row["first"], row["last"]):
+            of_day[row["gateway"]] = row["first"], row["last"]
+    return list(found.values())
 
 
-async def _places(
-    connection: Any, gateway: str, since: datetime | None, until: datetime | None
-) -> tuple[int | None, int | None]:
-    """Return the first and last position of a gateway's events of a time; None where there are none."""
-    row = await connection.fetchrow(_PLACES, gateway, since, until)
-    return row["first"], row["last"]
-
-
-_PLACES = """
-SELECT min(first) AS first, max(last) AS last FROM (
-    SELECT min(chain_position) AS first, max(chain_position) AS last FROM sluice.audit_event
-    WHERE gateway = $1 AND chain_position > 0 AND ($2::timestamptz IS NULL OR time >= $2)
-      AND ($3::timestamptz IS NULL OR time < $3)
-    UNION ALL
-    SELECT min(c.first), max(c.last) FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
-    WHERE gateway = $1 AND d.dropped_events > 0
-      AND ($2::timestamptz IS NULL OR day >= ($2::timestamptz AT TIME ZONE 'UTC')::date)
-      AND ($3::timestamptz IS NULL OR day <= ($3::timestamptz AT TIME ZONE 'UTC')::date)
-) AS places
-"""
-
-
-_BEFORE = """
-SELECT max(place) FROM (
-    SELECT max(chain_position) AS place FROM sluice.audit_event
-    WHERE gateway = $1 AND chain_position > 0 AND chain_position < $2::bigint AND time < $3::timestamptz
-    UNION ALL
-    SELECT max(least(c.last, $2::bigint - 1))
-    FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
-    WHERE gateway = $1 AND d.dropped_events > 0 AND c.first < $2::bigint
-      AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
-) AS places
-"""
-_BEHIND = """
-SELECT min(place) FROM (
-    SELECT min(chain_position) AS place FROM sluice.audit_event
-    WHERE gateway = $1 AND chain_position > $2::bigint AND time >= $3::timestamptz
-    UNION ALL
-    SELECT min(CASE WHEN c.first > $2::bigint THEN c.first ELSE c.last END)
-    FROM sluice.archive_chain c JOIN sluice.archive_day d USING (day)
-    WHERE gateway = $1 AND d.dropped_events > 0 AND c.last > $2::bigint
-      AND day > ($3::timestamptz AT TIME ZONE 'UTC')::date
-) AS places
-"""
-"""The nearest place before one and a time, and behind. Of an archived day the database knows the first and
-the last place that are there; of those in between, none."""
-
-
-async def _archived(connection: Any) -> dict[str, list[ArchivedStretch]]:
-    """Return where chains are in archived days of which the database does not have everything."""
-    found: dict[str, list[ArchivedStretch]] = {}
-    rows = await connection.fetch(
-        "SELECT c.day, c.gateway, c.first, c.last FROM sluice.archive_chain c"
-        " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 AND c.first <= c.last"
-        f" AND {KNOWN_DAY} ORDER BY day"
+def _is_within(day: date, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or day >= since.astimezone(UTC).date()) and (
+        until is None or day <= until.astimezone(UTC).date()
     )
-    for row in rows:
-        found.setdefault(row["gateway"], []).append(ArchivedStretch(row["day"], row["first"], row["last"]))
-    return found
+
+
+async def least_places(connection: Any) -> dict[tuple[date, str], int]:
+    """Return the least place that the database has of a gateway in a day which it said to have dropped.
+
+    A day goes as a whole, and what comes for it later has later places: of a gateway, nothing that the
+    archive alone has lies behind one of these.
+    """
+    rows = await connection.fetch(_LEAST)
+    return {(row["day"], row["gateway"]): row["place"] for row in rows}
+
+
+_LEAST = f"""
+SELECT d.day, e.gateway, e.place FROM sluice.archive_day d CROSS JOIN LATERAL (
+    SELECT gateway, min(chain_position) AS place FROM sluice.audit_event
+    WHERE time >= d.day::timestamp AT TIME ZONE 'UTC' AND time < (d.day + 1)::timestamp AT TIME ZONE 'UTC'
+      AND chain_position > 0 AND gateway IS NOT NULL
+    GROUP BY gateway
+) e WHERE d.dropped_events > 0 AND {KNOWN_DAY}
+"""
 
 
 class _Rows:
@@ -449,12 +459,13 @@ class _Rows:
         connection: Any,
         gateway: str,
         archive: Archive | None,
-        archived: Sequence[ArchivedStretch],
+        archived: Sequence[ArchivedDay],
+        least: Mapping[tuple[date, str], int],
         erasures: Erasures,
         found: Verified,
     ) -> None:
         self._connection, self._gateway = connection, gateway
-        self._archive, self._archived = archive, archived
+        self._archive, self._archived, self._least = archive, archived, least
         self._erasures, self._found = erasures, found
 
     async def between(self, first: int, last: int) -> AsyncIterator[Linked]:
@@ -472,14 +483,37 @@ class _Rows:
             prefetch=BATCH,
         )
         async for row in rows:
-            while archived is not None and archived["chain_position"] <= row["chain_position"]:
-                if archived["event_id"] != str(row["event_id"]):
-                    yield self._linked(archived)
+            ours = self._linked(row)
+            while archived is not None and archived["chain_position"] <= ours.position:
+                if (archived["chain_position"], archived["event_id"]) != (ours.position, ours.event_id):
+                    yield self._alone(archived)
+                elif (copy := linked(archived)).link != ours.link or copy.digest != ours.digest:
+                    self._tell(Kind.CHANGED, archived, "is another in the archive than in PostgreSQL")
                 archived = next(kept, None)
-            yield self._linked(row)
+            yield ours
         while archived is not None:
-            yield self._linked(archived)
+            yield self._alone(archived)
             archived = next(kept, None)
+
+    def _alone(self, row: Mapping[str, Any]) -> Linked:
+        """Return what the chain has of an event that only the archive has."""
+        time, place = row["time"] or NO_TIME, row["chain_position"]
+        if place > self._least.get((time.astimezone(UTC).date(), self._gateway), place):
+            self._tell(Kind.MISSING, row, GONE)
+        return self._linked(row)
+
+    def _tell(self, kind: Kind, row: Mapping[str, Any], what: str) -> None:
+        place = row["chain_position"]
+        self._found.add(
+            Finding(
+                kind=kind,
+                where=f"{_event(row)} {what}",
+                gateway=self._gateway,
+                first=place,
+                last=place,
+                event_id=str(row["event_id"]),
+            )
+        )
 
     def _linked(self, row: Mapping[str, Any]) -> Linked:
         if row["erased"] is not None and not self._erasures.cover(row):

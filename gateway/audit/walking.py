@@ -45,6 +45,8 @@ class Kind(enum.Enum):
     """A part of the archive cannot be read: of what it holds nobody can say that it is as it was recorded."""
     SEAL = "seal"
     """A seal is missing, changed, or not signed by the key."""
+    UNSEALED = "unsealed"
+    """Events are there for long, and in no seal that holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,10 @@ class Verified:
     gateways: int = 0
     seals: int = 0
     signatures_checked: bool = False
+    last_seal: str = ""
+    """When the last seal that holds was made; UTC, ISO 8601."""
+    unsealed: int = 0
+    """Events of chains behind all seals that hold: bound by their chains alone."""
     before_chain: int = 0
     """Events from before there was a chain, of which nothing can be said."""
     findings: list[Finding] = field(default_factory=list)
@@ -136,6 +142,8 @@ class Chain:
     """Who knows of which end: seals, the gateway's own spool."""
     whole: bool = True
     """Whether it goes to the end."""
+    archived: int = 0
+    """The last place that the archive has, by the database's word."""
 
     @property
     def sealed(self) -> frozenset[int]:
@@ -159,7 +167,7 @@ class Chain:
         at = walk.at
         if self.whole:
             ends = [end for _, end in self.ends] + ([self.head] if self.head is not None else [])
-            furthest = max((end.position for end in ends), default=0)
+            furthest = max([self.archived, *(end.position for end in ends)])
             if furthest > at.position:
                 walk.tell(Kind.TRUNCATED, at.position + 1, furthest)
             elif self.head is None or self.head.position < at.position or self.head.link != at.link:
@@ -238,7 +246,7 @@ class Walk:
             other = next((that for that in left if _would_fit(one, that)), None)
             event = one.event
             if other is not None:
-                left.remove(other)
+                left = [that for that in left if that is not other and not _hangs_on(that, one, other)]
                 self.tell(Kind.SWAPPED, event.position, other.event.position)
             else:
                 self.found.add(
@@ -281,9 +289,26 @@ class Walk:
 
 
 def _would_fit(one: Changed, other: Changed) -> bool:
-    """Whether each is what the other's place had; the link between neighbours is taken as it stands."""
+    """Whether each is what the other's place had; the link between neighbours is taken as it stands. Links
+    may have stayed in their places, or gone with the events."""
     here, there = one.event, other.event
-    return (
+    if (
         link(one.previous, here.position, there.digest) == here.link
         and link(other.previous, there.position, here.digest) == there.link
+    ):
+        return True
+    between = there.link if there.position == here.position + 1 else other.previous
+    return (
+        link(one.previous, here.position, there.digest) == there.link
+        and link(between, there.position, here.digest) == here.link
+    )
+
+
+def _hangs_on(event: Changed, one: Changed, other: Changed) -> bool:
+    """Whether an event is what it was behind one of two that were swapped with their links."""
+    that = event.event
+    return any(
+        that.position == gone.event.position + 1
+        and link(came.event.link, that.position, that.digest) == that.link
+        for gone, came in ((one, other), (other, one))
     )

@@ -272,7 +272,10 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         "--public-key",
         type=Path,
         metavar="FILE",
-        help="verify: what seals must be signed with, in PEM; default the key of `ledger.seal_key`",
+        action="append",
+        default=[],
+        help="verify: what seals must be signed with, in PEM, once for each key that there was; default the"
+        " key of `ledger.seal_key`",
     )
     parser.add_argument("--on", choices=("spark",), help="verify: on Spark, as the job `verify`")
     job_arguments.add_spark(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -30,12 +30,13 @@ from gateway.audit.seals import (
     signing_key,
 )
 from gateway.audit.verify import verify
-from gateway.audit.walking import Verified
+from gateway.audit.walking import Kind, Verified
 from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell, user_name
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, RecordChanged
 from gateway.jobs.archive import TABLE
+from gateway.jobs.locks import keep_archive
 from gateway.jobs.running import run_job
 from gateway.jobs.verifying import VerifyOptions
 from gateway.jobs.verifying import verify as verify_on_spark
@@ -65,14 +66,16 @@ def run(
     if arguments.action == "erase":
         return _erase(arguments, settings, terminal, dsn, until)
     arguments.trouble = exit_codes.VERIFY_TROUBLE
-    key = _public_key(settings, arguments.public_key)
+    keys = _public_keys(settings, arguments.public_key)
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
     exported += [text for text in kept_seals(spool) if text not in exported] if spool is not None else []
 
     # An archive in a catalog has no files that can be read here.
     if arguments.on is not None or settings.jobs.catalog is not None:
-        options = VerifyOptions(since=since, until=until, exported=tuple(exported), key=key, reached=reached)
+        options = VerifyOptions(
+            since=since, until=until, exported=tuple(exported), keys=keys, reached=reached
+        )
         told = _on_spark(options, arguments, settings, dsn)
         return exit_codes.INTERRUPTED if told is None else _tell(told, arguments, terminal)
 
@@ -81,21 +84,21 @@ def run(
             sys.stderr.write(f"\r\x1b[K{done:,} of {of:,} events" if done < of else "\r\x1b[K")
             sys.stderr.flush()
 
-    found = asyncio.run(
-        _with(
-            dsn,
-            lambda connection: verify(
-                connection,
-                since=since,
-                until=until,
-                exported=exported,
-                key=key,
-                reached=reached,
-                archive=Archive(settings.jobs.directory / TABLE),
-                progress=progress,
-            ),
+    async def work(connection: Any) -> Verified:
+        if await connection.fetchval("SELECT EXISTS (SELECT FROM sluice.archive_day)"):
+            await keep_archive(connection, tell)
+        return await verify(
+            connection,
+            since=since,
+            until=until,
+            exported=exported,
+            keys=keys,
+            reached=reached,
+            archive=Archive(settings.jobs.directory / TABLE),
+            progress=progress,
         )
-    )
+
+    found = asyncio.run(_with(dsn, work))
     return _tell(found, arguments, terminal)
 
 
@@ -129,9 +132,7 @@ def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
         raise Faults(["`ledger.seal_key` is not set: there is nothing to sign the record with"])
     key = signing_key(settings.ledger.seal_key.reveal())
     try:
-        seal = asyncio.run(
-            _with(dsn, lambda connection: make_seal(connection, key, datetime.now(UTC).date()))
-        )
+        seal = asyncio.run(_with(dsn, lambda connection: make_seal(connection, key)))
     except NotASeal as error:
         raise Faults([f"the last seal in the database cannot be read: {error}"]) from None
     if seal is not None:
@@ -175,12 +176,10 @@ async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
         return await ask(connection)
 
 
-def _public_key(settings: Settings, path: Path | None) -> Ed25519PublicKey | None:
-    if path is not None:
-        return public_key("\n".join(_lines(path)))
-    if settings.ledger.seal_key is not None:
-        return signing_key(settings.ledger.seal_key.reveal()).public_key()
-    return None
+def _public_keys(settings: Settings, paths: Sequence[Path]) -> Sequence[Ed25519PublicKey]:
+    if not paths and settings.ledger.seal_key is not None:
+        return (signing_key(settings.ledger.seal_key.reveal()).public_key(),)
+    return [public_key("\n".join(_lines(path))) for path in paths]
 
 
 def _lines(path: Path) -> list[str]:
@@ -202,11 +201,17 @@ def _show(found: Verified, terminal: Terminal) -> None:
             terminal.style("there is no seal: a record that was made anew as a whole cannot be told", YELLOW)
         )
     looked_at = f"{found.events:,} events of {found.gateways} gateways, {found.seals} seals"
+    if found.last_seal:
+        looked_at += f", the last that holds of {found.last_seal}"
+    if found.unsealed:
+        looked_at += f"; {found.unsealed:,} events are in none"
     if found.before_chain:
         looked_at += f"; {found.before_chain:,} events are older than the chain"
-    verdict = (
-        terminal.style("holds", BOLD, GREEN) if found.holds else terminal.style("was changed", BOLD, RED)
-    )
+    if found.holds:
+        verdict = terminal.style("holds", BOLD, GREEN)
+    else:
+        unsealed = all(one.kind is Kind.UNSEALED for one in found.findings)
+        verdict = terminal.style("is not sealed" if unsealed else "was changed", BOLD, RED)
     terminal.line(f"the record {verdict}: {looked_at}")
 
 
@@ -217,6 +222,8 @@ def _as_json(found: Verified) -> dict[str, Any]:
         "gateways": found.gateways,
         "seals": found.seals,
         "signatures_checked": found.signatures_checked,
+        "last_seal": found.last_seal,
+        "unsealed": found.unsealed,
         "before_chain": found.before_chain,
         "findings": [asdict(one) | {"kind": one.kind.value} for one in found.findings],
         "more": found.more,

@@ -1,5 +1,8 @@
 """The locks of jobs in PostgreSQL, one advisory lock each, and runs that were killed."""
 
+from collections.abc import Callable
+from typing import Any
+
 LOCKS = 0x736C756A
 """First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
 HELD = (
@@ -15,3 +18,12 @@ made up for, once."""
 def locked(name: str) -> str:
     """Return the expression by which `pg_locks` has the lock of a job, given that for its name."""
     return f"(hashtext({name})::bigint & 4294967295)::oid"
+
+
+async def keep_archive(connection: Any, told: Callable[[str], None]) -> None:
+    """Have the archive stay as it is: no run of its job begins while the connection is there. Waits for one
+    that runs, and tells so."""
+    if await connection.fetchval("SELECT pg_try_advisory_lock_shared($1, hashtext('archive'))", LOCKS):
+        return
+    told("waits for the end of the archive's run")
+    await connection.execute("SELECT pg_advisory_lock_shared($1, hashtext('archive'))", LOCKS)

@@ -18,16 +18,16 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
-from gateway.audit.erasing import Erasures, read_erasures
+from gateway.audit.erasing import Erasures
 from gateway.audit.rows import KNOWN_DAY
-from gateway.audit.verify import expected, require_tables
+from gateway.audit.verify import erasures_by, expected, least_places, require_tables
 from gateway.audit.walking import Chain, Kind, Verified
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
 from gateway.jobs.archive import TABLE, partitions
 from gateway.jobs.events import SPARK_SCHEMA, STORED, land, midnight, with_lost
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.locks import LOCKS
+from gateway.jobs.locks import keep_archive
 from gateway.jobs.spark import cause_of
 from gateway.jobs.tables import LakeTable
 from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walked, from_json, parts
@@ -52,7 +52,7 @@ class VerifyOptions:
     since: datetime | None = None
     until: datetime | None = None
     exported: tuple[str, ...] = ()
-    key: Ed25519PublicKey | None = None
+    keys: Sequence[Ed25519PublicKey] = ()
     reached: Mapping[str, Head] | None = None
     part_events: int = 1 << 16
     """Places of a chain that one task sorts and walks at once."""
@@ -97,10 +97,11 @@ class _Verifying:
         self._landing = work.lake
         self._found = Verified()
         self._erasures = Erasures()
+        self._least: Mapping[tuple[date, str], int] = {}
 
     async def run(self) -> Outcome:
         work, options, found = self._work, self._options, self._found
-        await self._keep_the_archive()
+        await keep_archive(work.connection, work.progress)
         await self._table.settle(work.connection)
         await self._way.settle(work.connection)
         self._landing = self._way.landing("record")
@@ -123,20 +124,12 @@ class _Verifying:
         work.progress(f"the record holds: {found.events:,} events, {found.seals:,} seals")
         return Outcome(rows_in=found.events, range_from=options.since, range_to=options.until)
 
-    async def _keep_the_archive(self) -> None:
-        """Have the archive stay as it is: no run of its job begins before this one ends."""
-        connection = self._work.connection
-        if await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext('archive'))", LOCKS):
-            return
-        self._work.progress("waits for the end of the archive's run")
-        await connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", LOCKS)
-
     async def _look(self) -> tuple[list[Chain], list[_Archived], int]:
         """Read in one snapshot what is known of chains, and land the events that PostgreSQL has."""
         options, work = self._options, self._work
         async with self._snapshot() as connection:
             await require_tables(connection)
-            self._erasures = Erasures(await read_erasures(connection, options.key))
+            self._erasures = await erasures_by(connection, options.keys)
             chains = await expected(
                 connection,
                 self._found,
@@ -144,10 +137,11 @@ class _Verifying:
                 since=options.since,
                 until=options.until,
                 exported=options.exported,
-                key=options.key,
+                keys=options.keys,
                 reached=options.reached,
             )
             days = await self._days(connection, chains)
+            self._least = await least_places(connection)
             rows = await self._land(connection, chains)
         work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")
         return chains, days, rows
@@ -318,7 +312,14 @@ class _Verifying:
                 .otherwise(f.coalesce(f.col("chain_position") <= f.col("reached"), no))
                 .alias("copied"),
                 no.alias("astray"),
+                no.alias("behind"),
                 "lost",
+            )
+        )
+        least = f.broadcast(
+            spark.createDataFrame(
+                [(day.isoformat(), gateway, place) for (day, gateway), place in self._least.items()],
+                "kept_on string, kept_by string, least bigint",
             )
         )
         names = [one.name for one in days]
@@ -328,11 +329,13 @@ class _Verifying:
         lake = (
             with_lost(kept, self._erasures)
             .join(archived, f.col("day") == f.col("archived"))
+            .join(least, (of_day == f.col("kept_on")) & (f.col("gateway") == f.col("kept_by")), "left")
             .select(
                 *NEEDED,
                 f.when(f.col("dropped"), f.lit(ARCHIVE)).otherwise(f.lit(COPY)).alias("source"),
                 no.alias("copied"),
                 (~f.coalesce(in_place, no)).alias("astray"),
+                f.coalesce(f.col("chain_position") > f.col("least"), no).alias("behind"),
                 "lost",
             )
         )

@@ -18,6 +18,7 @@ import orjson
 
 from gateway.audit.chain import Head
 from gateway.audit.rows import COLUMNS
+from gateway.audit.verify import GONE
 from gateway.audit.walking import NO_TIME, ChainPart, Changed, Finding, Kind, Linked, Verified, Walk
 from gateway.jobs.events import digests_of
 
@@ -28,7 +29,7 @@ PART_FINDINGS = 200
 NEEDED = (*COLUMNS, "erased", "chain_position", "link")
 _LINKED = (
     "gateway string, part bigint, chain_position bigint, link binary, digest binary, event_id string,"
-    " time timestamp, source int, copied boolean, astray boolean, lost boolean"
+    " time timestamp, source int, copied boolean, astray boolean, behind boolean, lost boolean"
 )
 
 _Batches = Callable[[Iterator[Any]], Iterator[Any]]
@@ -51,7 +52,8 @@ def parts(events: Any, sealed: Mapping[str, frozenset[int]], places: int) -> Any
     """Return a frame of parts as JSON, each of so many places of a chain, of a frame of events.
 
     These have `NEEDED`, `source`, `copied` (the archive must have it as well), `astray` (it lies in the files
-    of another hour) and `lost` (its texts are gone, and no erasure is on record).
+    of another hour), `behind` (PostgreSQL has an earlier one of its day, so that it must have this one, too)
+    and `lost` (its texts are gone, and no erasure is on record).
     """
     from pyspark.sql import functions as f
 
@@ -93,6 +95,7 @@ def linked(batch: Any, places: int) -> Any:
         "source": column("source"),
         "copied": column("copied"),
         "astray": column("astray"),
+        "behind": column("behind"),
         "lost": column("lost"),
     }
     return pyarrow.RecordBatch.from_pydict(found, schema=_linked_schema())
@@ -188,6 +191,8 @@ def _record_of(place: Sequence[Mapping[str, Any]], told: Verified, *, chained: b
         elif twin is None and row["source"] == COPY:
             tell(Kind.ADDED, row, "is in the archive, and not in PostgreSQL, which has its day")
         elif twin is None:
+            if row["behind"]:
+                tell(Kind.MISSING, row, GONE)
             record.append(_event(row))
         seen.add(name)
     for row in place:

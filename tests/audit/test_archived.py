@@ -5,10 +5,14 @@ Some 5 s, without Spark: the files are written as the archive's job has them.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,9 @@ from typing import Any
 import asyncpg
 import pyarrow
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import parquet
 
 from gateway.audit.archived import Archive
@@ -25,6 +31,7 @@ from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.events import STORED, land
+from gateway.jobs.locks import LOCKS
 from tests.effort import tries
 from tests.jobs.records import DAY, day_of_events, fill
 
@@ -42,7 +49,7 @@ class Day:
     rows: Table
 
     async def looked_at(self) -> Verified:
-        return await verify(self.connection, key=KEY.public_key(), archive=Archive(self.directory))
+        return await verify(self.connection, keys=[KEY.public_key()], archive=Archive(self.directory))
 
 
 @pytest.fixture
@@ -58,7 +65,8 @@ async def archived(database: str, tmp_path: Path) -> AsyncIterator[Day]:
             await land(connection, everything, (), tmp_path)
         await connection.execute(
             "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
-            " bytes, verified_at, dropped_events) SELECT $1, 1, 1, 0, '0', '0', 0, 0, now(), 1",
+            " bytes, verified_at, dropped_events) SELECT $1, 1, count(*), 0, '0', '0', 0, 0, now(), count(*)"
+            " FROM sluice.audit_event",
             DAY.date(),
         )
         await connection.execute(
@@ -174,3 +182,124 @@ async def test_no_bit_of_a_file_ends_the_process(archived: Day) -> None:
             bound = list(STORED[:-1])
             there = parquet.ParquetFile(archived.file).read(columns=bound)
             assert there.to_pylist() == archived.rows.select(bound).to_pylist(), (number, at)
+
+
+async def back_again(archived: Day, kept: str) -> None:
+    """Have PostgreSQL have the events of the day for which `kept` holds, too."""
+    day = DAY.date()
+    await archived.connection.execute(
+        f"DROP TRIGGER append_only ON sluice.audit_event;"
+        f"ALTER TABLE sluice.audit_event ATTACH PARTITION sluice.audit_event_{day:%Y%m%d}"
+        f" FOR VALUES FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00');"
+        f"DELETE FROM sluice.audit_event WHERE NOT ({kept})"
+    )
+
+
+async def test_what_came_when_its_day_was_gone_is_no_alarm(archived: Day) -> None:
+    await back_again(archived, "chain_position > 15")
+    found = await archived.looked_at()
+    assert found.holds, found.findings
+
+
+async def test_no_event_is_gone_from_postgresql_because_its_day_is_said_to_be(archived: Day) -> None:
+    """A day goes as a whole: of a gateway, nothing went that is behind something which is there."""
+    await back_again(archived, "chain_position <> 7 OR gateway LIKE 'gate1%'")
+    await archived.connection.execute("UPDATE sluice.archive_day SET dropped_events = 1")
+    found = await archived.looked_at()
+    told = [(one.kind, one.gateway, one.first, one.last) for one in found.findings]
+    assert told == [(Kind.MISSING, "gate0-00000000", 7, 7)]
+
+
+async def test_what_both_have_is_the_same_in_both(archived: Day) -> None:
+    await back_again(archived, "chain_position > 15")
+    users = archived.rows["user_name"].to_pylist()
+    at = archived.rows["chain_position"].to_pylist().index(17)
+    users[at] = "eve"
+    parquet.write_table(replaced(archived.rows, "user_name", pyarrow.array(users)), archived.file)
+    found = await archived.looked_at()
+    assert [(one.kind, one.first) for one in found.findings] == [(Kind.CHANGED, 17)]
+
+
+async def test_the_archive_knows_of_a_cut_tail(archived: Day) -> None:
+    """Of a day that PostgreSQL has, and that no seal has yet."""
+    await back_again(archived, "chain_position < 10")
+    await archived.connection.execute(
+        "DROP TRIGGER append_only ON sluice.audit_seal; DELETE FROM sluice.audit_seal;"
+        "UPDATE sluice.archive_day SET dropped_events = 0;"
+        "UPDATE sluice.audit_chain c SET (chain_position, link) ="
+        " (SELECT chain_position, link FROM sluice.audit_event e WHERE e.gateway = c.gateway"
+        " ORDER BY chain_position DESC LIMIT 1)"
+    )
+    found = await archived.looked_at()
+    assert {(one.kind, one.first) for one in found.findings} == {(Kind.TRUNCATED, 10)}
+
+
+def _more(**values: Any) -> Callable[[Table], Table]:
+    """Return what adds a row: the last one with other values."""
+
+    def change(rows: Table) -> Table:
+        last = rows.slice(rows.num_rows - 1)
+        for name, value in values.items():
+            last = replaced(last, name, pyarrow.array([value], rows.schema.field(name).type))
+        return pyarrow.concat_tables([rows, last])
+
+    return change
+
+
+ADDED = {
+    "of a gateway that there never was": _more(gateway="evil"),
+    "of no gateway": _more(gateway=None),
+    "in no place": _more(chain_position=None),
+    "behind the end": _more(chain_position=99),
+}
+
+
+@pytest.mark.parametrize("what", ADDED)
+async def test_events_of_the_archive_that_no_chain_has_are_told(archived: Day, what: str) -> None:
+    parquet.write_table(ADDED[what](archived.rows), archived.file)
+    found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
+    assert found == [
+        (Kind.ADDED, f"1 events in `day={DAY.date()}` of the archive where no chain has a place"),
+        (Kind.ADDED, f"`day={DAY.date()}` of the archive has 43 events, of 42"),
+    ]
+
+
+async def test_files_where_no_run_puts_any_are_told(archived: Day) -> None:
+    day = archived.file.parent.parent
+    shutil.copy(archived.file, day / "x.parquet")
+    (day / "hour=00" / "_SUCCESS").touch()
+    found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
+    assert found == [(Kind.ADDED, f"`{day / 'x.parquet'}` of the archive, which no run has put there")]
+    since = DAY + timedelta(days=3)
+    assert (await verify(archived.connection, since=since, archive=Archive(archived.directory))).holds
+
+
+async def test_the_command_waits_for_the_archive_s_run_and_takes_several_keys(
+    archived: Day, database: str, tmp_path: Path
+) -> None:
+    """A run writes days anew, and a file that was listed is there no more."""
+    keys: list[str] = []
+    for number, key in enumerate((Ed25519PrivateKey.generate(), KEY)):
+        file = tmp_path / f"{number}.pem"
+        file.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        keys += ["--public-key", str(file)]
+    (tmp_path / "dsn").write_text(database)
+    config = tmp_path / "gateway.yaml"
+    config.write_text(
+        yaml.safe_dump({"ledger": {"dsn": {"file": "dsn"}}, "jobs": {"directory": str(tmp_path)}})
+    )
+    await archived.connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", LOCKS)
+    words = ("-m", "gateway", "audit", "verify", "--json", "-c", str(config), *keys)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    assert b"waits for the end of the archive's run" in await process.stderr.readline()
+    hidden = archived.file.rename(tmp_path / "hidden")
+    await asyncio.sleep(0.2)
+    hidden.rename(archived.file)
+    await archived.connection.execute("SELECT pg_advisory_unlock_all()")
+    out, _ = await process.communicate()
+    told = json.loads(out)
+    assert (process.returncode, told["holds"], told["unsealed"]) == (0, True, 0), told
+    assert told["last_seal"]

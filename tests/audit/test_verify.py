@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
 import uuid
@@ -21,8 +22,9 @@ from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical, digest_of
 from gateway.audit.erasing import Erasures, erase, read_erasures
+from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import event_digest
-from gateway.audit.sealing import day_to_seal
+from gateway.audit.sealing import day_to_seal, keep_sealing
 from gateway.audit.seals import (
     KEPT,
     NotASeal,
@@ -40,6 +42,7 @@ from gateway.database.asking import connected
 from gateway.errors import Faults, LedgerUnavailable
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
+from tests.audit.samples import until as in_time
 
 KEY = Ed25519PrivateKey.generate()
 DAY = date(2026, 11, 20)
@@ -71,7 +74,7 @@ async def record(tmp_path: Path, database: str) -> AsyncIterator[Any]:
 
 
 async def looked_at(connection: Any, **more: Any) -> Verified:
-    return await verify(connection, key=KEY.public_key(), **more)
+    return await verify(connection, **{"keys": [KEY.public_key()], **more})
 
 
 def kinds(found: Verified) -> set[str]:
@@ -184,6 +187,15 @@ async def test_an_erasure_that_nobody_signed_is_none(record: Any) -> None:
     assert (await verify(record)).holds, "without a key nobody can tell"
     assert await erase(record, "bob", until=now, by="root", reason="asked for", key=KEY) == 0
     assert (await looked_at(record)).holds
+
+
+async def test_what_an_older_key_has_signed_holds_by_that_key(record: Any) -> None:
+    await erase(record, "bob", until=datetime.now(UTC), by="root", reason="asked for", key=KEY)
+    newer = Ed25519PrivateKey.generate()
+    await make_seal(record, newer)
+    assert kinds(await looked_at(record, keys=[newer.public_key()])) == {"seal", "erased"}
+    found = await looked_at(record, keys=[newer.public_key(), KEY.public_key()])
+    assert found.holds, found.findings
 
 
 @pytest.mark.parametrize("until", ["infinity", "-infinity", "20000-01-01", "0001-01-01"])
@@ -355,21 +367,23 @@ async def test_without_seals_the_spool_knows_of_a_cut_tail(record: Any, tmp_path
     assert kinds(found) == {"truncated"}
 
 
-async def test_a_swapped_pair_is_found_as_one(record: Any) -> None:
-    one, other = await event(record, 2), await event(record, 6)
+@pytest.mark.parametrize("with_links", [False, True])
+@pytest.mark.parametrize(("first", "last"), [(2, 6), (2, 4), (4, 5)])
+async def test_a_swapped_pair_is_found_as_one(record: Any, first: int, last: int, with_links: bool) -> None:
+    one, other = await event(record, first), await event(record, last)
     await free(record)
     for here, there in ((one, other), (other, one)):
         await record.execute(
             "UPDATE sluice.audit_event SET chain_position = -$2::bigint, link = $3 WHERE event_id = $1",
             here["event_id"],
             there["chain_position"],
-            there["link"],
+            (here if with_links else there)["link"],
         )
     await record.execute(
         "UPDATE sluice.audit_event SET chain_position = -chain_position WHERE chain_position < 0"
     )
     found = await looked_at(record)
-    assert [(one.kind, one.first, one.last) for one in found.findings] == [(Kind.SWAPPED, 2, 6)]
+    assert [(one.kind, one.first, one.last) for one in found.findings] == [(Kind.SWAPPED, first, last)]
 
 
 async def test_an_event_that_was_added_is_found(record: Any) -> None:
@@ -765,6 +779,24 @@ async def test_a_stretch_of_time_is_verified_by_itself(record: Any) -> None:
     assert kinds(await looked_at(record, since=since, until=until)) == {"changed"}
 
 
+async def test_a_stretch_that_was_made_anew_is_not_what_was_sealed_behind_it(record: Any) -> None:
+    """A day is sealed when the next one has begun: the seal's place is not of the day."""
+    third, fifth = await event(record, 3), await event(record, 5)
+    await change(record, 3, "user_name = 'alice'")
+    await make_anew(record, third["gateway"])
+    assert kinds(await looked_at(record, since=third["time"], until=fifth["time"])) == {"forged"}
+
+
+async def test_events_that_were_given_a_time_before_the_stretch_are_changed(record: Any) -> None:
+    third, fifth = await event(record, 3), await event(record, 5)
+    day = third["time"].astimezone(UTC).date() - timedelta(days=1)
+    await make_partitions(record, {day})
+    for position in (3, 4):
+        await change(record, position, "time = time - interval '1 day'")
+    found = await looked_at(record, since=third["time"], until=fifth["time"])
+    assert [(one.kind, one.first) for one in found.findings] == [(Kind.CHANGED, 4)]
+
+
 async def test_a_gateway_that_was_silent_since_is_no_alarm_and_one_that_was_silenced_is(record: Any) -> None:
     last = await event(record, 8)
     since = last["time"] + timedelta(microseconds=1)
@@ -840,6 +872,24 @@ async def test_a_clock_that_went_back_is_no_alarm(record: Any) -> None:
         assert found.holds, (since, until, found.findings)
 
 
+async def test_what_no_seal_has_is_counted_and_told_when_it_is_there_for_long(record: Any) -> None:
+    found = await looked_at(record)
+    assert (found.unsealed, found.last_seal) == (0, read_seal((await seals(record))[-1]).made_at)
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal WHERE number = 2")
+    # That seal had the second gateway, and was made behind its events.
+    await record.execute("UPDATE sluice.audit_event SET stored_at = now() WHERE gateway LIKE 'gate1%'")
+    found = await looked_at(record)
+    assert (found.holds, found.unsealed) == (True, 8)
+    await record.execute("DELETE FROM sluice.audit_seal")
+    found = await looked_at(record)
+    assert (found.holds, found.unsealed, found.last_seal) == (True, 16, "")
+    await record.execute("UPDATE sluice.audit_event SET stored_at = now() - interval '49 hours'")
+    assert (await verify(record)).holds, "without a key nobody says that there are to be seals"
+    told = [(one.kind, one.first, one.last) for one in (await looked_at(record)).findings]
+    assert told == [(Kind.UNSEALED, 1, 8)] * 2
+
+
 async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:
     before = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")
     now = datetime.now(UTC)
@@ -879,11 +929,56 @@ async def test_a_gateway_notices_that_its_past_was_taken(record: Any, tmp_path: 
     assert mine[0] == (Kind.MISSING, 1, 8)
 
 
+async def yesterday(connection: Any) -> date:
+    day: date = await connection.fetchval("SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date - 1")
+    return day
+
+
 async def test_one_seal_a_day_however_many_gateways(record: Any) -> None:
-    assert await make_seal(record, KEY, DAY + timedelta(days=1), once=True) is None
-    made = await make_seal(record, KEY, DAY + timedelta(days=2), once=True)
+    """Whoever asks for one by hand gets one, and the day in which that was is sealed when it has ended."""
+    ended = await yesterday(record)
+    assert await make_seal(record, KEY, ended, once=True) is None
+    today = await make_seal(record, KEY)
+    assert today is not None
+    assert (today.number, today.day) == (3, ended + timedelta(days=1))
+    made = await make_seal(record, KEY, ended + timedelta(days=1), once=True)
     assert made is not None
-    assert made.number == 3
+    assert made.number == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "made_at", "sealed"),
+    [
+        (KEY, "2020-01-01T00:00:00+00:00", False),
+        (KEY, "2100-01-01T00:00:00+00:00", False),
+        (Ed25519PrivateKey.generate(), None, False),
+        (KEY, None, True),
+    ],
+)
+async def test_no_seal_of_a_day_to_come_keeps_others_from_being_made(
+    record: Any, key: Ed25519PrivateKey, made_at: str | None, sealed: bool
+) -> None:
+    """A gateway whose clock was a year ahead has made one, or somebody without the key."""
+    await free(record)
+    last = read_seal((await seals(record))[-1])
+    await record.execute("DELETE FROM sluice.audit_seal")
+    odd = dataclasses.replace(last, day=date(9999, 12, 31), made_at=made_at or last.made_at).signed(key)
+    await record.execute(
+        "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
+        *(odd.number, datetime.fromisoformat(odd.made_at), odd.text()),
+    )
+    made = await make_seal(record, KEY, await yesterday(record), once=True)
+    assert (made is None) is sealed
+
+
+async def test_a_gateway_seals_the_day_that_has_ended(record: Any, database: str, tmp_path: Path) -> None:
+    sealing = asyncio.ensure_future(keep_sealing(database, Ed25519PrivateKey.generate(), tmp_path))
+    try:
+        await in_time(lambda: kept_seals(tmp_path))
+    finally:
+        sealing.cancel()
+    (seal,) = [read_seal(text) for text in kept_seals(tmp_path)]
+    assert (seal.number, seal.day) == (3, day_to_seal(datetime.now(UTC))[0].date())
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Place:
         return await self.worker.run(archive_of, chosen, dsn=self.dsn, lake=self.lake, now=now)
 
     async def verified(self) -> Verified:
-        return await verify(self.connection, key=KEY.public_key(), archive=Archive(self.lake / TABLE))
+        return await verify(self.connection, keys=[KEY.public_key()], archive=Archive(self.lake / TABLE))
 
     async def there(self) -> bool:
         return await self.connection.fetchval("SELECT to_regclass($1)", PARTITION) is not None

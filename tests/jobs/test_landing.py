@@ -129,7 +129,8 @@ def test_events_are_linked_by_column_as_row_by_row() -> None:
         rows = garbage(seed, 30)
         batch = pyarrow.RecordBatch.from_pylist(rows, schema=arrow_schema(NEEDED))
         more = {"source": pyarrow.array([seed % 3] * len(rows), pyarrow.int32())}
-        more |= {name: pyarrow.array([bool(seed % 2)] * len(rows)) for name in ("copied", "astray", "lost")}
+        flags = ("copied", "astray", "behind", "lost")
+        more |= {name: pyarrow.array([bool(seed % 2)] * len(rows)) for name in flags}
         found = linked(pyarrow.RecordBatch.from_arrays([*batch, *more.values()], [*NEEDED, *more]), 7)
         for row, told in zip(rows, found.to_pylist(), strict=True):
             event = linked_row(row)
@@ -146,6 +147,7 @@ def test_events_are_linked_by_column_as_row_by_row() -> None:
                 "source": seed % 3,
                 "copied": bool(seed % 2),
                 "astray": bool(seed % 2),
+                "behind": bool(seed % 2),
                 "lost": bool(seed % 2),
             }
 

@@ -67,7 +67,7 @@ async def test_what_the_last_version_wrote_is_gone_on_with(
         assert await connection.fetchval("SELECT dropped_at IS NOT NULL FROM sluice.archive_day")
         written_by_the_last_version(lake / TABLE, "erased")
         written_by_the_last_version(lake / "rollup_usage", "last_at")
-        found = await verify(connection, key=KEY.public_key(), archive=Archive(lake / TABLE))
+        found = await verify(connection, keys=[KEY.public_key()], archive=Archive(lake / TABLE))
         assert found.holds, found.findings
         assert (await worker.run(verify_of, {"key": key}, **where)).rows_in == found.events
         # A job of another version begins anew, and late events have their day written as it is now.

@@ -250,7 +250,7 @@ def archive_of(chosen: dict[str, Any]) -> Job:
 def verify_of(chosen: dict[str, Any]) -> Job:
     """Make the job; the key comes as bytes."""
     key = Ed25519PublicKey.from_public_bytes(chosen.pop("key"))
-    return verify(VerifyOptions(key=key, **chosen))
+    return verify(VerifyOptions(keys=(key,), **chosen))
 
 
 def rollups_of(chosen: dict[str, Any]) -> Job:
