@@ -68,7 +68,7 @@ class _Day:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _NewCopy:
     """A day that is written and verified, and not in its place yet."""
 
     came: int
@@ -191,7 +191,7 @@ class _Archive:
         found, _ = await self._erasures(day, done)
         return any(one.number > done for one in found)
 
-    async def _make(self, day: _Day) -> _Made | None:
+    async def _make(self, day: _Day) -> _NewCopy | None:
         """Write a copy of one day beside the table, and hold it to PostgreSQL; None: the archive keeps the
         day as it is. Raises LedgerUnavailable where they are not the same, or the copy would lose events."""
         work, name = self._work, day.name
@@ -237,7 +237,7 @@ class _Archive:
         self._require(await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
         chains = await asyncio.to_thread(_chains, written)
         work.progress(f"{day.day}: verified, {expected.events:,} events")
-        return _Made(came=came.events, sums=expected, chains=chains, erasure=erasure)
+        return _NewCopy(came=came.events, sums=expected, chains=chains, erasure=erasure)
 
     def _keep(self, day: _Day, why: str) -> None:
         """Say why the archive keeps a day as it is, or raise it where PostgreSQL knows of no such archive:
@@ -247,7 +247,7 @@ class _Archive:
             raise LedgerUnavailable(f"{told}; PostgreSQL does not know that it is archived")
         self._work.progress(f"{day.day}: {told}")
 
-    async def _put_in_place(self, day: _Day, made: _Made) -> None:
+    async def _put_in_place(self, day: _Day, made: _NewCopy) -> None:
         work = self._work
         await work.replace(self._table, day.name)
         work.progress(f"{day.day}: in its place")
@@ -313,7 +313,7 @@ class _Archive:
                 "nothing was put in its place"
             )
 
-    async def _save(self, day: _Day, made: _Made) -> None:
+    async def _save(self, day: _Day, made: _NewCopy) -> None:
         """Say what is in the archive of a day."""
         connection = self._work.connection
         sums = made.sums
