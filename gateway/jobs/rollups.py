@@ -30,9 +30,9 @@ NAMES = (
     *("event_id", "time", "kind", "statement_id", "user_name", "groups", "client_protocol", "application"),
     *("verdict", "code", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),
 )
-"""What roll-ups need of an event; of the body, `scans`, `decisions` and `action`."""
+"""What roll-ups need of an event; of the body, `scans`, `decisions`, `action` and `spark_ms`."""
 SUMMARY_ROWS = 1_000
-_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action"))
+_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action", "spark_ms"))
 _SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
 
 _ALL_HOURS = "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"

@@ -111,8 +111,6 @@ async def test_refusals_are_counted_with_logins(place: Place) -> None:
         ("bob", "ACCESS_DENIED"): 2,
         ("cem", "ACCESS_DENIED"): 2,
     }
-    assert await reports.refused(place.connection, RollupFilter(group="staff")) == rows
-    assert not await reports.refused(place.connection, RollupFilter(group="others"))
 
 
 async def test_statements_of_one_shape_count_together_and_hold_no_literal(place: Place) -> None:
@@ -364,8 +362,18 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
         "columns": ["salary", "bonus"],
     }
     allowed = denied | {"result": 1, "columns": ["name"]}
-    body = {**orjson.loads(orjson.dumps(dict(event.body))), "decisions": [allowed, denied]}
+    body = {
+        **orjson.loads(orjson.dumps(dict(event.body))),
+        "decisions": [allowed, denied],
+        "groups": ["staff"],
+    }
     await place.fill([dataclasses.replace(event, body=body)])
+    await place.connection.execute(
+        "INSERT INTO sluice.tag_proposal (catalog, database, table_name, column_name, tag, attributes, state,"
+        " asks, origins) VALUES"
+        " ('spark_catalog', 'hr', 'employee', 'salary', 'PAY', '[]', 'accepted', false, '[]'),"
+        " ('spark_catalog', 'hr', 'employee', 'name', 'NAME', '[]', 'accepted', false, '[]')"
+    )
     await place.roll_up()
     (row,) = await reports.refused(place.connection, RollupFilter(table="spark_catalog.hr"))
     assert (row["resource"], row["action"], row["policy"]) == (
@@ -375,6 +383,10 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
     )
     assert await reports.refused(place.connection, RollupFilter(table="Spark_Catalog.`HR`.employee"))
     assert not await reports.refused(place.connection, RollupFilter(table="spark_catalog.h"))
+    for narrowed in (RollupFilter(group="staff"), RollupFilter(tag="PAY")):
+        assert await reports.refused(place.connection, narrowed) == [row]
+    for narrowed in (RollupFilter(group="others"), RollupFilter(tag="NAME")):
+        assert not await reports.refused(place.connection, narrowed)
 
 
 @pytest.mark.parametrize(
