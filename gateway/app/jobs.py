@@ -57,7 +57,6 @@ from gateway.jobs.rollups import FingerprintOf, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
 from gateway.jobs.verifying import verify
-from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import JobsSettings, ScheduleSettings
 from gateway.settings.models import Settings
@@ -282,7 +281,7 @@ def proof_options(settings: Settings) -> ProofOptions:
         people = known_people(settings)
         policies = await asyncio.to_thread(settings_side, settings, people, kept(accepted_path(settings)))
         async with await make_reader(settings) as reader:
-            metalakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
+            metalakes, _ = await kept_metalakes(settings)
             async with catalog_without_sessions(settings, reader, None, metalakes) as catalog:
                 yield Gate(
                     reader=reader,

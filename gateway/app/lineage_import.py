@@ -29,7 +29,6 @@ from gateway.lineage.store import KnownIds, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName, quote
 from gateway.model.lineage import DatasetKind, Operation, StatementLineage
-from gateway.model.spark_minors import minor_of
 from gateway.model.statement import SessionContext, SessionEffect, UseNamespace
 from gateway.session.ports import Catalog
 from gateway.settings.models import Settings
@@ -420,7 +419,7 @@ async def importing(
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
         AsyncExitStack() as stack,
     ):
-        metalakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
+        metalakes, _ = await kept_metalakes(settings)
         catalog = await stack.enter_async_context(
             catalog_without_sessions(settings, reader, tables, metalakes)
         )

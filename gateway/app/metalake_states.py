@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 from gateway.app.combining import Part
-from gateway.app.explaining import minor_of_spark
-from gateway.app.metalakes import Metalakes, MetalakeState
-from gateway.model.spark_minors import Minor
+from gateway.app.metalakes import Metalakes, MetalakeState, metalake_path
+from gateway.model.spark_minors import NEWEST, Minor, minor_of
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogEntry
+from gateway.sources.cache import CacheTrouble
+from gateway.sources.metalake import kept
 
 
 async def metalake_states(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
     """Return the entries that are metalakes, with what the gateway has of each, by its files."""
     if not settings.metalakes:
         return []
-    metalakes, _ = await kept_metalakes(settings, minor_of_spark(settings))
+    metalakes, _ = await kept_metalakes(settings)
     states = {state.name: state for state in metalakes.states()}
     return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
 
 
-async def kept_metalakes(settings: Settings, minor: Minor) -> tuple[Metalakes, list[Part]]:
-    """Return the metalakes as the files of the gateway of these settings hold them, and what policies get of
-    each: for a command beside it."""
+async def kept_metalakes(settings: Settings) -> tuple[Metalakes, list[Part]]:
+    """Return the metalakes as the files of the gateway of these settings hold them, for the Spark behind it,
+    and what policies get of each: for a command beside it."""
+    minor = await asyncio.to_thread(_minor_of_gateway, settings)
     metalakes = Metalakes(settings, minor, read_only=True)
     parts: dict[str, Part] = {}
 
@@ -30,3 +35,13 @@ async def kept_metalakes(settings: Settings, minor: Minor) -> tuple[Metalakes, l
 
     await metalakes.start(take)
     return metalakes, list(parts.values())
+
+
+def _minor_of_gateway(settings: Settings) -> Minor:
+    """Return the minor of the Spark that the gateway's files are for; the newest where they do not say."""
+    for entry in settings.metalakes:
+        with suppress(CacheTrouble, ValueError):
+            found = kept(metalake_path(settings.ledger.directory, entry.name))
+            if found is not None and found.minor:
+                return minor_of(found.minor)
+    return NEWEST

@@ -536,6 +536,7 @@ class Metalakes:
             cache=metalake_path(directory, entry.name) if self._only is None else None,
             read_only=self._read_only,
             asked=asked,
+            minor=str(self._minor),
         )
         source = make_source(options, _fetch(client, settings), is_secret=is_secret)
         return _Lake(entry=entry, settings=settings, source=source, client=client)

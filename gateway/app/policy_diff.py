@@ -10,7 +10,6 @@ from pathlib import Path
 
 from gateway.app.accepted_tags import accepted_part, accepted_path
 from gateway.app.combining import Part, closed_part, combine
-from gateway.app.explaining import minor_of_spark
 from gateway.app.metalake_states import kept_metalakes
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, Found, search
@@ -83,14 +82,12 @@ def load_side(
         )
     policies = PolicySettings(paths=(path,))
     rules = load_rules(read_rules(policies), policies, people=people)
-    services = rules.part.services.keys()
-    parts = [rules.part, *(part for part in beside if services >= set(part.catalogs.values()))]
     spoken_for = policies.catalogs
     if catalogs is not None:
         spoken_for = {
             catalog: service for catalog, service in catalogs.items() if service in rules.part.services
         }
-    return combine(parts, 1, spoken_for)
+    return combined(rules.part, beside, spoken_for)
 
 
 def load_sides(
@@ -122,7 +119,18 @@ def settings_side(
     paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
     policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     rules = load_rules(read_rules(policies), policies, people=people)
-    return combine([rules.part, *parts_beside(settings, accepted)], 1, policies.catalogs)
+    return combined(rules.part, parts_beside(settings, accepted), policies.catalogs)
+
+
+def combined(part: Part, beside: Sequence[Part], catalogs: Mapping[str, str]) -> PolicySet:
+    """Return the policies of a part with what is in force beside it, as far as it has their services: a
+    gateway takes no metalake of another. Raises Faults."""
+    services = part.services.keys()
+
+    def fits(one: Part) -> bool:
+        return services >= {*one.catalogs.values(), *(policy.service for policy in one.policies)}
+
+    return combine([part, *filter(fits, beside)], 1, catalogs)
 
 
 def parts_beside(settings: Settings, accepted: AcceptedList | None) -> Sequence[Part]:
@@ -132,7 +140,7 @@ def parts_beside(settings: Settings, accepted: AcceptedList | None) -> Sequence[
     parts = [closed_part(settings.file_sources())]
     parts += [accepted_part(accepted)] if accepted is not None else []
     if settings.metalakes:
-        parts += asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))[1]
+        parts += asyncio.run(kept_metalakes(settings))[1]
     return parts
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.accepted_tags import accepted_path
-from gateway.app.combining import combine
-from gateway.app.policy_diff import diff, known_people, parts_beside, settings_side
+from gateway.app.policy_diff import combined, diff, known_people, parts_beside, settings_side
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tag_propagation import accepted_list
 from gateway.errors import Faults
@@ -124,7 +123,7 @@ def edit_pack(
 
     def loaded(text: str) -> PolicySet:
         read = replace(files, packs={**files.packs, name: text})
-        return combine([load_rules(read, policies, people=people).part, *beside], 1, policies.catalogs)
+        return combined(load_rules(read, policies, people=people).part, beside, policies.catalogs)
 
     old = loaded(before)
     _require_as_it_was(old, name, edits)

@@ -13,7 +13,6 @@ from gateway.app.explaining import (
     catalog_without_sessions,
     judging_rules,
     make_reader,
-    minor_of_spark,
     named_parsers,
     parsers_for,
     reader_limits,
@@ -24,7 +23,6 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.job import ReplayOptions, ReplayPlan
 from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.model.catalog import LookUp
-from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import spark_version
 from gateway.settings.models import Settings
 from gateway.sources.accepted_tags import kept
@@ -48,7 +46,7 @@ def replay_options(
         people = known_people(settings)
         accepted = kept(accepted_path(settings))
         beside = parts_beside(settings, accepted)
-        metalakes, _ = asyncio.run(kept_metalakes(settings, minor_of_spark(settings)))
+        metalakes, _ = asyncio.run(kept_metalakes(settings))
         if sides is not None:
             old, new = load_sides(sides, people, settings.policies.catalogs, beside)
             names = (str(sides[0]), str(sides[1]))
@@ -75,7 +73,7 @@ def replay_options(
     @asynccontextmanager
     async def look_up() -> AsyncIterator[LookUp]:
         async with await make_reader(settings) as reader:
-            metalakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
+            metalakes, _ = await kept_metalakes(settings)
             async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
                 yield catalog.look_up
 

@@ -30,7 +30,6 @@ from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.resource import AccessRequest, Resource
-from gateway.model.spark_minors import minor_of
 from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
 from gateway.settings.models import Settings
@@ -152,7 +151,7 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
         ) as rules,
         asking(settings, reader) as (queries, catalog),
     ):
-        lakes, _ = await kept_metalakes(settings, minor_of(reader.spark_version))
+        lakes, _ = await kept_metalakes(settings)
         promoter = make_promotion(
             settings, queries, catalog, dsn, ledger=None, gateway="", metalakes=lakes.states
         )

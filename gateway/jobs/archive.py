@@ -114,10 +114,12 @@ class _Archive:
                 rows_in += made.came
                 rows_out += made.sums.events
                 put += 1
-        if put and await work.connection.fetchval("SELECT EXISTS (SELECT FROM sluice.audit_erasure)"):
-            await asyncio.to_thread(self._table.forget)
+            else:
+                await asyncio.to_thread(self._table.landed, f"day={day.day.isoformat()}")
         there = await partitions(work.connection)
         dropped = await drop_days(work, self._table, self._options.keeping, self._troubles, there)
+        if put and await work.connection.fetchval("SELECT EXISTS (SELECT FROM sluice.audit_erasure)"):
+            await asyncio.to_thread(self._table.forget)
         work.progress(f"{len(days)} days looked at, {dropped} dropped from PostgreSQL")
         self._troubles.end()
         whole = [day.day for day in days]

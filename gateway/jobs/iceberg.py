@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.tables import STAGING, LakeTable, chosen
 
+CLOCKS_APART = timedelta(minutes=10)
+"""How far the clocks of PostgreSQL and of Spark may be from each other."""
 RUN, PARTITION = "sluice-run", "sluice-partition"
 """Keys of a snapshot's summary."""
 
@@ -43,13 +46,13 @@ class IcebergTable(LakeTable):
     async def settle(self, connection: Any) -> None:
         await LakeTable.settle(self, connection)
         runs = await connection.fetch(
-            "SELECT id, state FROM sluice.job_run WHERE job = $1 AND id <> $2 ORDER BY id DESC",
+            "SELECT id, state, started_at FROM sluice.job_run WHERE job = $1 AND id <> $2 ORDER BY id DESC",
             self.writer,
             self.run,
         )
         if not runs or runs[0]["state"] == "done":
             return
-        ended_badly = {str(row["id"]) for row in runs if row["state"] != "done"}
+        ended_badly = {str(row["id"]): row["started_at"] for row in runs if row["state"] != "done"}
         committed = await self._committed(connection)
         await asyncio.to_thread(self._go_back, await self.start(), committed, ended_badly)
 
@@ -160,8 +163,10 @@ class IcebergTable(LakeTable):
             .create()
         )
 
-    def _go_back(self, spark: Any, committed: Mapping[str, str], ended_badly: Collection[str]) -> None:
+    def _go_back(self, spark: Any, committed: Mapping[str, str], ended_badly: Mapping[str, datetime]) -> None:
         """Take back the commits that PostgreSQL does not know of; they are the last ones, if any.
+        `ended_badly`: runs, and when each began; what was committed long before is of another run, whose
+        number an older copy of PostgreSQL has given once more.
 
         Raises LedgerUnavailable for one by a run that has not ended badly: PostgreSQL may be an older copy of
         itself, and the table alone have what was archived since.
@@ -169,8 +174,8 @@ class IcebergTable(LakeTable):
         if not self._is_there(spark):
             return
         rows = spark.sql(
-            f"SELECT snapshot_id, parent_id, summary['{RUN}'] AS run, summary['{PARTITION}'] AS part"
-            f" FROM {self.full_name}.snapshots"
+            f"SELECT snapshot_id, parent_id, summary['{RUN}'] AS run, summary['{PARTITION}'] AS part,"
+            f" unix_micros(committed_at) AS at FROM {self.full_name}.snapshots"
         ).collect()
         snapshots = {row["snapshot_id"]: row for row in rows}
         heads = spark.sql(f"SELECT snapshot_id FROM {self.full_name}.refs WHERE name = 'main'").collect()
@@ -180,7 +185,8 @@ class IcebergTable(LakeTable):
         while (one := snapshots.get(at)) is not None and one["run"] is not None:
             if committed.get(one["part"]) == one["run"]:
                 break
-            if one["run"] not in ended_badly:
+            began = ended_badly.get(one["run"])
+            if began is None or one["at"] < (began - CLOCKS_APART).timestamp() * 1e6:
                 raise LedgerUnavailable(
                     f"`{self.full_name}` has {one['part']} by run {one['run']}, and PostgreSQL knows of"
                     " no such commit: nothing is taken back"

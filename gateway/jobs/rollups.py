@@ -93,6 +93,7 @@ class _Rollups:
         self._tables = {one.name: work.table(one.name) for one in frames.TABLES}
         # Its directory is where events land on their way; there is no such table.
         self._way = LakeTable(work.lake, "_rollups")
+        self._left: list[datetime] = []
 
     async def run(self) -> Outcome:
         work = self._work
@@ -115,7 +116,7 @@ class _Rollups:
             range_from=hours[0] if hours else None,
             range_to=hours[-1] + timedelta(hours=1) if hours else None,
             watermark=now,
-            finish=partial(_reach, reached=reached),
+            finish=partial(_reach, reached=reached, left=self._left),
         )
 
     async def _touched(self, reached: Mapping[str, int]) -> list[datetime]:
@@ -130,6 +131,7 @@ class _Rollups:
                 places = gateway, seen.get(gateway, 0), last
                 if last > places[1]:
                     found |= {row["hour"] for row in await connection.fetch(_NEW_HOURS, *places)}
+        found |= {row["hour"] for row in await connection.fetch("SELECT hour FROM sluice.rollup_left")}
         for row in await connection.fetch(_GONE, anew):
             found |= {midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
         # What somebody has removed from the lake, as files that cannot be read, is made anew where there is a
@@ -142,7 +144,7 @@ class _Rollups:
         hours = sorted(hour.astimezone(UTC) for hour in found)
         lost = await self._lost() if hours else frozenset()
         # Statements may end on the next day.
-        left = [hour for hour in hours if {hour.date(), hour.date() + timedelta(days=1)} & lost]
+        self._left = left = [hour for hour in hours if {hour.date(), hour.date() + timedelta(days=1)} & lost]
         for day, of_day in groupby(left, lambda hour: hour.date()):
             self._work.progress(
                 f"{day}: {len(list(of_day))} hours stay as they are: the archive has lost events of that day,"
@@ -304,8 +306,10 @@ async def _batches(frame: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
         ]
 
 
-async def _reach(connection: Any, *, reached: Mapping[str, int]) -> None:
-    """Say how far the roll-ups have come."""
+async def _reach(connection: Any, *, reached: Mapping[str, int], left: Sequence[datetime]) -> None:
+    """Say how far the roll-ups have come, and which hours wait for what the archive has lost."""
+    await connection.execute("DELETE FROM sluice.rollup_left")
+    await connection.execute("INSERT INTO sluice.rollup_left SELECT unnest($1::timestamptz[])", left)
     await connection.executemany(
         "INSERT INTO sluice.rollup_chain VALUES ($1, $2)"
         " ON CONFLICT (gateway) DO UPDATE SET seen = excluded.seen",

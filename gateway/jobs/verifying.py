@@ -118,8 +118,10 @@ class _Verifying:
             work.progress(f"{finding.kind.value}: {finding.where}")
         if not found.holds:
             count = len(found.findings) + found.more
+            kinds = {finding.kind for finding in found.findings}
+            what = "is not sealed" if kinds == {Kind.UNSEALED} else "was changed"
             raise RecordChanged(
-                f"the record was changed, in {count:,} places; `sluice.verification_finding` has them"
+                f"the record {what}, in {count:,} places; `sluice.verification_finding` has them"
             )
         work.progress(f"the record holds: {found.events:,} events, {found.seals:,} seals")
         return Outcome(rows_in=found.events, range_from=options.since, range_to=options.until)

@@ -58,6 +58,8 @@ class MetalakeOptions:
     """Seconds for it when the gateway starts, which waits for it; then it goes on as after a failure."""
     cache: Path | None = None
     """File of the last good answer; when it was confirmed stands in it."""
+    minor: str = ""
+    """Of the Spark behind the gateway; it stands in the file."""
     read_only: bool = False
     """The file is read, and nobody is asked: for a command beside the gateway whose file it is."""
 
@@ -195,7 +197,12 @@ class MetalakeSource:
             return
         try:
             shown = without_secrets(found, self._is_secret)
-            own = CachedMetalake(metalake=shown, confirmed=self._wall_clock(), asked=self._options.asked)
+            own = CachedMetalake(
+                metalake=shown,
+                confirmed=self._wall_clock(),
+                asked=self._options.asked,
+                minor=self._options.minor,
+            )
             await asyncio.to_thread(keep, path, own)
             self.cache_trouble = ""
         except CacheTrouble as error:
@@ -225,11 +232,12 @@ class CachedMetalake:
     metalake: Metalake
     confirmed: float
     asked: str
+    minor: str = ""
 
 
 def keep(path: Path, own: CachedMetalake) -> None:
     """Replace the file, whole or not at all, for its owner alone. Raises CacheTrouble."""
-    told = {"confirmed": own.confirmed, "asked": own.asked, **_written(own.metalake)}
+    told = {"confirmed": own.confirmed, "asked": own.asked, "minor": own.minor, **_written(own.metalake)}
     replace_file(path, (orjson.dumps(told),))
 
 
@@ -247,7 +255,10 @@ def kept(path: Path) -> CachedMetalake | None:
         if found["form"] != _FORM:
             raise CacheTrouble(f"{path}: is of a form that is not read here")
         return CachedMetalake(
-            metalake=_read(found), confirmed=float(found["confirmed"]), asked=str(found["asked"])
+            metalake=_read(found),
+            confirmed=float(found["confirmed"]),
+            asked=str(found["asked"]),
+            minor=str(found.get("minor", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CacheTrouble(f"{path}: holds something else than a metalake") from None

@@ -19,7 +19,7 @@ from gateway.app.files import reserved_urls
 from gateway.app.metalake_states import kept_metalakes
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake
 from gateway.app.metalakes_metrics import MetalakesCollector
-from gateway.app.policy_diff import load_side, parts_beside, settings_side
+from gateway.app.policy_diff import combined, load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.judging import Judges, Known, Parcel
@@ -571,14 +571,14 @@ async def test_commands_beside_the_gateway_see_the_same(tmp_path: Path) -> None:
     double = lake()
     await double.start()
     made = settings(tmp_path, double, **{"set.pg.password": "{env: HOME}"})
-    (state,) = (await kept_metalakes(made, NEWEST))[0].states()
+    (state,) = (await kept_metalakes(made))[0].states()
     assert (state.catalogs, state.age_s) == ((), None)
     async with running(made):
         pass
     asked = await asked_metalake(made, NEWEST, made.catalogs[0])
     assert (len(asked.catalogs), asked.trouble) == (2, "")
     await double.stop()
-    (state,) = (await kept_metalakes(made, NEWEST))[0].states()
+    (state,) = (await kept_metalakes(made))[0].states()
     assert sorted(one.name for one in state.catalogs) == ["meta", "pg"]
     assert os.environ["HOME"] not in repr(state)
     asked = await asked_metalake(made, NEWEST, made.catalogs[0])
@@ -696,6 +696,12 @@ def test_policies_beside_the_gateway_have_what_its_metalakes_say(tmp_path: Path)
     asked = AccessRequest(principal=Principal(user="ann"), resource=email, access="select")
     # Allowed by the pack, denied by the metalake.
     assert not engine.decide(asked).allowed
+    # Whose service is not there is left out, as its gateway does; the files are for its Spark.
+    assert "pg" not in combined(Part(name="none", services={}), parts_beside(made, None), {}).catalog_services
+    assert asyncio.run(kept_metalakes(made))[0]._minor == NEWEST
+    kept_file = tmp_path / "ledger" / "metalake_lake0.json"
+    kept_file.write_text(kept_file.read_text().replace(f'"minor":"{NEWEST}"', '"minor":"3.5"'))
+    assert asyncio.run(kept_metalakes(made))[0]._minor == Minor(3, 5)
     # A pack by itself has them too.
     pack = load_side(tmp_path / "pack.yaml", {}, {}, beside=parts_beside(made, None))
     assert not engine_for(pack).decide(asked).allowed

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import parquet
 
-from gateway.audit.archived import Archive
+from gateway.audit.archived import REPLACED, Archive
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
@@ -50,6 +50,15 @@ class Day:
 
     async def looked_at(self) -> Verified:
         return await verify(self.connection, keys=[KEY.public_key()], archive=Archive(self.directory))
+
+
+async def test_a_run_that_was_cut_off_is_told_and_is_no_change(archived: Day) -> None:
+    aside = archived.directory / REPLACED / f"day={DAY:%Y-%m-%d}"
+    aside.mkdir(parents=True)
+    with pytest.raises(LedgerUnavailable, match="a run of `archive` was cut off"):
+        await archived.looked_at()
+    aside.rmdir()
+    assert (await archived.looked_at()).holds
 
 
 @pytest.fixture

@@ -114,6 +114,25 @@ def test_json_that_was_cut_is_json(pad: str) -> None:
     assert (finding.rule, finding.where) == ("email", "json")
 
 
+@pytest.mark.parametrize(
+    ("begins", "rule"),
+    [
+        ('{"id": 1, "text": "write to MAIL please, and ', "email"),
+        ('{"order": 1, "card": CARD, "note": "', "card"),
+        ("[EXTERNAL] Dear Sir, please write to MAIL, and ", "email"),
+        ("[2026-11-20 12:00:00] from MAIL, who ", "email"),
+    ],
+)
+def test_what_was_cut_is_looked_into_as_text_too(begins: str, rule: str) -> None:
+    cards = ("4111111111111111", "5500005555555559", "378282246310005", "6011000990139424")
+    values = [
+        (begins.replace("MAIL", f"p{n}@mail.example").replace("CARD", cards[n % 4]) + "lorem " * 200)[:1_000]
+        for n in range(200)
+    ]
+    found = scorer().findings(Sampled(name="c1", kind="text", values=values))
+    assert [one.rule for one in found] == [rule]
+
+
 @pytest.mark.parametrize("kind", ["text", "nested"])
 def test_keys_that_are_data_are_like_a_column_and_so_is_what_is_under_them(kind: str) -> None:
     def found(documents: list[dict[str, object]]) -> list[tuple[str, int]]:

@@ -2,3 +2,8 @@
 ALTER TABLE sluice.rollup_refusal ADD COLUMN groups text[] NOT NULL DEFAULT '{}';
 ALTER TABLE sluice.rollup_statement ADD COLUMN groups text[] NOT NULL DEFAULT '{}';
 ALTER TABLE sluice.rollup_statement ADD COLUMN tables text[] NOT NULL DEFAULT '{}';
+
+-- Hours that a run has left as they were, because the archive has lost events of theirs: due once it has them.
+CREATE TABLE sluice.rollup_left (
+    hour timestamptz PRIMARY KEY
+);

@@ -66,6 +66,10 @@ def inner_columns(
     return sorted(descent.columns, key=lambda one: -len(one.values))[:MOST_KEYS]
 
 
+_BEGINS = re.compile(r'\{\s*"|\[\s*["{\[]')
+"""JSON, and no text that has something in brackets before it."""
+
+
 class _Descent:
     def __init__(self, fields: Collection[str], *, maps: bool) -> None:
         self._fields, self._maps = fields, maps
@@ -117,7 +121,7 @@ def leaves(text: str) -> list[tuple[_Path, str]] | None:
 def is_json(text: str, *, cut: bool = False) -> bool:
     """Whether a text is an object or a list, going by its ends; by its beginning where it was cut."""
     if cut:
-        return text.startswith(("{", "["))
+        return _BEGINS.match(text) is not None
     return len(text) > 1 and (text[0], text[-1]) in (("{", "}"), ("[", "]"))
 
 

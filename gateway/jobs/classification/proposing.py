@@ -138,8 +138,9 @@ class _Table:
     async def _propose(self, known: Any, column: str, tag: str, findings: Sequence[Evidence]) -> int:
         """Propose a tag, or say more of a proposal that is open; return 1 for a new one."""
         evidence = _json([one.evidence for one in findings])
+        has = tag in self._found.tagged.get(column, ())
         if known is not None:
-            if known["state"] == PROPOSED and column not in self._found.masked:
+            if known["state"] == PROPOSED and column not in self._found.masked and not has:
                 await self._connection.execute(
                     "UPDATE sluice.tag_proposal SET evidence = $2 WHERE id = $1 AND evidence <> $2",
                     known["id"],
@@ -147,7 +148,7 @@ class _Table:
                 )
             return 0
         names = (*self._found.table, column, tag)
-        if tag in self._found.tagged.get(column, ()) or sum(len(n.encode()) for n in names) > MOST_NAME_BYTES:
+        if has or sum(len(n.encode()) for n in names) > MOST_NAME_BYTES:
             return 0
         attributes = []
         for one in findings:
@@ -191,7 +192,8 @@ class _Table:
             "  SELECT FROM unnest($6::text[], $7::text[], $8::text[], $9::text[]) AS n (c, t, k, r)"
             "  WHERE (c, t, k, r) = (d.column_name, d.tag, d.kind, d.rule))",
             *self._found.table,
-            list(self._found.columns),
+            # Behind a mask nothing of what was found has gone.
+            [name for name in self._found.columns if name not in self._found.masked],
             list(self._there),
             *([one[i] for one in drift] for i in range(4)),
         )

@@ -156,7 +156,8 @@ class Scorer:
             if coded and len(coded) >= _JSON_SHARE * len(counted):
                 columns = inner_columns((value, min(counted[value], 100)) for value in coded)
                 found += self._inside(columns, (), "json")
-            else:
+            # Of JSON that was cut, what is whole is seen as such, and the rest as text.
+            if len(coded) < _JSON_SHARE * len(counted) or not coded or not cut.isdisjoint(coded):
                 found += self._within(counted, column)
         return _once(found)
 
