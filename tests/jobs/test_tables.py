@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -136,25 +137,27 @@ async def test_nothing_is_replaced_once_the_lock_has_gone_with_its_connection(
 class Snapshots:
     """A Spark with a table of Iceberg, whose last commit is by a run."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, hours_ago: int) -> None:
         self.run, self.called = run, list[str]()
+        self.at = (time.time() - hours_ago * 3600) * 1e6
         self.catalog = SimpleNamespace(tableExists=lambda name: True)
 
     def sql(self, text: str) -> Any:
         if text.startswith("CALL"):
             self.called.append(text)
-        of_run = {"snapshot_id": 2, "parent_id": 1, "run": self.run, "part": PARTITION}
-        before = {"snapshot_id": 1, "parent_id": None, "run": "1", "part": PARTITION}
+        of_run = {"snapshot_id": 2, "parent_id": 1, "run": self.run, "part": PARTITION, "at": self.at}
+        before = {"snapshot_id": 1, "parent_id": None, "run": "1", "part": PARTITION, "at": 0}
         return SimpleNamespace(collect=lambda: [of_run] if ".refs" in text else [before, of_run])
 
 
-@pytest.mark.parametrize(("run", "known"), [("2", True), ("77", False)])
+@pytest.mark.parametrize(("run", "hours_ago", "known"), [("2", 0, True), ("77", 0, False), ("2", 1, False)])
 async def test_only_what_a_run_on_record_has_committed_is_taken_back(
-    connection: Any, tmp_path: Path, run: str, known: bool
+    connection: Any, tmp_path: Path, run: str, hours_ago: int, known: bool
 ) -> None:
-    """A database that was put back from a backup knows of fewer runs than the table."""
+    """A database that was put back from a backup knows of fewer runs than the table, and numbers its own like
+    those."""
     await connection.execute("UPDATE sluice.job_run SET state = 'done' WHERE id = 1")
-    spark = Snapshots(run)
+    spark = Snapshots(run, hours_ago)
 
     async def start() -> Any:
         return spark
@@ -164,6 +167,6 @@ async def test_only_what_a_run_on_record_has_committed_is_taken_back(
         "INSERT INTO sluice.job_partition (table_name, partition, run) VALUES ('audit_event', $1, 1)",
         PARTITION,
     )
-    with nullcontext() if known else pytest.raises(LedgerUnavailable, match="by run 77"):
+    with nullcontext() if known else pytest.raises(LedgerUnavailable, match=f"by run {run}"):
         await table.settle(connection)
     assert bool(spark.called) is known
