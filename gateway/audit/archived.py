@@ -26,8 +26,8 @@ Tell = Callable[[Kind, str], None]
 BATCH_ROWS = 500
 PLACE = ["gateway", "chain_position"]
 _FILES = "hour=*/*.parquet"
-REPLACED = "_replaced"
-"""Where a run keeps what it replaces, until the database knows of the new."""
+_REPLACED = "_replaced"
+"""Where a run keeps what it replaces, until the database knows of the new; as `jobs.tables` has it."""
 NEEDED = frozenset({*COLUMNS, "erased", "chain_position", "link"})
 
 
@@ -100,7 +100,7 @@ class Archive:
         _parquet()
         if not self.directory.is_dir():
             raise LedgerUnavailable(f"the archive is not there: `{self.directory}`")
-        if any((self.directory / REPLACED).glob("day=*")):
+        if any((self.directory / _REPLACED).glob("day=*")):
             raise LedgerUnavailable(
                 "a run of `archive` was cut off while it put a day in its place; the next one,"
                 " `sluice jobs run archive`, puts that right"

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.audit.archived import REPLACED
 from gateway.errors import LedgerUnavailable
 
-STAGING, LANDING, WRITTEN_BY = "_staging", "_landing", "_run"
+STAGING, REPLACED, LANDING, WRITTEN_BY = "_staging", "_replaced", "_landing", "_run"
 """Spark takes nothing for data whose name begins so."""
 
 

@@ -25,13 +25,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import parquet
 
-from gateway.audit.archived import REPLACED, Archive
+from gateway.audit.archived import Archive
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.events import STORED, land
 from gateway.jobs.locks import LOCKS
+from gateway.jobs.tables import REPLACED
 from tests.effort import tries
 from tests.jobs.records import DAY, day_of_events, fill
 

@@ -12,14 +12,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.audit.archived import REPLACED
 from gateway.database.migrate import migrate
 from gateway.errors import LedgerUnavailable
 from gateway.jobs.iceberg import IcebergTable
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
-from gateway.jobs.tables import STAGING, LakeTable
+from gateway.jobs.tables import REPLACED, STAGING, LakeTable
 
 PARTITION = "day=2026-11-20"
 
