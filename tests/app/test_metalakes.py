@@ -34,6 +34,7 @@ from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 from tests.catalog.gravitino_double import METALAKE, Gravitino
+from tests.jobs.records import question
 
 DRIVER = "org.postgresql.Driver"
 
@@ -644,27 +645,7 @@ def test_a_replay_judges_what_lies_in_metalakes_by_their_tags(tmp_path: Path) ->
     sides[1].write_text(READS + MASKS)
     plan = replay_options(made, sides=sides).proposal()
     assert sorted(plan.listed.revisions) == ["meta", "pg"]
-    row = {
-        "key": "k",
-        "user_name": "ann",
-        "groups": [],
-        "roles": [],
-        "endpoint": "thrift",
-        "text": "SELECT email FROM pg.shop.person",
-        "catalog": "spark_catalog",
-        "namespace": ["default"],
-        "settings": [],
-        "temp_views": [],
-        "relations": [],
-        "tables": None,
-        "facts": None,
-        "plan": None,
-        "verdict": "cleared",
-        "code": "",
-        "plan_class": "Project",
-        "second": None,
-        "address": None,
-    }
+    row = question("SELECT email FROM pg.shop.person")
     judges = Judges(plan.reader)
     try:
         known = Known(catalogs=plan.catalogs, listed=plan.listed)

@@ -109,3 +109,28 @@ def _linked(values: tuple[Any, ...], heads: dict[str, Head]) -> tuple[Any, ...]:
     named["body"] = orjson.loads(named["body"])
     heads[gateway] = heads.get(gateway, start(gateway)).next(digest(named))
     return (*values, heads[gateway].position, heads[gateway].link)
+
+
+def question(text: str, *, groups: Sequence[str] = (), namespace: str = "default") -> dict[str, Any]:
+    """Return a statement of ann's as workers of a replay get it, cleared then."""
+    return {
+        "key": "k",
+        "user_name": "ann",
+        "groups": [*groups],
+        "roles": [],
+        "endpoint": "thrift",
+        "text": text,
+        "catalog": "spark_catalog",
+        "namespace": [namespace],
+        "settings": [],
+        "temp_views": [],
+        "relations": [],
+        "tables": None,
+        "facts": None,
+        "plan": None,
+        "verdict": "cleared",
+        "code": "",
+        "plan_class": "Project",
+        "second": None,
+        "address": None,
+    }

@@ -30,7 +30,7 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.session import audit_records
 from gateway.session.audit_records import Stamp
-from tests.jobs.records import DAY, NOW, at, fill, identity
+from tests.jobs.records import DAY, NOW, at, fill, identity, question
 from tests.jobs.worker import Ran, Worker, archive_of, replay_of
 from tests.judge_world import World
 from tests.plan.frames import message, sql, table
@@ -187,27 +187,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
         sides = Parcel.of(
             Sides(old=world.policies, new=world.policies, principals=world.principals, rules=Rules())
         )
-        row = {
-            "key": "k",
-            "user_name": "ann",
-            "groups": ["admins"],
-            "roles": [],
-            "endpoint": "thrift",
-            "text": "SELECT who FROM directory WHERE id = 4711",
-            "catalog": "spark_catalog",
-            "namespace": ["hr"],
-            "settings": [],
-            "temp_views": [],
-            "relations": [],
-            "tables": None,
-            "facts": None,
-            "plan": None,
-            "verdict": "cleared",
-            "code": "",
-            "plan_class": "Project",
-            "second": None,
-            "address": None,
-        }
+        row = question("SELECT who FROM directory WHERE id = 4711", groups=["admins"], namespace="hr")
         nothing = Known(catalogs=frozenset({"spark_catalog"}))
         (asked,) = judges.answers([row], sides, Parcel.of(nothing))
         assert asked["needs"] == [["spark_catalog", "hr", "directory"]]
