@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from gateway.app.rule_files import (
     read_texts,
     rule_files,
 )
+from gateway.app.seal_keys import older_seal_keys
 from gateway.app.table_checks import against_tables
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
@@ -95,16 +96,21 @@ async def check(
         faults += own
         if not own:
             by_path[path] = load_settings(path)
-            faults += _tls_faults(by_path[path].policies)
-            faults += _propagation_faults(by_path[path].tag_propagation)
-            faults += _classifier_faults(by_path[path].jobs.classify)
+            for entry in by_path[path].policies.ranger:
+                faults += _faults(tls_of, entry)
+            faults += _faults(propagation_rules, by_path[path].tag_propagation)
+            faults += _faults(classifiers, by_path[path].jobs.classify)
+            # The key that signs is a secret, and may be elsewhere.
+            faults += _faults(older_seal_keys, by_path[path].ledger)
     for path in found.propagation:
-        faults += _propagation_faults(TagPropagationSettings(rules=path))
-    faults += _procedure_faults(found.procedures)
-    faults += _provider_faults(found.providers)
+        faults += _faults(propagation_rules, TagPropagationSettings(rules=path))
+    for path in found.procedures:
+        faults += _faults(procedures, [path])
+    for path in found.providers:
+        faults += _faults(load_providers, path.read_text(encoding="utf-8"), str(path))
     if found.classifiers:
         # Together: classes of one file use the lists of another.
-        faults += _classifier_faults(ClassifySettings(rules=found.classifiers))
+        faults += _faults(classifiers, ClassifySettings(rules=found.classifiers))
     settings = list(by_path.values())
     policy_settings = [(one.policies, one.file_sources()) for one in settings] or [(PolicySettings(), ())]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
@@ -151,50 +157,13 @@ async def check(
     )
 
 
-def _tls_faults(settings: PolicySettings) -> list[str]:
-    faults: list[str] = []
-    for entry in settings.ranger:
-        try:
-            tls_of(entry)
-        except Faults as error:
-            faults += error.faults
-    return faults
-
-
-def _propagation_faults(settings: TagPropagationSettings) -> list[str]:
+def _faults(load: Callable[..., object], *arguments: object) -> list[str]:
+    """Return why something cannot be loaded."""
     try:
-        propagation_rules(settings)
+        load(*arguments)
     except Faults as error:
         return list(error.faults)
     return []
-
-
-def _classifier_faults(settings: ClassifySettings) -> list[str]:
-    try:
-        classifiers(settings)
-    except Faults as error:
-        return list(error.faults)
-    return []
-
-
-def _procedure_faults(paths: Iterable[Path]) -> list[str]:
-    faults: list[str] = []
-    for path in paths:
-        try:
-            procedures([path])
-        except Faults as error:
-            faults += error.faults
-    return faults
-
-
-def _provider_faults(paths: Iterable[Path]) -> list[str]:
-    faults: list[str] = []
-    for path in paths:
-        try:
-            load_providers(path.read_text(encoding="utf-8"), str(path))
-        except Faults as error:
-            faults += error.faults
-    return faults
 
 
 def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:

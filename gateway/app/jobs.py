@@ -36,9 +36,9 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
 from gateway.app.revealing import revealed
+from gateway.app.seal_keys import seal_keys
 from gateway.app.tag_propagation import accepted_list
 from gateway.app.verifying import verify_options
-from gateway.audit.seals import signing_key
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.cli import exit_codes
 from gateway.cli.submitted import PY_FILE
@@ -90,7 +90,7 @@ def jobs(settings: Settings) -> dict[str, Job]:
 
 
 def _archive_options(settings: Settings) -> ArchiveOptions:
-    chosen, key = settings.jobs.archive, settings.ledger.seal_key
+    chosen = settings.jobs.archive
     return ArchiveOptions(
         settle_s=chosen.settle_s,
         row_group_bytes=chosen.row_group_bytes,
@@ -98,7 +98,7 @@ def _archive_options(settings: Settings) -> ArchiveOptions:
         keeping=Keeping(
             days=chosen.keep_days,
             holds=holds_of(settings),
-            key=signing_key(key.reveal()).public_key() if key is not None else None,
+            keys=seal_keys(settings.ledger),
         ),
     )
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from gateway.app.seal_keys import seal_keys
 from gateway.audit.backlog import read_checkpoint
-from gateway.audit.seals import kept_seals, signing_key
+from gateway.audit.seals import kept_seals
 from gateway.jobs.verifying import VerifyOptions
 from gateway.settings.models import Settings
 
 
 def verify_options(settings: Settings) -> VerifyOptions:
-    """Return what the job `verify` is given: all of the record, by the key and the spool of the settings."""
-    key, spool = settings.ledger.seal_key, settings.ledger.directory
+    """Return what the job `verify` is given: all of the record, by the keys and the spool of the settings."""
+    spool = settings.ledger.directory
     return VerifyOptions(
-        keys=(signing_key(key.reveal()).public_key(),) if key is not None else (),
+        keys=seal_keys(settings.ledger),
         reached=read_checkpoint(spool).chains if spool.is_dir() else None,
         exported=tuple(kept_seals(spool)),
     )

@@ -6,7 +6,7 @@ signed with the key of seals, where there is one: texts that are gone without it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -47,7 +47,7 @@ class Erasure:
     until: datetime | None
     """Not beyond the erasure itself; None where its row has no time that is one."""
     counts: bool
-    """Whether it is signed with the key, or there is none."""
+    """Whether it is signed with one of the keys, or there is none."""
 
 
 class Erasures(dict[str, datetime]):
@@ -66,8 +66,10 @@ class Erasures(dict[str, datetime]):
         return until is not None and time is not None and time < until and event["kind"] in KINDS
 
 
-async def read_erasures(connection: Any, key: Ed25519PublicKey | None, *, behind: int = 0) -> list[Erasure]:
-    """Return the erasures behind a number; without a key, all of them count."""
+async def read_erasures(
+    connection: Any, keys: Sequence[Ed25519PublicKey], *, behind: int = 0
+) -> list[Erasure]:
+    """Return the erasures behind a number; without keys, all of them count."""
     found = []
     for row in await connection.fetch(_READ, behind):
         timely = row["time"] is not None and row["until"] is not None
@@ -76,7 +78,7 @@ async def read_erasures(connection: Any, key: Ed25519PublicKey | None, *, behind
                 number=row["id"],
                 user=row["user_name"],
                 until=min(row["until"], row["time"]) if timely else None,
-                counts=timely and (key is None or _is_by(row, key)),
+                counts=timely and (not keys or any(_is_by(row, key) for key in keys)),
             )
         )
     return found

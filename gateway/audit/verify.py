@@ -62,7 +62,7 @@ async def verify(
     with asking():
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             await require_tables(connection)
-            erasures = await erasures_by(connection, keys)
+            erasures = Erasures(await read_erasures(connection, keys))
             chains = await expected(
                 connection,
                 found,
@@ -365,11 +365,6 @@ async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
                 event_id=str(row["event_id"]),
             )
         )
-
-
-async def erasures_by(connection: Any, keys: Sequence[Ed25519PublicKey]) -> Erasures:
-    """Return the erasures that are signed by one of these keys; all, where there is none."""
-    return Erasures([one for key in keys or (None,) for one in await read_erasures(connection, key)])
 
 
 async def _erased(

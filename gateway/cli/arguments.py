@@ -275,7 +275,7 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         action="append",
         default=[],
         help="verify: what seals must be signed with, in PEM, once for each key that there was; default the"
-        " key of `ledger.seal_key`",
+        " keys of `ledger.seal_key` and `ledger.older_seal_keys`",
     )
     parser.add_argument("--on", choices=("spark",), help="verify: on Spark, as the job `verify`")
     job_arguments.add_spark(parser)

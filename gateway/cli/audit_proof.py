@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.app.jobs import holds_of, spark_options
+from gateway.app.seal_keys import seal_keys
 from gateway.app.signals import until_signalled
 from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
@@ -177,8 +178,8 @@ async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
 
 
 def _public_keys(settings: Settings, paths: Sequence[Path]) -> Sequence[Ed25519PublicKey]:
-    if not paths and settings.ledger.seal_key is not None:
-        return (signing_key(settings.ledger.seal_key.reveal()).public_key(),)
+    if not paths:
+        return seal_keys(settings.ledger)
     return [public_key("\n".join(_lines(path))) for path in paths]
 
 

@@ -169,11 +169,11 @@ class _Archive:
         """Return the erasures of texts of the day that are carried out there, up to the number `done`, or may
         be; and the number of the first that a hold forbids: it waits, and whatever is behind it."""
         newest = self._erased[-1].number if self._erased else 0
-        some = await read_erasures(self._work.connection, self._options.keeping.key, behind=newest)
+        some = await read_erasures(self._work.connection, self._options.keeping.keys, behind=newest)
         for one in some:
             if not one.counts:
                 self._work.progress(
-                    f"erasure {one.number}, of texts of `{one.user}`, is not signed with the key of seals:"
+                    f"erasure {one.number}, of texts of `{one.user}`, is not signed with a key of seals:"
                     " it takes nothing from the archive"
                 )
         self._erased += some

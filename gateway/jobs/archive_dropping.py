@@ -6,7 +6,7 @@ Whatever cannot be told keeps the day.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -69,8 +69,8 @@ class Keeping:
     days: int | None = None
     """None: all."""
     holds: tuple[Hold, ...] = ()
-    key: Ed25519PublicKey | None = None
-    """What seals must be signed with; without it nothing counts as sealed."""
+    keys: Sequence[Ed25519PublicKey] = ()
+    """By one of these seals must be signed, and erasures; without any nothing counts as sealed."""
 
 
 class Troubles:
@@ -119,11 +119,11 @@ async def drop_days(
             dropped += 1
     if not rows:
         return dropped
-    seal = await _last_seal(work.connection, keeping.key)
+    seal = await _last_seal(work.connection, keeping.keys)
     for row in rows:
         with troubles.of(row["day"]):
             why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
-                work, table, row, keeping.key
+                work, table, row, keeping.keys
             )
             work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
             dropped += not why
@@ -146,16 +146,14 @@ async def _drop_empty(connection: Any, day: date) -> bool:
     return bool(found)
 
 
-async def _last_seal(connection: Any, key: Ed25519PublicKey | None) -> Seal | None:
-    """Return the last seal that is signed with the key."""
-    if key is None:
-        return None
+async def _last_seal(connection: Any, keys: Sequence[Ed25519PublicKey]) -> Seal | None:
+    """Return the last seal that is signed with one of the keys."""
     for text in reversed(await seals(connection)):
         try:
             found = read_seal(text)
         except NotASeal:
             continue
-        if found.is_by(key):
+        if any(found.is_by(key) for key in keys):
             return found
     return None
 
@@ -176,7 +174,7 @@ async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, se
     if row["unchained"]:
         return f"{row['unchained']:,} of its events are older than the chain, and no seal has them"
     if seal is None:
-        return "there is no seal by the key of the settings"
+        return "there is no seal by a key of the settings"
     chains = await connection.fetch("SELECT gateway, last FROM sluice.archive_chain WHERE day = $1", day)
     for chain in chains:
         head = seal.heads.get(chain["gateway"])
@@ -190,7 +188,9 @@ async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, se
     return "lineage of its statements is still to be made" if waiting else ""
 
 
-async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed25519PublicKey | None) -> str:
+async def _drop(
+    work: Work, table: LakeTable, row: Mapping[str, Any], keys: Sequence[Ed25519PublicKey]
+) -> str:
     """Read the archived day once more, hold PostgreSQL to it, and drop the partition; say why not."""
     day: date = row["day"]
     spark = await work.spark()
@@ -198,7 +198,7 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed255
     kept, gone = archived_sums(row), dropped_sums(row)
     if await asyncio.to_thread(sums_in_spark, frame) != kept:
         return "the archive is not what it was"
-    erasures = await read_erasures(work.connection, key)
+    erasures = await read_erasures(work.connection, keys)
     if await asyncio.to_thread(with_lost(frame, Erasures(erasures)).where("lost").count):
         return "texts are gone from the archive, and no erasure is on record"
     connection = work.connection
@@ -209,7 +209,7 @@ async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any], key: Ed255
             there = await links_in_database(connection, _partition(day))
             if there != (kept.events - gone.events, (kept.links - gone.links) % MODULUS):
                 return "it has events that are not archived"
-            newer = Erasures(await read_erasures(connection, key, behind=row["erasure"]))
+            newer = Erasures(await read_erasures(connection, keys, behind=row["erasure"]))
             if any(until > midnight(day) for until in newer.values()):
                 return "texts were erased since it was archived"
             await connection.execute(f"DROP TABLE {_partition(day)}")

@@ -18,9 +18,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.audit.chain import Head
-from gateway.audit.erasing import Erasures
+from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import KNOWN_DAY
-from gateway.audit.verify import erasures_by, expected, least_places, require_tables
+from gateway.audit.verify import expected, least_places, require_tables
 from gateway.audit.walking import Chain, Kind, Verified
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
@@ -131,7 +131,7 @@ class _Verifying:
         options, work = self._options, self._work
         async with self._snapshot() as connection:
             await require_tables(connection)
-            self._erasures = await erasures_by(connection, options.keys)
+            self._erasures = Erasures(await read_erasures(connection, options.keys))
             chains = await expected(
                 connection,
                 self._found,

@@ -429,6 +429,9 @@ class LedgerSettings(Section):
     seal_key: Secret | None = None
     """Ed25519 private key (PEM) that seals the record once a day, as `{env: NAME}` or `{file: PATH}`. Without
     it changes of the record can still be found, unless somebody has made the whole record anew."""
+    older_seal_keys: tuple[Path, ...] = ()
+    """Files with the public keys (PEM, as `openssl pkey -pubout` writes them) of what `seal_key` was before:
+    seals and erasures that it signed hold on."""
 
 
 class LineageSettings(Section):

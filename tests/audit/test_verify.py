@@ -213,7 +213,7 @@ async def test_an_erasure_of_no_time_stops_nobody(record: Any, until: str) -> No
 async def test_a_signature_covers_what_was_there_and_no_more(record: Any) -> None:
     """Whoever asks for the texts of years to come gives away those that were there."""
     await erase(record, "ann", until=datetime(2099, 1, 1, tzinfo=UTC), by="root", reason="x", key=KEY)
-    found = Erasures(await read_erasures(record, KEY.public_key()))
+    found = Erasures(await read_erasures(record, [KEY.public_key()]))
     assert found["ann"] < datetime.now(UTC) + timedelta(minutes=1)
     row = {"user_name": "ann", "time": DAY_TIME, "kind": "decided"}
     assert found.cover(row)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from gateway.cli import exit_codes, main
 from tests.sources.fake_admin import policy, service_policies
@@ -46,6 +48,26 @@ def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.Ca
         f"{absent}: does not exist",
     ):
         assert any(fault.startswith(wanted) for fault in faults), (wanted, faults)
+
+
+def test_files_that_hold_no_key_of_seals_are_told_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    for name, data in (("a.pem", private), ("b.pem", public), ("c.pem", b"\xff")):
+        (tmp_path / name).write_bytes(data)
+    file = tmp_path / "gateway.yaml"
+    file.write_text("ledger: {older_seal_keys: [a.pem, b.pem, c.pem]}\n")
+    arguments = ["check", "--no-parser", "--no-backend", "--json", str(file)]
+    assert main(arguments) == exit_codes.FAULTS
+    private_told, unreadable = json.loads(capsys.readouterr().out)["faults"]
+    assert private_told.startswith(f"{tmp_path}/a.pem: the public key is no Ed25519 public key in PEM")
+    assert unreadable.startswith(f"{tmp_path}/c.pem: cannot be read: ")
+    file.write_text("ledger: {older_seal_keys: [b.pem, d.pem]}\n")
+    assert main(arguments) == exit_codes.FAULTS
+    assert f"{file}:1: `{tmp_path}/d.pem` does not exist" in json.loads(capsys.readouterr().out)["faults"]
 
 
 def test_settings_are_checked_with_the_packs_that_they_name(

@@ -29,6 +29,7 @@ from tests.jobs.records import DAY, NOW, day_of_events, fill, statement
 from tests.jobs.worker import Ran, Worker, archive_of
 
 KEY = Ed25519PrivateKey.generate()
+PUBLIC = KEY.public_key().public_bytes_raw()
 FIRST = DAY.date()
 PARTITION = f"sluice.audit_event_{FIRST:%Y%m%d}"
 LATE = DAY + timedelta(hours=9, minutes=30)
@@ -41,9 +42,9 @@ class Place:
     worker: Worker
     connection: Any
 
-    async def archive(self, *, now: datetime = NOW, key: bool = True, **chosen: Any) -> Ran:
-        if key:
-            chosen["key"] = KEY.public_key().public_bytes_raw()
+    async def archive(self, *, now: datetime = NOW, key: bytes | None = PUBLIC, **chosen: Any) -> Ran:
+        if key is not None:
+            chosen["key"] = key
         return await self.worker.run(archive_of, chosen, dsn=self.dsn, lake=self.lake, now=now)
 
     async def verified(self) -> Verified:
@@ -187,7 +188,7 @@ async def test_what_is_on_hold_stays(place: Place, holds: tuple[Hold, ...], stay
 async def test_nothing_goes_without_a_key_or_days_to_keep(place: Place) -> None:
     await place.fill(day_of_events(count=6))
     await place.seal()
-    await place.archive(days=3, key=False)
+    await place.archive(days=3, key=None)
     assert await place.there()
     await place.archive()
     assert await place.there()
@@ -292,6 +293,28 @@ async def test_an_erasure_that_nobody_signed_takes_nothing_from_the_archive(plac
     rows = (await place.archived()).values()
     assert [row for row in rows if row["user_name"] == "bob" and row["statement"]]
     assert (await place.verified()).holds
+
+
+async def test_what_an_older_key_has_signed_holds_in_the_archive(place: Place) -> None:
+    newer = Ed25519PrivateKey.generate()
+    of_newer = newer.public_key().public_bytes_raw()
+
+    async def texts() -> set[str]:
+        rows = (await place.archived()).values()
+        return {row["user_name"] for row in rows if row["kind"] == "decided" and row["statement"]}
+
+    await place.fill(day_of_events(count=24))
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    await place.archive()
+    await erase(place.connection, "ann", until=NOW, by="dpo", reason="request 8", key=KEY)
+    await make_seal(place.connection, newer, FIRST)
+    ran = await place.archive(days=3, key=of_newer)
+    assert any("texts are gone from the archive, and no erasure is on record" in line for line in ran.lines)
+    assert await place.there()
+    assert await texts() == {"ann", "cem"}
+    await place.archive(days=3, key=of_newer, older=PUBLIC)
+    assert not await place.there()
+    assert await texts() == {"cem"}
 
 
 async def test_texts_that_somebody_took_do_not_leave_the_archive_nor_the_day_postgresql(place: Place) -> None:

@@ -90,14 +90,14 @@ async def test_a_day_that_somebody_writes_late_events_of_stays(
         await writing.execute("SET deadlock_timeout = '1min'")  # so that it is the other one who is told
         async with writing.transaction():
             await writing.execute("LOCK TABLE ONLY sluice.audit_event IN ROW EXCLUSIVE MODE")
-            drop = asyncio.create_task(archive_dropping._drop(work, table, row, None))
+            drop = asyncio.create_task(archive_dropping._drop(work, table, row, ()))
             async with asyncio.timeout(30):
                 pid = dropping.get_server_pid()
                 while not await looking.fetchval(_WAITS, pid):  # noqa: ASYNC110 - a lock has no event
                     await asyncio.sleep(0.02)
             await writing.execute(f"LOCK TABLE ONLY {PARTITION} IN ROW EXCLUSIVE MODE")
             assert await drop == "somebody uses it"
-        assert await archive_dropping._drop(work, table, row, None) == ""
+        assert await archive_dropping._drop(work, table, row, ()) == ""
         assert await looking.fetchval("SELECT to_regclass($1)", PARTITION) is None
     finally:
         for connection in (dropping, writing, looking):

@@ -241,10 +241,11 @@ def _rows(path: str, select: str) -> list[dict[str, Any]]:
 
 
 def archive_of(chosen: dict[str, Any]) -> Job:
-    """Make the job; the key comes as bytes."""
-    key = chosen.pop("key", None)
-    public = Ed25519PublicKey.from_public_bytes(key) if key is not None else None
-    return archive(ArchiveOptions(keeping=Keeping(key=public, **chosen), file_rows=50))
+    """Make the job; the key and an older one come as bytes."""
+    keys = [
+        Ed25519PublicKey.from_public_bytes(chosen.pop(name)) for name in ("key", "older") if name in chosen
+    ]
+    return archive(ArchiveOptions(keeping=Keeping(keys=keys, **chosen), file_rows=50))
 
 
 def verify_of(chosen: dict[str, Any]) -> Job:

@@ -1,0 +1,32 @@
+"""The public keys by which seals and erasures of the record hold, as the settings name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gateway.audit.seals import public_key, signing_key
+from gateway.errors import Faults
+from gateway.settings.models import LedgerSettings
+
+
+def seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
+    """Return the key that signs, if there is one, and what it was before. Raises Faults."""
+    own = () if settings.seal_key is None else (signing_key(settings.seal_key.reveal()).public_key(),)
+    return (*own, *older_seal_keys(settings))
+
+
+def older_seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
+    """Return what the key of seals was before. Raises Faults with all files that hold none."""
+    found, faults = list[Ed25519PublicKey](), list[str]()
+    for path in settings.older_seal_keys:
+        try:
+            found.append(public_key(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(f"{path}: cannot be read: {error}")
+        except Faults as error:
+            faults += [f"{path}: {one}" for one in error.faults]
+    if faults:
+        raise Faults(faults)
+    return found
