@@ -37,7 +37,7 @@ from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell, user_
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, RecordChanged
 from gateway.jobs.archive import TABLE
-from gateway.jobs.locks import keep_archive
+from gateway.jobs.locks import VERIFYING, keep_archive
 from gateway.jobs.running import run_job
 from gateway.jobs.verifying import VerifyOptions
 from gateway.jobs.verifying import verify as verify_on_spark
@@ -173,7 +173,7 @@ def _erase(
 
 
 async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
-    async with connected(dsn, "sluice-verify", whole=True) as connection:
+    async with connected(dsn, VERIFYING, whole=True) as connection:
         return await ask(connection)
 
 

@@ -5,11 +5,16 @@ from typing import Any
 
 LOCKS = 0x736C756A
 """First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
-HELD = (
+TAKEN = (
     f"l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = {LOCKS}::oid"
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-"""What holds in `pg_locks l` for the locks of jobs; `l.objid` is `locked` of a job's name."""
+"""What holds in `pg_locks l` for the locks of jobs, also of who needs a job to stand still; `l.objid` is
+`locked` of a job's name."""
+HELD = f"{TAKEN} AND l.mode = 'ExclusiveLock'"
+"""The same for the locks of jobs that run."""
+VERIFYING = "sluice-verify"
+"""Name of the connections of `sluice audit verify`."""
 MADE_UP_FOR = "state = 'killed' AND lag(state) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'"
 """Whether a run of `sluice.job_run` was killed and the run before it was not: as if it had not begun, it is
 made up for, once."""

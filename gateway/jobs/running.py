@@ -17,7 +17,7 @@ from gateway.database.migrate import migrate
 from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
-from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, locked
+from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, TAKEN, VERIFYING, locked
 from gateway.jobs.spark import SparkOptions, failure_of
 
 ERROR_CHARS = 500
@@ -172,9 +172,11 @@ async def _who(connection: Any, job: str) -> str:
     """Say who keeps a job from running: another run of it, or a job that needs it to stand still."""
     holder = await connection.fetchval(
         "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
-        f" WHERE {HELD} AND l.objid = {locked('$1')}",
+        f" WHERE {TAKEN} AND l.objid = {locked('$1')}",
         job,
     )
+    if holder == VERIFYING:
+        return f"`sluice audit verify` reads the archive; `{job}` can run when that has ended"
     name = holder.removeprefix(CONNECTION) if holder is not None and holder.startswith(CONNECTION) else job
     row = await connection.fetchrow(
         "SELECT runner, started_at FROM sluice.job_run WHERE job = $1 AND state = 'running'"

@@ -25,7 +25,7 @@ from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy
 from gateway.jobs.archive import TABLE
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.locks import LOCKS
+from gateway.jobs.locks import LOCKS, VERIFYING, keep_archive
 from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
 from gateway.settings import Settings
@@ -288,6 +288,11 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
     assert (await ended(config, "run", "nonsense"))[0] == exit_codes.FAULTS
     assert (await ended(config, "run"))[0] == exit_codes.FAULTS
     await connection.execute("SELECT pg_advisory_unlock_all()")
+    await connection.execute(f"SET application_name = '{VERIFYING}'")
+    await keep_archive(connection, lambda _: None)
+    code, _, err = await ended(config, "run", "archive")
+    assert (code, "`sluice audit verify` reads the archive" in err) == (exit_codes.BUSY, True)
+    await connection.execute("SELECT pg_advisory_unlock_all()")
     (config.parent / "lake").write_text("something else")
     code, _, err = await ended(config, "run", "archive")
     assert (code, f"`jobs.directory`: {config.parent / 'lake'}" in err) == (exit_codes.FAULTS, True), err
@@ -307,13 +312,14 @@ def commands_of(config: Path) -> list[psutil.Process]:
 
 
 async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, config: Path) -> None:
+    """Of two gateways, one of which has been given a new schedule already."""
     await fill(database, ())
     # Once a year: on a day that is due at each minute, there may be a second one while we look.
-    schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
-    chosen = JobsSettings(schedule=schedule, poll_s=0.2, niceness=7, share=0.6)
-    gateways = [
-        asyncio.create_task(keep_running(chosen, database, config, states=JobStates({}))) for _ in range(2)
-    ]
+    schedules = ScheduleSettings(cron="0 0 1 1 *"), ScheduleSettings(every_s=86_400)
+    gateways = []
+    for own in schedules:
+        chosen = JobsSettings(schedule={"archive": own}, poll_s=0.2, niceness=7, share=0.6)
+        gateways.append(asyncio.create_task(keep_running(chosen, database, config, states=JobStates({}))))
     niceness: list[int] = []
     async with asyncio.timeout(120):
         while not [row for row in await runs(connection) if row["state"] == "done"]:
@@ -429,6 +435,8 @@ async def test_metrics_say_what_became_of_the_newest_run(
         "INSERT INTO sluice.proof (run, statements, proved, different, obliged) "
         "SELECT max(id), 5, 3, 2, 1 FROM sluice.job_run"
     )
+    # Who needs it to stand still does not run it.
+    await connection.execute("SELECT pg_advisory_lock_shared($1, hashtext('sample'))", LOCKS)
     await states.look(database)
     newest, done, _ = await runs(connection)
     # Nobody holds its lock: it was killed, and is to be made up for.

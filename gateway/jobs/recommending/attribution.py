@@ -139,6 +139,9 @@ def is_needless(policies: PolicySet, key: str, most_asked: int) -> bool:
             return own
         if circumstantial(policy):
             return None
+        excepted = bool(policy.allow_exceptions or policy.deny_exceptions or policy.deny_all_else)
+        if not excepted and policy.priority >= own.priority:
+            return policy  # the engine of all has it compiled
         weak = policy.allow_exceptions or policy.priority < own.priority
         return replace(
             policy,
