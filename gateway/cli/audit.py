@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from gateway.audit.search import EventQuery, Found, search, tail
 from gateway.cli import audit_proof, exit_codes
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal, cell
+from gateway.cli.unused import refuse_unused
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
@@ -21,17 +22,47 @@ from gateway.settings import Settings
 
 STATEMENT_CHARS = 100
 _AGO = re.compile(r"([0-9]{1,6})([smhd])")
+_OPTIONS: Mapping[str, Any] = {
+    **dict.fromkeys(
+        (
+            "user",
+            "reason",
+            "verdict",
+            "resource",
+            "text",
+            "since",
+            "until",
+            "id",
+            "seals",
+            "on",
+            "master",
+            "remote",
+        )
+    ),
+    "follow": False,
+    "public_key": [],
+}
+_USED: Mapping[str, frozenset[str]] = {
+    "tail": frozenset({"follow"}),
+    "search": frozenset({"user", "verdict", "resource", "text", "since", "until", "id"}),
+    "verify": frozenset({"since", "until", "seals", "public_key", "on", "master", "remote"}),
+    "seal": frozenset(),
+    "seals": frozenset(),
+    "erase": frozenset({"user", "reason", "until"}),
+}
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Tail or search the record of the settings' gateway."""
+    action = arguments.action
+    refuse_unused(arguments, f"audit {action}", _OPTIONS, _USED[action])
     settings = settings_of(arguments)
     dsn, spool = where(settings)
-    if arguments.action in audit_proof.ACTIONS:
+    if action in audit_proof.ACTIONS:
         since, until = period(arguments.since, arguments.until)
         return audit_proof.run(arguments, settings, terminal, dsn=dsn, spool=spool, since=since, until=until)
-    if arguments.action == "tail":
+    if action == "tail":
         asyncio.run(_tail(dsn, spool, arguments, terminal))
         return exit_codes.OK
     since, until = period(arguments.since, arguments.until)

@@ -12,6 +12,7 @@ from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, Terminal, complain
+from gateway.cli.unused import refuse_unused
 from gateway.database.asking import connected
 from gateway.errors import Faults
 from gateway.jobs.proof.report import alarms, left_out, proofs
@@ -106,6 +107,7 @@ _FILTERS = {
     "user": set[str](),
 }
 """Report → what it can be narrowed by, beside the days."""
+_OPTIONS = {**dict.fromkeys(("user", "group", "table", "tag")), "by": "all"}
 _ROLLUPS = "`sluice jobs run rollups` makes the roll-ups"
 _MADE_BY = {"proofs": "`sluice jobs run proof` makes a proof"}
 
@@ -115,7 +117,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     settings = settings_of(arguments)
     if (arguments.what == "user") != bool(arguments.name):
         raise Faults(["`report user` needs the user's name, and no other report takes one"])
-    _refuse_unused(arguments)
+    refuse_unused(arguments, f"report {arguments.what}", _OPTIONS, _FILTERS[arguments.what])
     dsn, _ = where(settings)
     since, until = moment(arguments.since), moment(arguments.until)
     if since is not None and until is not None and until.date() < since.date():
@@ -143,15 +145,6 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             terminal.line(terminal.style(title, BOLD))
         _show(terminal, title, rows)
     return exit_codes.OK
-
-
-def _refuse_unused(arguments: argparse.Namespace) -> None:
-    """Raise Faults for options that the report would not go by."""
-    given = {name for name in ("user", "group", "table", "tag") if getattr(arguments, name) is not None}
-    given |= {"by"} if arguments.by != "all" else set()
-    wrong = sorted(given - _FILTERS[arguments.what])
-    if wrong:
-        raise Faults([f"`report {arguments.what}` takes no `--{name}`" for name in wrong])
 
 
 async def _ask(

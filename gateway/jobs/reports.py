@@ -59,8 +59,8 @@ SELECT user_name, code, resource, action, policy, endpoint, tool, sum(attempts):
        min(first_at) AS first_at, max(last_at) AS last_at
 FROM sluice.rollup_refusal
 WHERE {_DAYS} AND {_USER} AND {_GROUP}
-  AND ($4::text IS NULL OR lower(resource) = replace($4, '.', '/')
-       OR starts_with(lower(resource), replace($4, '.', '/') || '/'))
+  AND ($4::text IS NULL OR replace(lower(resource), '/', '.') = $4
+       OR starts_with(replace(lower(resource), '/', '.'), $4 || '.'))
   AND ($6::text IS NULL OR EXISTS (
       SELECT FROM sluice.tag_proposal t WHERE t.state = 'accepted' AND t.tag = $6
       AND starts_with(resource || '/', concat_ws('/', t.catalog, t.database, t.table_name, ''))

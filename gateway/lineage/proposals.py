@@ -444,7 +444,8 @@ async def proposals(
         "SELECT * FROM sluice.tag_proposal WHERE state = ANY($1::text[]) AND ($2::text IS NULL OR tag = $2)"
         " AND ($3 = '' OR right('.' || concat_ws('.', catalog, database, table_name), length($3)) = $3"
         "   OR right('.' || concat_ws('.', catalog, database, table_name, column_name), length($3)) = $3)"
-        " AND (NOT $4 OR origins = '[]') AND ($5::bigint[] IS NULL OR id = ANY($5)) ORDER BY id LIMIT $6",
+        " AND (NOT $4 OR (origins = '[]' AND evidence = '[]')) AND ($5::bigint[] IS NULL OR id = ANY($5))"
+        " ORDER BY id LIMIT $6",
         list(states),
         tag,
         "." + name.lower().replace("`", "") if name else "",

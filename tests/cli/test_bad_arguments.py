@@ -50,6 +50,31 @@ def test_a_report_says_what_it_does_not_go_by(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("erase", "--user", "bob", "--reason", "4711", "--from", "2026-11-01"),
+        ("erase", "--user", "bob", "--reason", "4711", "--id", "0193"),
+        ("erase", "--user", "bob", "--reason", "4711", "--text", "secret"),
+        ("erase", "--user", "bob", "--reason", "4711", "--resource", "hr.employee"),
+        ("erase", "--user", "bob", "--reason", "4711", "--verdict", "refused"),
+        ("tail", "--user", "bob"),
+        ("search", "--public-key", "k.pem"),
+        ("verify", "--user", "bob"),
+        ("seal", "--to", "2026-11-01"),
+    ],
+)
+def test_the_record_is_asked_for_no_more_than_is_gone_by(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who erases a day would erase the years before it."""
+    (tmp_path / "gateway.yaml").write_text("ledger: {directory: ledger, dsn: {file: dsn}}\n")
+    (tmp_path / "dsn").write_text("postgresql://nobody@127.0.0.1:1/none")
+    assert main(["audit", *words, "-c", str(tmp_path / "gateway.yaml")]) == 4
+    option = {"--from": "--since", "--to": "--until"}.get(words[-2], words[-2])
+    assert f"`audit {words[0]}` takes no `{option}`" in capsys.readouterr().err
+
+
 def test_a_report_says_that_its_days_are_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "gateway.yaml").write_text("ledger: {directory: ledger, dsn: {file: dsn}}\n")
     (tmp_path / "dsn").write_text("postgresql://nobody@127.0.0.1:1/none")

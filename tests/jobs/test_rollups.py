@@ -393,6 +393,11 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
         assert await reports.refused(place.connection, narrowed) == [row]
     for narrowed in (RollupFilter(group="others"), RollupFilter(tag="NAME")):
         assert not await reports.refused(place.connection, narrowed)
+    # A nested namespace is one level with dots.
+    await place.connection.execute("UPDATE sluice.rollup_refusal SET resource = 'lake/a.B/t/ssn'")
+    for name in ("lake.a.b.t", "lake.a.b", "lake.a", "lake"):
+        assert await reports.refused(place.connection, RollupFilter(table=name)), name
+    assert not await reports.refused(place.connection, RollupFilter(table="lake.a.b.t.s"))
 
 
 @pytest.mark.parametrize(

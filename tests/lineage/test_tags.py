@@ -68,10 +68,12 @@ class World:
 
     async def listed(self) -> dict[str, str]:
         """`t.c TAG` → state, with `, gone` where the origin is."""
+        found = await proposals(self.graph)
+        assert await proposals(self.graph, gone=True) == [p for p in found if p.origin_gone]
         return {
             f"{p.target.table}.{p.target.column} {p.target.tag}": p.state
             + (", gone" if p.origin_gone else "")
-            for p in await proposals(self.graph)
+            for p in found
         }
 
     async def one(self, column: str) -> Proposal:
@@ -371,6 +373,17 @@ async def test_attributes_of_several_origins_all_count_and_are_taken_when_accept
     await decide(world.graph, [1], ACCEPTED, "ann")
     ((_, attributes),) = (await accepted_tags(world.graph))[1]
     assert sorted(one["level"] for one in json.loads(attributes)) == ["2", "9"]
+
+
+async def test_what_a_classification_has_found_is_not_gone(world: World) -> None:
+    """It never had an origin."""
+    await world.graph.execute(
+        "INSERT INTO sluice.tag_proposal (catalog, database, table_name, column_name, tag, attributes, state,"
+        " asks, origins, evidence) VALUES"
+        " ('spark_catalog', 'db', 'a', 'id', 'PII', '[]', 'proposed', false, '[]', '[{\"hit\": 3}]'),"
+        " ('spark_catalog', 'db', 'b', 'id', 'PII', '[]', 'proposed', false, '[]', '[]')"
+    )
+    assert await world.listed() == {"a.id PII": PROPOSED, "b.id PII": "proposed, gone"}
 
 
 async def test_a_bound_that_is_reached_is_told_and_nothing_is_called_gone(world: World) -> None:
