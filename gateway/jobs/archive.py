@@ -15,7 +15,7 @@ from typing import Any
 
 from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
 from gateway.errors import LedgerUnavailable
-from gateway.jobs.archive_dropping import Keeping, Troubles, drop_days, dropped_sums
+from gateway.jobs.archive_dropping import Keeping, SeenErasures, Troubles, drop_days, dropped_sums
 from gateway.jobs.events import (
     SPARK_SCHEMA,
     STORED,
@@ -75,8 +75,7 @@ class _NewCopy:
     """Events of it that PostgreSQL has."""
     sums: Sums
     chains: Sequence[Any]
-    erasure: int
-    """Number of the last erasure that it has seen."""
+    erasures: SeenErasures
 
 
 def archive(options: ArchiveOptions) -> Job:
@@ -145,7 +144,7 @@ class _Archive:
             if day < ended and await self._has_news(day, name, row):
                 found.append(_Day(day=day, partition=name, known=row))
         for day, row in known.items():
-            if day not in there and await self._has_erasures(day, row["erasure"]):
+            if day not in there and await self._has_erasures(day, row):
                 found.append(_Day(day=day, partition=None, known=row))
         return sorted(found, key=lambda one: one.day)
 
@@ -153,7 +152,7 @@ class _Archive:
         connection = self._work.connection
         if known is None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
-        if await self._has_erasures(day, known["erasure"]):
+        if await self._has_erasures(day, known):
             return True
         if known["dropped_at"] is not None:
             return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
@@ -165,9 +164,9 @@ class _Archive:
         )
         return bool(await connection.fetchval(late, day))
 
-    async def _erasures(self, day: date, done: int) -> tuple[list[Erasure], int | None]:
-        """Return the erasures of texts of the day that are carried out there, up to the number `done`, or may
-        be; and the number of the first that a hold forbids: it waits, and whatever is behind it."""
+    async def _erasures(self, day: date, seen: SeenErasures) -> tuple[list[Erasure], int | None]:
+        """Return the erasures of texts of the day that are carried out there, or may be; and the number of
+        the first behind those seen that a hold forbids: it waits, and whatever is behind it."""
         newest = self._erased[-1].number if self._erased else 0
         some = await read_erasures(self._work.connection, self._options.keeping.keys, behind=newest)
         for one in some:
@@ -179,19 +178,21 @@ class _Archive:
         self._erased += some
         found = list[Erasure]()
         for one in self._erased:
-            if not one.counts or one.until is None or one.until <= midnight(day):
+            if not one.counts or not _concerns(one, day):
                 continue
-            if one.number > done and any(
+            if seen.has(one.number) or not any(
                 hold.forbids_on(one.user, day) for hold in self._options.keeping.holds
             ):
+                found.append(one)
+            elif one.number > seen.last:
                 return found, one.number
-            found.append(one)
         return found, None
 
-    async def _has_erasures(self, day: date, done: int) -> bool:
-        """Whether texts of the day were erased since the archive last looked, and may be."""
-        found, _ = await self._erasures(day, done)
-        return any(one.number > done for one in found)
+    async def _has_erasures(self, day: date, known: Mapping[str, Any]) -> bool:
+        """Whether texts of the day were erased and may be, and the archive has them still."""
+        seen = SeenErasures.of(known)
+        found, _ = await self._erasures(day, seen)
+        return not all(seen.has(one.number) for one in found)
 
     async def _make(self, day: _Day) -> _NewCopy | None:
         """Write a copy of one day beside the table, and hold it to PostgreSQL; None: the archive keeps the
@@ -200,12 +201,13 @@ class _Archive:
         spark = await work.spark()
         there = name in await self._table.partitions()
         erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
-        done = day.known["erasure"] if day.known is not None else 0
-        carried_out, waiting = await self._erasures(day.day, done)
+        carried_out, waiting = await self._erasures(day.day, SeenErasures.of(day.known))
         if waiting is not None:
             work.progress(f"{day.day}: erasure {waiting} waits, with those after it: a hold forbids it")
             erasure = min(erasure, waiting - 1)
         erasures = Erasures(carried_out)
+        numbers = {one.number for one in carried_out}
+        left = {one.number for one in self._erased if one.number <= erasure and _concerns(one, day.day)}
         came, lost = await self._land(day, erasures)
         if lost and there:
             why = (
@@ -239,7 +241,8 @@ class _Archive:
         self._require(await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
         chains = await asyncio.to_thread(_chains, written)
         work.progress(f"{day.day}: verified, {expected.events:,} events")
-        return _NewCopy(came=came.events, sums=expected, chains=chains, erasure=erasure)
+        seen = SeenErasures(erasure, frozenset(left - numbers))
+        return _NewCopy(came=came.events, sums=expected, chains=chains, erasures=seen)
 
     def _keep(self, day: _Day, why: str) -> None:
         """Say why the archive keeps a day as it is, or raise it where PostgreSQL knows of no such archive:
@@ -322,10 +325,12 @@ class _Archive:
         links, digests = sums.hexadecimal()
         await connection.execute(
             "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
-            " bytes, verified_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp())"
+            " left_erasures, bytes, verified_at)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $10, $8, clock_timestamp())"
             " ON CONFLICT (day) DO UPDATE SET version = excluded.version, events = excluded.events,"
             " unchained = excluded.unchained, links = excluded.links, digests = excluded.digests,"
-            " erasure = excluded.erasure, bytes = excluded.bytes, verified_at = excluded.verified_at,"
+            " erasure = excluded.erasure, left_erasures = excluded.left_erasures, bytes = excluded.bytes,"
+            " verified_at = excluded.verified_at,"
             " dropped_at = CASE WHEN $9 THEN archive_day.dropped_at END",
             day.day,
             VERSION,
@@ -333,9 +338,10 @@ class _Archive:
             sums.unchained,
             links,
             digests,
-            made.erasure,
+            made.erasures.last,
             await asyncio.to_thread(self._table.bytes_of, day.name),
             not made.came,  # nothing of it is in PostgreSQL
+            sorted(made.erasures.left),
         )
         await connection.execute("DELETE FROM sluice.archive_chain WHERE day = $1", day.day)
         await connection.executemany(
@@ -357,6 +363,11 @@ async def partitions(connection: Any) -> dict[date, str]:
         datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date(): name
         for name in sorted(names)
     }
+
+
+def _concerns(one: Erasure, day: date) -> bool:
+    """Whether an erasure takes texts of a day, if it counts."""
+    return one.until is not None and one.until > midnight(day)
 
 
 def _named(day: date) -> str:

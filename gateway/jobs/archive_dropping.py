@@ -73,6 +73,24 @@ class Keeping:
     """By one of these seals must be signed, and erasures; without any nothing counts as sealed."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenErasures:
+    """Which erasures the archive has carried out on a day, as far as they concern it."""
+
+    last: int = 0
+    """Number of the last one that it has seen."""
+    left: frozenset[int] = frozenset()
+    """Those up to there that were not carried out."""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any] | None) -> SeenErasures:
+        """Return those of a row of `sluice.archive_day`."""
+        return cls() if row is None else cls(row["erasure"], frozenset(row["left_erasures"]))
+
+    def has(self, number: int) -> bool:
+        return number <= self.last and number not in self.left
+
+
 class Troubles:
     """Days with which something went wrong: each is told, the others go on, and the run fails at its end."""
 
@@ -209,7 +227,8 @@ async def _drop(
             there = await links_in_database(connection, _partition(day))
             if there != (kept.events - gone.events, (kept.links - gone.links) % MODULUS):
                 return "it has events that are not archived"
-            newer = Erasures(await read_erasures(connection, keys, behind=row["erasure"]))
+            seen, some = SeenErasures.of(row), await read_erasures(connection, keys)
+            newer = Erasures(one for one in some if not seen.has(one.number))
             if any(until > midnight(day) for until in newer.values()):
                 return "texts were erased since it was archived"
             await connection.execute(f"DROP TABLE {_partition(day)}")

@@ -317,6 +317,33 @@ async def test_what_an_older_key_has_signed_holds_in_the_archive(place: Place) -
     assert await texts() == {"cem"}
 
 
+async def test_an_erasure_that_was_passed_over_is_carried_out_once_its_key_is_known(place: Place) -> None:
+    newer = Ed25519PrivateKey.generate()
+    keys = {"key": newer.public_key().public_bytes_raw(), "older": PUBLIC}
+    held = (Hold(name="case 7", users=("bob",), first=FIRST, last=FIRST),)
+
+    async def texts() -> set[str]:
+        rows = (await place.archived()).values()
+        return {row["user_name"] for row in rows if row["kind"] == "decided" and row["statement"]}
+
+    await place.fill(day_of_events(count=24))
+    await place.seal()
+    await place.archive(days=3)
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    await erase(place.connection, "ann", until=NOW, by="dpo", reason="request 8", key=newer)
+    await place.archive(days=3, key=keys["key"])
+    assert await texts() == {"bob", "cem"}
+    assert (await place.archive(days=3, key=keys["key"])).rows_out == 0
+    # Before a hold it waits by itself: what came after it is done, and a late event stops nothing.
+    assert (await place.archive(days=3, **keys, holds=held)).rows_out == 0
+    await place.fill(statement(LATE, "SELECT 'late'", user="cem", seed=random.Random(9)))
+    assert (await place.archive(days=3, **keys, holds=held)).rows_out > 0
+    assert await texts() == {"bob", "cem"}
+    assert (await place.archive(days=3, **keys)).rows_out > 0
+    assert await texts() == {"cem"}
+    assert (await place.archive(days=3, **keys)).rows_out == 0
+
+
 async def test_texts_that_somebody_took_do_not_leave_the_archive_nor_the_day_postgresql(place: Place) -> None:
     """Digests are the same with texts as without: the sums alone would have the last copy written over."""
     await place.fill(day_of_events(count=24))

@@ -72,6 +72,7 @@ async def test_a_day_that_somebody_writes_late_events_of_stays(
         row = {
             "day": DAY.date(),
             "erasure": 0,
+            "left_erasures": [],
             "events": events,
             "unchained": 0,
             "links": f"{links:064x}",
