@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -122,13 +123,16 @@ def show(terminal: Terminal, report: ReplayReport) -> None:
         terminal.line(
             f"{totals['decided_otherwise']:,} have another verdict under the old policies than they had then"
         )
+    if gone := sum(text is None for text in report.texts.values()):
+        told = f"{gone:,} examples without their literals: PostgreSQL has their texts no more"
+        terminal.line(terminal.style(told, YELLOW))
     if totals["unjudged"]:
         terminal.line(terminal.style(f"{totals['unjudged']:,} could not be judged", YELLOW))
         for one in report.unjudged:
             terminal.line(on_one_line(f"  {one['statements']:,}: {one['reason']}, as {one['example']}"))
 
 
-def _show_change(terminal: Terminal, one: dict[str, Any], texts: dict[str, str]) -> None:
+def _show_change(terminal: Terminal, one: dict[str, Any], texts: Mapping[str, str | None]) -> None:
     what = one["resource"] or "the statement"
     if one["column_name"]:
         what += f".{one['column_name']}"
@@ -137,5 +141,5 @@ def _show_change(terminal: Terminal, one: dict[str, Any], texts: dict[str, str])
     terminal.line(terminal.style(f"      before  {on_one_line(one['before'])}", DIM))
     terminal.line(terminal.style(f"      after   {on_one_line(one['after'])}", DIM))
     for example, fingerprint in zip(one["examples"], one["fingerprints"], strict=True):
-        text = " ".join(texts.get(str(example), fingerprint).split())
+        text = " ".join((texts.get(str(example)) or fingerprint).split())
         terminal.line(terminal.style(f"      {example}  {text}", DIM))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import io
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from gateway.cli.replay import show
+from gateway.cli.terminal import Terminal
 from gateway.jobs.replay.comparing import AskedAccess, Change, Judged, changes, judged_of, mistrust
 from gateway.jobs.replay.judging import Judges, Known, Parcel, ReaderOptions, Sides
 from gateway.jobs.replay.report import ReplayReport, read_report
@@ -373,3 +376,8 @@ async def test_days_that_only_the_archive_has(place: Ground, reader: ReaderPool)
     _, after = await place.replay(since=DAY, until=DAY + timedelta(days=1))
     assert told(after) == told(before)
     assert after.totals["judged"] == before.totals["judged"] > 0
+    asked = await read_report(place.connection, after.totals["run"], limit=1_000, literals=True)
+    assert set(asked.texts.values()) == {None}
+    stream = io.StringIO()
+    show(Terminal(stream, colour=False), asked)
+    assert f"{len(asked.texts)} examples without their literals" in stream.getvalue()

@@ -18,8 +18,9 @@ class ReplayReport:
     totals: dict[str, Any]
     changes: tuple[dict[str, Any], ...]
     unjudged: tuple[dict[str, Any], ...]
-    texts: dict[str, str]
-    """Statements by id, as they were sent; none unless they were asked for."""
+    texts: dict[str, str | None]
+    """Examples by id, as they were sent; none unless they were asked for. None: PostgreSQL has the text no
+    more."""
 
 
 async def read_report(connection: Any, run: int, *, limit: int, literals: bool = False) -> ReplayReport:
@@ -47,5 +48,6 @@ async def read_report(connection: Any, run: int, *, limit: int, literals: bool =
         totals=dict(row),
         changes=tuple(dict(change) for change in changes),
         unjudged=tuple(dict(one) for one in reasons),
-        texts={str(one["statement_id"]): one["statement"] for one in rows if one["statement"] is not None},
+        texts=dict.fromkeys(map(str, examples) if literals else ())
+        | {str(one["statement_id"]): one["statement"] for one in rows},
     )
