@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from stdnum import luhn
 
 from gateway.app.checking import check
 from gateway.app.classifying import classifiers, classifiers_of
@@ -194,6 +195,124 @@ def test_a_name_that_may_be_of_anything_is_sure_beside_another_part_of_it() -> N
     assert scorer().findings(column, beside=("nume", "suma")) == []
     (finding,) = scorer().findings(column, beside=("nume", "prenume"))
     assert finding.rule == "person_name"
+
+
+def test_a_name_that_things_have_too_is_none_beside_what_only_things_have() -> None:
+    values = [f"{one} {what}" for one in ("Henry", "Emma", "Charlotte", "Oliver", "Paris") for what in THINGS]
+    names = Sampled(name="name", kind="text", values=values)
+    mail = Sampled(name="c1", kind="text", values=[f"p{n}@mail.example" for n in range(30)])
+    assert [one.rule for one in scorer().findings(names, beside=("name", "street"))] == ["person_name"]
+    assert scorer().findings(names, beside=("name", "sku", "price")) == []
+    # Whoever has an address of mail is somebody, and so is who is told by another name.
+    price = Sampled(name="price", kind="fraction", values=["9.95"])
+    assert [one.rule for one in scorer().table([price, mail, names])[2]] == ["person_name"]
+    assert scorer().findings(replace(names, name="designer"), beside=("designer", "sku")) != []
+
+
+def test_keys_of_json_are_beside_those_of_the_same_object() -> None:
+    people = [
+        {"customer": {"name": f"{one} Miller", "town": 7}, "items": [{"sku": n, "price": 3}]}
+        for n, one in enumerate(("Henry", "Emma", "Charlotte", "Oliver") * 5)
+    ]
+    column = Sampled(name="v", kind="text", values=[json.dumps(one) for one in people])
+    assert [one.rule for one in scorer().findings(column)] == ["person_name"]
+
+
+THINGS = ("Desk", "Lamp", "Vase", "Shelf")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("seen on server 172.36.245.{n} today", "ip_address"),
+        ("from 2a01:4f8:b0{n}::1 to here", "ip_address"),
+        ("release: 172.36.245.{n} is out", None),
+        ("AppleWebKit/537.36 Chrome/1{n}.0.0.0 Safari/537.36", None),
+        ("std::size, 12:34:{n} and 00:1b:44:11:3a:{n} in it", "mac_address"),
+        ("paid to de{iban}", "iban"),
+        ("mail=p{n}%40mail.example&x=1", "email"),
+        ("tel. 600 123 4{n}", "phone"),
+        ("emergency: Yasmin (11) 96126-61{n}", "phone"),
+        ("dossier 05325234{n}", None),
+        ("Auftrag Nr. 05325234{n}", None),
+        ("https://maps.example/?q=51.7084{n},-9.779783", "coordinates"),
+        ("[51.7084{n}, -9.779783, 17.123456]", None),
+        ("jdbc:mysql://db:3306/x?user=app&password=9mZmcD{n}", "secret_key"),
+        ("password=unchanged and {n}", None),
+        ("DNI {dni} of the customer", "national_id"),
+    ],
+)
+def test_what_a_longer_text_holds(text: str, rule: str | None) -> None:
+    values = []
+    for n in range(10, 50):
+        account = f"5001051754073249{n}"
+        check = 98 - int(f"{account}131400") % 97
+        number = 61954600 + n
+        values.append(
+            text.replace("{iban}", f"{check:02}{account}")
+            .replace("{dni}", f"{number}{'TRWAGMYFPDXBNJZSQVHLCKE'[number % 23]}")
+            .replace("{n}", str(n))
+        )
+    found = {one.rule for one in scorer().findings(Sampled(name="c1", kind="text", values=values))}
+    assert found == ({rule} if rule else set())
+
+
+def test_check_digits_that_are_right_by_chance_are_no_cards() -> None:
+    numbers = [f"4{n * 7919:012}" for n in range(1, 301)]
+    column = Sampled(name="note", kind="text", values=[f"order {one} was late" for one in numbers])
+    assert scorer().findings(column) == []
+    right = [f"card 41111111{n:07}{luhn.calc_check_digit(f'41111111{n:07}')} again" for n in range(20)]
+    mixed = replace(column, values=[*column.values[:60], *right])
+    assert [one.rule for one in scorer().findings(mixed)] == ["card"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "rule"),
+    [
+        ("c1", [f"{one} {letter}.{letter}." for one in ("Шевцов", "Лопухина") for letter in "АБВГДЕИМ"], 1),
+        ("c1", [f"Dr. {one}scott" for one in "Ab Bo Ca De El Fa Go Ha Il Jo Ka La Ma Na".split()], 1),
+        ("c1", [f"{one}motors S.r.l." for one in "Ab Bo Ca De El Fa Go Ha Il Jo Ka La Ma Na".split()], 0),
+        ("c1", [f"{letter}. coli" for letter in "ABCDEFGHIJKLMNOP"], 0),
+    ],
+)
+def test_initials_and_titles_are_of_people(name: str, values: list[str], rule: int) -> None:
+    found = scorer().findings(Sampled(name=name, kind="text", values=values))
+    assert [one.rule for one in found] == ["person_name"][:rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "rule"),
+    [
+        ("birth", "text", "{n}SEP1948", "birth_date"),
+        ("birth", "text", "{n}MAR48", "birth_date"),
+        ("birth", "text", "4807{n}", "birth_date"),
+        ("stop_lat_e7", "integer", "5233254{n}", "coordinates"),
+        ("c1", "text", "52.93{n}° N, 13.5879° E", "coordinates"),
+        ("straat", "text", "{a}straat", "postal_address"),
+        ("c1", "text", "부산 강남구 테헤란로 2{n}", "postal_address"),
+        ("c1", "text", "784-1946-73674{n}-6", "national_id"),
+    ],
+)
+def test_forms_of_values(name: str, kind: str, value: str, rule: str) -> None:
+    values = [value.replace("{n}", str(n)).replace("{a}", "Mol" + chr(87 + n)) for n in range(10, 30)]
+    (finding,) = scorer().findings(Sampled(name=name, kind=kind, values=values))
+    assert finding.rule == rule
+
+
+def test_few_towns_are_towns_beside_people() -> None:
+    people = Sampled(name="c1", kind="text", values=[f"p{n}@mail.example" for n in range(30)])
+    towns = Sampled(
+        name="c2", kind="text", values=["Graz", "Linz", "Salzburg", "Innsbruck", "Villach", "Wels"] * 5
+    )
+    assert scorer().table([towns]) == [[]]
+    assert [one.rule for one in scorer().table([people, towns])[1]] == ["city"]
+
+
+def test_numbers_of_calls_are_those_of_telephones() -> None:
+    column = Sampled(name="a_number", kind="text", values=[f"49303041{n}" for n in range(10, 60)])
+    (finding,) = scorer().findings(column, beside=("a_number", "imsi"))
+    assert finding.rule == "phone"
+    assert scorer().findings(replace(column, name="a_number_of")) == []
 
 
 def births(count: int = 60) -> list[str]:

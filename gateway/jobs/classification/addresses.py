@@ -53,7 +53,7 @@ _HOUSE = re.compile(
 _LINES = re.compile(r"(?<=\w)\$|\^")
 """Between the lines of an address LDAP has `$`, and HL7 `^` between its parts."""
 _EASTERN = re.compile(
-    r"[가-힣]{1,5}[시도군구] (?:[가-힣]+ ){0,3}[가-힣0-9]+[로길동리가] ?\d[^가-힣]{0,12}.*"
+    r"(?:[가-힣]{2,4} )?[가-힣]{1,5}[시도군구] (?:[가-힣]+ ){0,3}[가-힣0-9]+[로길동리가] ?\d[^가-힣]{0,12}.*"
     r"|(?:\D{1,4}[都道府県省]|\D{1,6}[市区區县縣郡])(?:[^\x00-\x7f]| )+"
     r"(?:\d{1,4}(?:[-－]\d{1,4}){1,3}|\d{1,4}(?:丁目|番地?|号|號|弄)).*"
     r"|[\u4e00-\u9fff]{2,12}[路街道巷弄]\d{1,5}[号號弄](?:[^\x00-\x7f]|[0-9 -])*"
@@ -89,10 +89,20 @@ def address_like(value: str) -> bool:
     return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
 
 
+_ONE_WORD = re.compile(
+    r"\w{3,}(?:stra(?:ss|ß)e|str\.?|gasse|weg|platz|allee|ufer|damm|straat|laan|plein|gracht|kade|dreef|steeg|singel"
+    r"|vägen|gatan|stigen|torget|gata|gaten|veien|vegen|vej|gade|stræde|katu|tie|polku|kuja)",
+    re.IGNORECASE,
+)
+"""Written together with what it is: Kerkstraat."""
+
+
 def street_like(value: str) -> bool:
     """Words of which one says that it is a street, with no number of a house."""
     text = " ".join(value.split())
-    return 2 <= len(text.split()) <= 8 and _STREET.search(text) is not None
+    if " " not in text:
+        return _ONE_WORD.fullmatch(text) is not None
+    return len(text.split()) <= 8 and _STREET.search(text) is not None
 
 
 def _eastern(value: str) -> bool:

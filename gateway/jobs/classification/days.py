@@ -22,7 +22,9 @@ _DATES = (
     (re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})"), (3, 1, 2)),
 )
 _SHORT_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2\d{2}")
+_SIX_DIGITS = re.compile(r"(\d{2})(\d{2})(\d{2})")
 _WORDED_DATE = re.compile(
+    r"\d{1,2}[A-Za-z]{3}((?:19|20)\d{2}|\d{2})|"  # 10SEP1948, as airlines and SAS have it
     r"(?:[^\W\d_]{3,9}[.,]? )?(?:\d{1,2}(?:st|nd|rd|th|er|º)?[.,]?[ -](?:de )?[^\W\d_]{3,10}[.,]?"  # 12. März
     r"|[^\W\d_]{3,10}[.,]? \d{1,2}(?:st|nd|rd|th)?,?)[ -](?:de )?((?:19|20)\d{2}|\d{2})"  # May 4th, 1980
 )
@@ -50,8 +52,12 @@ def past_date(today: date) -> Whole:
         if short := _SHORT_DATE.fullmatch(value):
             parts = sorted((int(short[1]), int(short[3])))
             return 1 <= parts[0] <= 12 and parts[1] <= 31
+        if six := _SIX_DIGITS.fullmatch(value):
+            first, month, last = (int(part) for part in six.groups())
+            return 1 <= month <= 12 and (1 <= first <= 31 or 1 <= last <= 31)
         if worded := _WORDED_DATE.fullmatch(value):
-            return len(worded[1]) == 2 or int(worded[1]) <= today.year
+            year = worded[1] or worded[2]
+            return len(year) == 2 or int(year) <= today.year
         return re.fullmatch(r"(19|20)\d{2}", value) is not None and int(value) <= today.year
 
     return whole

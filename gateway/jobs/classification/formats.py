@@ -23,7 +23,7 @@ from gateway.jobs.classification.days import epoch, past_birth, past_date
 from gateway.jobs.classification.names import fold, without_marks
 from gateway.jobs.classification.numbers import NUMBERS
 from gateway.jobs.classification.secret_formats import SECRETS
-from gateway.jobs.classification.value_format import Find, ValueFormat, Whole, of_pattern
+from gateway.jobs.classification.value_format import Chance, Find, ValueFormat, Whole, of_pattern
 
 _NEEDED = "the job `classify` needs {}, which `sluice-gateway[jobs]` brings"
 
@@ -94,6 +94,8 @@ class Formats:
                 yield ValueFormat(name, _email, _emails_within, _email)
             case "eastern_name":
                 yield ValueFormat(name, self._eastern_name())
+            case "card":
+                yield ValueFormat(name, _card, _cards_within, chance=Chance(_like_cards_within, 0.1))
             case "past_date":
                 yield ValueFormat(name, past_date(self._today))
             case "past_birth":
@@ -180,6 +182,27 @@ _NATIONAL = re.compile(
     r"(?![\w-]|[.,/ ][0-9])"
 )
 """What nothing but a telephone number looks like within a text, without its country."""
+_BRACKETED = re.compile(r"(?<![\w(])\([1-9][0-9]{1,2}\) ?9?[0-9]{4}[ -][0-9]{4}(?![\w-])")
+"""As Brazil writes them, whose plan need not be one of the regions: (11) 96126-6175."""
+_AFTER_ITS_WORD = re.compile(
+    r"\b(?:tele?(?:ph|f)[oó]n\w*|t[eé]l|phone|mob(?:ile|il|iel)?|cell(?:ulare?)?|handy|m[oó]vil|celular|portable|gsm"
+    r"|whats ?app|fax|puhelin|тел(?:ефон)?|моб(?:ильный)?|τηλ(?:έφωνο)?)"
+    r"(?: ?(?:n[or°º]|num\w*|is|ist|est|es|jest))?[.:]{0,2} {0,2}"
+    r"(\(?[0-9][0-9 ()./-]{6,18}[0-9])(?![\w-]|[.,][0-9])",
+    re.IGNORECASE,
+)
+"""With its word before it, in whatever groups: tel. 600 123 456."""
+_OF_SOMETHING_ELSE = re.compile(
+    r"(?:\b(?:order|invoice|ref(?:erence)?|r[eé]f[eé]rence|r[eé]f|ticket|case|claim|policy|contract|serial|s/n|sn|sku|ean|gtin"
+    r"|article|part|lot|batch|parcel|tracking|shipment|account|acct|po|id|imei|isbn"
+    r"|auftrag|bestellung|rechnung|beleg|vorgang|vertrag|aktenzeichen|artikel|sendung|paket|konto|kunde"
+    r"|dossier|commande|facture|contrat|colis|compte|pedido|factura|p[oó]liza|contrato|expediente|env[ií]o|cuenta"
+    r"|ordine|fattura|pratica|polizza|spedizione|conto|bestelling|factuur|zending|zam[oó]wienie|zlecenie|faktura|umowa"
+    r"|przesy[lł]ka|encomenda|fatura|processo|sipari[sş]|заказ|договор|сч[её]т|артикул)(?:s?(?:no|nr|number|nummer))?"
+    r"|(?<!\w)#)(?:[ .:#-]{0,2}(?:n[or]|n[°º]|num(?:ber|mer|[eé]ro)?|id))?[ .:#=-]{0,3}$",
+    re.IGNORECASE,
+)
+"""What says of a number behind it that it is one of something else."""
 
 
 def _phone(value: str) -> bool:
@@ -198,14 +221,24 @@ def _phone_like(value: str) -> bool:
 
 def _phones_within(regions: Collection[str], text: str) -> Iterator[str]:
     for found in _PLUS.finditer(text):
-        if _phone(found.group()):
-            yield found.group()
+        number = found.group()
+        if _phone(number) and (number[0] == "+" or not _is_of_something_else(text, found.start())):
+            yield number
     for found in _NATIONAL.finditer(text):
         number = found.group()
         if _DATE_LIKE.match(number) or re.fullmatch(r"[0-9]{3}-[0-9]{2}-[0-9]{4}", number):
             continue
-        if any(_valid_phone(number, region) for region in regions):
+        if any(_valid_phone(number, region) for region in regions) and not _is_of_something_else(
+            text, found.start()
+        ):
             yield number
+    if "(" in text:
+        yield from (found.group() for found in _BRACKETED.finditer(text))
+    yield from (found[1] for found in _AFTER_ITS_WORD.finditer(text) if _phone_like(found[1]))
+
+
+def _is_of_something_else(text: str, start: int) -> bool:
+    return _OF_SOMETHING_ELSE.search(text[max(0, start - 24) : start]) is not None
 
 
 def _phone_of(region: str, *, written: bool) -> Whole:
@@ -307,13 +340,24 @@ def _version_like(value: str) -> bool:
 
 
 _IP_WITHIN = re.compile(r"(?<![\w.:])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])(?:/[0-9]{1,2}(?![\w./]))?")
+_IPV6_WITHIN = re.compile(
+    r"(?<![\w:.])(?=[0-9a-fA-F:]*[0-9])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4}){1,6}(?![\w:])",
+)
+_VERSION_BEFORE = re.compile(
+    r"\b(?:v|ver|vers|versions?|build|rel|release|firmware|fw)[\s.:=]*$", re.IGNORECASE
+)
 
 
 def _ips_within(text: str) -> Iterator[str]:
     for found in _IP_WITHIN.finditer(text):
-        before = text[max(0, found.start() - 9) : found.start()].lower()
-        if _sure_ip(found.group()) and not re.search(r"v|ver|version|build|release", before):
+        before = text[max(0, found.start() - 12) : found.start()]
+        # Browsers have 120.0.0.0 for all that differs behind the first number.
+        if found.group().endswith(".0.0.0") or _VERSION_BEFORE.search(before):
+            continue
+        if _sure_ip(found.group()):
             yield found.group()
+    if text.count(":") >= 2:
+        yield from (found.group() for found in _IPV6_WITHIN.finditer(text) if _ip(found.group()))
 
 
 _MAC = re.compile(
@@ -368,7 +412,13 @@ def _cards_within(text: str) -> Iterator[str]:
             yield found.group()
 
 
-_IBAN_WITHIN = re.compile(r"(?<!\w)[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?(?!\w)")
+def _like_cards_within(text: str) -> Iterator[str]:
+    yield from (found.group() for found in _CARD_WITHIN.finditer(text) if _card_like(found.group()))
+
+
+_IBAN_WITHIN = re.compile(
+    r"(?<!\w)[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?(?!\w)", re.IGNORECASE
+)
 
 
 def _iban(value: str) -> bool:
@@ -398,7 +448,12 @@ def _ibans_within(text: str) -> Iterator[str]:
 
 _PAIR = re.compile(r"[\[(]?\s*([+-]?\d{1,3}\.\d{3,})\s*[,; ]\s*([+-]?\d{1,3}\.\d{3,})\s*[\])]?")
 _POINT = re.compile(r"(?:SRID=\d+;)?POINT ?\(\s*([+-]?\d{1,3}\.\d+) ([+-]?\d{1,3}\.\d+)\s*\)", re.IGNORECASE)
-_DEGREES = re.compile(r"""\d{1,3}°\s?\d{1,2}['′]\s?[\d.]*["″]?\s?[NSEWO].*""")
+_DEGREES = re.compile(r"""\d{1,3}(?:°\s?\d{1,2}['′]\s?[\d.]*["″]?|\.\d{2,}\s?°)\s?[NSEWO].*""")
+_PAIR_WITHIN = re.compile(
+    r"(?<![\w.+-])(?<![0-9][,;])(?<![0-9][,;] )[+-]?\d{1,2}\.\d{4,}"
+    r"(?:,\s?|%2C)[+-]?\d{1,3}\.\d{4,}(?![\w.]|[,;] ?[-\d])"
+)
+"""Two and no more: of a vector there are others beside them."""
 
 
 def _coordinates(value: str) -> bool:
@@ -412,6 +467,17 @@ def _coordinates(value: str) -> bool:
     first, second = (second, first) if point else (first, second)
     # Two numbers that are next to 0 are ratios, and no place in the Atlantic.
     return abs(first) <= 90 and 2 < max(abs(first), abs(second)) <= 180
+
+
+def _pairs_within(text: str) -> Iterator[str]:
+    for found in _PAIR_WITHIN.finditer(text):
+        if _coordinates(found.group().replace("%2C", ",")):
+            yield found.group()
+
+
+def _microdegrees(value: str) -> bool:
+    """Degrees as whole numbers, a million or ten millions to each."""
+    return re.fullmatch(r"-?\d{7,10}", value) is not None and abs(int(value)) <= 1_800_000_000
 
 
 def _degrees(value: str) -> bool:
@@ -524,6 +590,26 @@ def _full_name(known: frozenset[str]) -> Whole:
     return lambda value: len(_name_words(value)) > 1 and person(value)
 
 
+_SURNAME = r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*"
+_INITIALLED = re.compile(rf"{_SURNAME},? (?:[^\W\d_]\.[ -]?){{1,3}}|(?:[^\W\d_]\.[ -]?){{1,3}} ?{_SURNAME}")
+_COMPANIES = frozenset(
+    "sa sl nv bv srl spa kg ag as llc pc sc sas sca sro doo dd ad ood eood zoo slu lp ks hf".split()
+)
+"""Letters that companies have behind their names, written as initials are."""
+
+
+def _initialled(value: str) -> bool:
+    """A name with initials, or with a title before it: Иванов И.И., J. Smith, Dr. Tapscott."""
+    words = value.split()
+    if not 2 <= len(words) <= 5 or not all(word[:1].isupper() or fold(word) in _PARTICLES for word in words):
+        return False
+    if _INITIALLED.fullmatch(value) is not None:
+        initials = "".join(part for part in re.split(r"[\s.-]+", value) if len(part) == 1)
+        return initials.isupper() and fold(initials) not in _COMPANIES
+    titled = fold(words[0]).strip(".") in _TITLES and len(words[-1]) > 2
+    return titled and bool(_name_words(value))
+
+
 def _name_like(value: str) -> bool:
     """Words that begin with capitals, and nothing else."""
     return bool(_name_words(value)) and not value.isupper()
@@ -540,13 +626,15 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "phone_like": (_phone_like, None),
     "mac": (_mac, _macs_within),
     "mac_digits": of_pattern(re.compile(r"[0-9A-Fa-f]{12}")),
-    "coordinates": (_coordinates, None),
+    "coordinates": (_coordinates, _pairs_within),
     "degrees": (_degrees, None),
+    "microdegrees": (_microdegrees, None),
     "epoch": (epoch, None),
     "address": (address, None),
     "address_like": (address_like, None),
     "street_like": (street_like, None),
     "name_like": (_name_like, None),
+    "initialled": (_initialled, None),
     **NUMBERS,
     **SECRETS,
 }

@@ -23,7 +23,7 @@ from gateway.jobs.classification.scoring import Evidence, Scorer
 from gateway.jobs.classification.source import Described, Limits, Sample, TableParts, Unreadable, digest
 from gateway.jobs.job import Job, Outcome, Work
 
-VERSION = 2
+VERSION = 3
 GONE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
 """What Spark says of a table that is not there. Of one of which its user may see nothing the gateway says
 neither, whether it is there or not."""

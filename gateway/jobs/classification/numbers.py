@@ -23,6 +23,12 @@ _NUMBER = re.compile(
 """No amount, no day, and no part hidden by a row of X."""
 _SNILS = re.compile(r"([0-9]{3})-?([0-9]{3})-?([0-9]{3})[ -]?([0-9]{2})")
 _PIS = re.compile(r"([0-9]{3})\.?([0-9]{5})\.?([0-9]{2})-?([0-9])")
+_EMIRATES = re.compile(r"784-(?:19|20)[0-9]{2}-[0-9]{7}-[0-9]")
+_CPF = re.compile(r"(?<![\w.-])[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}(?![\w-])")
+_FISCALE = re.compile(
+    r"(?<!\w)[A-Z]{6}[0-9]{2}[ABCDEHLMPRST][0-7][0-9][A-Z][0-9]{3}[A-Z](?!\w)", re.IGNORECASE
+)
+_DNI = re.compile(r"(?<![\w-])[0-9]{8}-?[A-HJ-NP-TV-Z](?![\w-])")
 _RIC = re.compile(r"[1-8][0-9]{5}((?:19|20)[0-9]{6})[0-9]{3}[0-9Xx]")
 
 
@@ -75,6 +81,42 @@ def _ric(value: str) -> bool:
     return "10X98765432"[_weighted(value[:17], weights) % 11] == value[17].upper()
 
 
+def _cpf(value: str) -> bool:
+    digits = [int(c) for c in value if c.isdigit()]
+    for size in (9, 10):
+        rest = sum(d * (size + 1 - at) for at, d in enumerate(digits[:size])) * 10 % 11 % 10
+        if rest != digits[size]:
+            return False
+    return len(set(digits)) > 1
+
+
+def _cpfs_within(text: str) -> Iterator[str]:
+    yield from (found.group() for found in _CPF.finditer(text) if _cpf(found.group()))
+
+
+def _fiscale(value: str) -> bool:
+    """Italy's, with the values that letters and digits of odd places have."""
+    odd = "BAFHJNPRTVCESULDGIMOQKWZYX"
+    total = 0
+    for at, char in enumerate(value.upper()[:15]):
+        rank = int(char) if char.isdigit() else ord(char) - 65
+        total += odd.index("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[rank]) if at % 2 == 0 else rank
+    return chr(65 + total % 26) == value.upper()[15]
+
+
+def _fiscales_within(text: str) -> Iterator[str]:
+    yield from (found.group() for found in _FISCALE.finditer(text) if _fiscale(found.group()))
+
+
+def _dni(value: str) -> bool:
+    digits = "".join(c for c in value if c.isdigit())
+    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(digits) % 23] == value[-1].upper()
+
+
+def _dnis_within(text: str) -> Iterator[str]:
+    yield from (found.group() for found in _DNI.finditer(text) if _dni(found.group()))
+
+
 def _number_like(value: str) -> bool:
     """Digits, or capitals and digits, as numbers of offices are: enough where a name says so for sure.
 
@@ -90,6 +132,13 @@ NUMBERS: Mapping[str, tuple[Whole, Find | None]] = {
     "ru_snils": (_snils, None),
     "br_pis": (_pis, None),
     "cn_ric": (_ric, None),
+    "ae_eid": of_pattern(_EMIRATES),
+    "br_cpf_written": (lambda value: _CPF.fullmatch(value) is not None and _cpf(value), _cpfs_within),
+    "it_codice_fiscale": (
+        lambda value: _FISCALE.fullmatch(value) is not None and _fiscale(value),
+        _fiscales_within,
+    ),
+    "es_dni_written": (lambda value: _DNI.fullmatch(value) is not None and _dni(value), _dnis_within),
     "document_number": of_pattern(_DOCUMENT),
     "number_like": (_number_like, None),
 }

@@ -17,7 +17,8 @@ CLASSIFIER_KEYS = ("classes", "lists")
 KINDS = ("text", "integer", "fraction", "date", "time")
 """What types of columns come to; all others (binary, true or false) are of no class."""
 _CLASS_KEYS = (
-    *("about", "tag", "attributes", "types", "names", "beside", "among", "otherwise", "unless", "never"),
+    *("about", "tag", "attributes", "types", "names", "beside", "vague", "against", "among", "otherwise"),
+    *("unless", "never"),
     *("formats", "named_formats", "text", "when"),
 )
 _WHEN_KEYS = ("named", "sure", "among", "once", "empty", "share", "distinct", "years", "within")
@@ -59,6 +60,10 @@ class ClassRule:
     names: tuple[Phrase, ...]
     beside: tuple[Phrase, ...]
     """Names of other columns of the table that make a `=name` sure."""
+    vague: tuple[Phrase, ...]
+    """Names that things have as well."""
+    against: tuple[Phrase, ...]
+    """Names of other columns of the table that make a vague one none of the class, whatever is in it."""
     among: frozenset[str]
     """Classes of other columns of the table that make a `=name` sure."""
     otherwise: tuple[Phrase, ...]
@@ -175,6 +180,8 @@ def _classes(
             types=one.types(),
             names=one.phrases("names"),
             beside=one.phrases("beside"),
+            vague=one.phrases("vague"),
+            against=one.phrases("against"),
             among=one.among(named),
             otherwise=one.phrases("otherwise"),
             unless=one.phrases("unless"),

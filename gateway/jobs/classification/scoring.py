@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from urllib.parse import unquote_plus
 
 from gateway.jobs.classification.days import years_between
 from gateway.jobs.classification.formats import Formats
@@ -24,6 +27,8 @@ SHAPE_SHARE = 0.5
 """Of values that have check digits, for nobody to ask whether more are like a number."""
 _JSON_SHARE = 0.5
 """Of a text column's values, for it to be looked at as JSON."""
+_ENCODED = re.compile(r"%(?:40|2B|20)", re.IGNORECASE)
+"""An at, a plus or a space, as queries of addresses have them."""
 _Formats = tuple[ValueFormat, ...]
 
 
@@ -95,6 +100,8 @@ class _RulePhrases:
         self.sure = Phrases(phrase for phrase in rule.names if not phrase.alone)
         self.longer = Phrases(phrase for phrase in rule.names if len(phrase.words) > 1)
         self.beside = Phrases(rule.beside)
+        self.vague = Phrases(rule.vague)
+        self.against = Phrases(rule.against)
         self.otherwise = Phrases(rule.otherwise)
         self.unless = Phrases(rule.unless)
         self.never = Phrases(rule.never)
@@ -183,6 +190,8 @@ class Scorer:
             among = not rule.among.isdisjoint(classes)
             if (classes and not among) or column.kind not in rule.types or names.never.best(name):
                 continue
+            if names.vague.best(name) and self._is_of_things(rule, beside, classes):
+                continue
             weight = sure = 0
             if not names.unless.best(name):
                 sure = max(names.sure.best(name), names.longer.best(full))
@@ -214,6 +223,17 @@ class Scorer:
             sampled=sum(counted.values()),
             hit=score.hit,
             distinct=score.distinct,
+        )
+
+    def _is_of_things(self, rule: ClassRule, beside: Sequence[str], classes: Collection[str]) -> bool:
+        """Whether the table is one of things and not of people: no class of `among` is there."""
+        others = rule.among - {rule.name}
+        names, beside_words = self._names[rule.name], [words(one) for one in beside]
+        return (
+            any(map(names.against.best, beside_words))
+            and not any(map(names.beside.best, beside_words))
+            and others.isdisjoint(classes)
+            and not any(self._names[one].sure.best(name) for one in others for name in beside_words)
         )
 
     def _score(
@@ -251,6 +271,9 @@ class Scorer:
     def _within(self, counted: Mapping[str, int], column: Sampled) -> Iterable[Evidence]:
         """Yield what longer texts hold."""
         name, total = words(column.name), sum(counted.values())
+        decoded = Counter[str]()
+        for value, count in counted.items():
+            decoded[unquote_plus(value) if _ENCODED.search(value) else value] += count
         for rule in self._rules:
             _, _, looked_for = self._formats[rule.name]
             wanted = [one for one in rule.when if one.within]
@@ -258,7 +281,7 @@ class Scorer:
                 continue
             hit, different = 0, set[str]()
             formats: dict[str, int] = {}
-            for value, count in counted.items():
+            for value, count in decoded.items():
                 for format_ in looked_for:
                     there = next(iter(format_.find(value)), None) if format_.find is not None else None
                     if there is not None and (
@@ -268,6 +291,8 @@ class Scorer:
                         different.add(there)
                         formats[format_.name] = formats.get(format_.name, 0) + count
                         break
+            if any(_by_chance(one, counted, len(different)) for one in looked_for if one.chance is not None):
+                continue
             if hit and any(hit >= one.within * total and len(different) >= one.distinct for one in wanted):
                 yield Evidence(
                     rule=rule.name,
@@ -290,17 +315,35 @@ class Scorer:
 
     def _inside(self, columns: Sequence[Inner], above: tuple[str, ...], where: str) -> list[Evidence]:
         """Look at what is in JSON: each key is like a column, and its name stays here."""
-        keys = [one.path[-1] for one in columns if one.path]
+        siblings: dict[tuple[str, ...], list[str]] = {}
+        for one in columns:
+            if one.path:
+                siblings.setdefault(one.path[:-1], []).append(one.path[-1])
         found = []
         for path, values in columns:
             *around, name = ("", *above, *path)
             inner = Sampled(name=name, kind="text", values=values)
-            found += [_moved(one, where) for one in self.findings(inner, around[-1:], keys)]
+            found += [
+                _moved(one, where) for one in self.findings(inner, around[-1:], siblings.get(path[:-1], ()))
+            ]
         return found
 
 
 def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:
     return tuple(one for name in names for one in formats.named(name))
+
+
+def _by_chance(format_: ValueFormat, values: Iterable[str], found: int) -> bool:
+    """Whether no more have their check digits right than of any numbers that are like them.
+
+    More are those that are three standard deviations above what would be.
+    """
+    chance = format_.chance
+    if chance is None or not found:
+        return False
+    like = len({one for value in values for one in chance.like(value)})
+    usual = chance.share * like
+    return found <= usual + 3 * math.sqrt(usual * (1 - chance.share))
 
 
 def _reaches(format_: ValueFormat, values: Sequence[str], hits: int) -> bool:

@@ -38,6 +38,7 @@ _ASSIGNED = re.compile(
     r"(?:secret|token|api_?key|access_?key|private_?key|account_?key|passw(?:or)?d)\w{0,20}[\"']?\s?[=:]\s?[\"']?([A-Za-z0-9_.~+/=-]{16,512})",
     re.IGNORECASE,
 )
+_PASSWORD = re.compile(r"passw(?:or)?d[\"']?=[\"']?([^\s\"'&;,<>{}$%*]{8,100})", re.IGNORECASE)
 _BASIC = re.compile(r"\bBasic ([A-Za-z0-9+/]{12,512}={0,2})")
 
 
@@ -45,6 +46,13 @@ def _assigned_secrets(text: str) -> Iterator[str]:
     """`API_TOKEN=...` of settings and commands."""
     if "=" in text or ":" in text:
         yield from (found.group() for found in _ASSIGNED.finditer(text) if _random(found[1]))
+    if "=" in text:
+        # Shorter than a key; what is no word has digits.
+        yield from (
+            found.group()
+            for found in _PASSWORD.finditer(text)
+            if any(map(str.isdigit, found[1])) and any(map(str.isalpha, found[1]))
+        )
 
 
 def _basic_credentials(text: str) -> Iterator[str]:

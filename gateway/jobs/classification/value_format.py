@@ -11,6 +11,15 @@ Find = Callable[[str], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)
+class Chance:
+    """How often what only looks like a format has its check digits right."""
+
+    like: Find
+    """What within a longer text looks like it, whatever its check digits."""
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class ValueFormat:
     """One form that values may have."""
 
@@ -21,6 +30,8 @@ class ValueFormat:
     """What within a longer text has it; None where that would be a guess."""
     alone: Whole | None = None
     """Which values that are nothing else count among longer texts; None where some would fit by chance."""
+    chance: Chance | None = None
+    """None where what looks like it is it."""
 
 
 def of_pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
