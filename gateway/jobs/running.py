@@ -56,8 +56,8 @@ async def run_job(
     unless_since: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Run:
-    """Run a job. With `unless_since`, only where no run of it has begun since then; a run that was killed
-    does not count, unless the one before it was, too. The time is that of PostgreSQL, or of `clock`.
+    """Run a job. With `unless_since`, only where no whole run of it has begun since then; a run that was
+    killed does not count, unless the one before it was, too. The time is that of PostgreSQL, or of `clock`.
 
     Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, or has given
     the run's lock away, BackendUnavailable for errors of Spark's, and whatever else the job raises; the run
@@ -194,8 +194,8 @@ async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
     found: bool = await connection.fetchval(
         # Whoever still counts as running was killed, since the lock is ours. What is still to come was
         # written by a clock that has gone back since.
-        "WITH run AS (SELECT id, job, started_at, replace(state, 'running', 'killed') AS state"
-        " FROM sluice.job_run WHERE job = $1)"
+        "WITH run AS (SELECT id, job, whole, started_at, replace(state, 'running', 'killed') AS state"
+        " FROM sluice.job_run WHERE job = $1 AND whole)"
         f" SELECT EXISTS (SELECT FROM (SELECT started_at, {MADE_UP_FOR} AS again FROM run) counted"
         " WHERE NOT again AND started_at BETWEEN $2 AND now())",
         job,
@@ -213,11 +213,12 @@ async def _begin(connection: Any, job: Job) -> int:
             job.name,
         )
         number: int = await connection.fetchval(
-            "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ($1, $2, 'running', $3)"
-            " RETURNING id",
+            "INSERT INTO sluice.job_run (job, version, state, runner, whole)"
+            " VALUES ($1, $2, 'running', $3, $4) RETURNING id",
             job.name,
             job.version,
             f"{socket.gethostname()}, process {os.getpid()},",
+            job.whole,
         )
     return number
 
