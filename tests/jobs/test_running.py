@@ -472,6 +472,56 @@ async def test_a_job_that_cannot_be_started_ends_no_gateway(
     await asyncio.gather(gateway, return_exceptions=True)
 
 
+async def test_looks_go_on_while_a_job_runs_and_nobody_starts_a_second(
+    database: str, connection: Any, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(database, config.parent, job(nothing))
+    started, go, looked = asyncio.Queue[str](), asyncio.Event(), asyncio.Semaphore(0)
+
+    async def runs_long(name: str, *_: Any) -> int:
+        started.put_nowait(name)
+        await go.wait()
+        return exit_codes.OK
+
+    class Counted(JobStates):
+        async def look(self, dsn: str) -> datetime:
+            now = await JobStates.look(self, dsn)
+            looked.release()
+            return now
+
+    async def look_again() -> None:
+        while not looked.locked():
+            await looked.acquire()
+        for _ in range(2):
+            await looked.acquire()
+
+    monkeypatch.setattr("gateway.app.jobs._ended", runs_long)
+    yearly = ScheduleSettings(cron="0 0 1 1 *")
+    schedule: dict[JobName, ScheduleSettings] = {"archive": yearly, "rollups": yearly}
+    states = Counted({})
+    keeping = keep_running(JobsSettings(schedule=schedule, poll_s=0.05), database, config, states=states)
+    async with asyncio.timeout(120):
+        # Somebody runs a part of one of them by hand.
+        await connection.execute("SELECT pg_advisory_lock($1, hashtext('rollups'))", LOCKS)
+        await connection.execute(
+            "INSERT INTO sluice.job_run (job, version, state, runner, whole)"
+            " VALUES ('rollups', 1, 'running', 'elsewhere', false)"
+        )
+        gateway = asyncio.create_task(keeping)
+        assert await started.get() == "archive"
+        with pytest.raises(BackendUnavailable):
+            await start(database, config.parent, job(breaks))
+        await look_again()
+        assert figures(states)["sluice_job_failed", "sample"] == 1
+        await connection.execute("SELECT pg_advisory_unlock_all()")
+        await look_again()
+        assert started.empty()
+        go.set()
+        assert [await started.get(), await started.get()] == ["archive", "rollups"]
+    gateway.cancel()
+    await asyncio.gather(gateway, return_exceptions=True)
+
+
 def figures(states: JobStates) -> dict[tuple[str, str], float]:
     return {
         (sample.name, sample.labels.get("job", "")): sample.value
