@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -19,6 +20,7 @@ from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
 from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, TAKEN, VERIFYING, locked
 from gateway.jobs.spark import SparkOptions, failure_of
+from gateway.jobs.tables import clear_landing
 
 ERROR_CHARS = 500
 RELEASE_S = 5.0
@@ -122,6 +124,15 @@ async def _recorded(job: Job, work: Work) -> Run:
         raise told from error
     finally:
         await work.close()
+        await _cleared(work)
+
+
+async def _cleared(work: Work) -> None:
+    """Remove what the run has read of the record, texts of statements among it, however it has ended."""
+    with contextlib.suppress(*TROUBLE):  # where the lock is gone, what is there may be another run's
+        async with asyncio.timeout(RELEASE_S):
+            await work.connection.execute("SELECT 1")
+        await asyncio.to_thread(clear_landing, work.lake, work.job)
 
 
 async def _watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
