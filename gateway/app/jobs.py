@@ -176,21 +176,42 @@ async def keep_running(
     states: JobStates,
 ) -> None:
     """Start the jobs of the schedule when they are due, one at a time, by what `states` says after a look and
-    by the clock of PostgreSQL, since those of gateways may differ. Never returns."""
-    while True:
-        try:
-            now = await states.look(dsn)
-        except TROUBLE as error:
-            log.warning("jobs_not_looked_at", error=type(error).__name__)
-        else:
-            for name, when in settings.schedule.items():
-                known = states.jobs.get(name)
-                since = due_since(when, now, known.began if known is not None else None)
-                if since is None:
-                    states.failing.discard(name)  # there is a run, and the record of it says more
-                elif not await _run(name, config, since, settings):
-                    states.failing.add(name)
-        await asyncio.sleep(settings.poll_s)
+    by the clock of PostgreSQL, since those of gateways may differ. It looks while one runs, too. Never
+    returns."""
+    async with asyncio.TaskGroup() as group:
+        running: asyncio.Task[None] | None = None
+        while True:
+            try:
+                now = await states.look(dsn)
+            except TROUBLE as error:
+                log.warning("jobs_not_looked_at", error=type(error).__name__)
+            else:
+                due = _due(settings, states, now)
+                if due and (running is None or running.done()):
+                    running = group.create_task(_run_each(due, config, settings, states))
+            await asyncio.sleep(settings.poll_s)
+
+
+def _due(settings: JobsSettings, states: JobStates, now: datetime) -> dict[str, datetime]:
+    """Return the jobs that are due and that nobody runs, with the moments since when."""
+    found: dict[str, datetime] = {}
+    for name, when in settings.schedule.items():
+        known = states.jobs.get(name)
+        since = due_since(when, now, known.began if known is not None else None)
+        if since is None:
+            states.failing.discard(name)  # there is a run, and the record of it says more
+        elif known is None or not known.runs:
+            found[name] = since
+    return found
+
+
+async def _run_each(
+    due: Mapping[str, datetime], config: Path, settings: JobsSettings, states: JobStates
+) -> None:
+    """Run jobs one after the other."""
+    for name, since in due.items():
+        if not await _run(name, config, since, settings):
+            states.failing.add(name)
 
 
 def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> datetime | None:

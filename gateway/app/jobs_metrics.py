@@ -15,19 +15,23 @@ from gateway.jobs.locks import HELD, MADE_UP_FOR, locked
 _LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
 _RUNS = f"""
 WITH run AS (
-    SELECT id, job, started_at, ended_at,
+    SELECT id, job, whole, started_at, ended_at,
            CASE WHEN state = 'running' AND started_at < $1 AND {locked("job")} <> ALL ($2::oid[])
            THEN 'killed' ELSE state END AS state
     FROM sluice.job_run
 ), counted AS (
-    SELECT *, {MADE_UP_FOR} AS again FROM run
+    SELECT *, {MADE_UP_FOR} AS again, whole OR EXISTS (
+        SELECT FROM sluice.verification found WHERE found.run = run.id AND found.findings > 0
+    ) AS says FROM run
 )
-SELECT job, max(started_at) FILTER (WHERE started_at <= now() AND NOT again) AS began,
-       max(ended_at) FILTER (WHERE state = 'done' AND ended_at <= now()) AS done,
-       (array_agg(state ORDER BY id DESC) FILTER (WHERE state <> 'running'))[1] AS ended
+SELECT job, bool_or(state = 'running') AS runs, bool_or(says) AS says,
+       max(started_at) FILTER (WHERE whole AND started_at <= now() AND NOT again) AS began,
+       max(ended_at) FILTER (WHERE whole AND state = 'done' AND ended_at <= now()) AS done,
+       (array_agg(state ORDER BY id DESC) FILTER (WHERE says AND state <> 'running'))[1] AS ended
 FROM counted GROUP BY job
 """
-"""A run of which PostgreSQL has no lock, though it began before the locks were looked at, was killed."""
+"""A run of which PostgreSQL has no lock, though it began before the locks were looked at, was killed. What is
+not whole says something of its job only where it found that the record was changed."""
 _DIFFERENT = "SELECT different FROM sluice.proof ORDER BY run DESC LIMIT 1"
 
 
@@ -36,12 +40,17 @@ class JobState:
     """What is known of the runs of one job."""
 
     began: datetime | None
-    """Of its newest run, whatever became of it; but one that was killed is made up for, if the one before it
-    was not. None: there is none such, or of all the clock says that they are still to come."""
+    """Of its newest whole run, whatever became of it; but one that was killed is made up for, if the one
+    before it was not. None: there is none such, or of all the clock says that they are still to come."""
     done: datetime | None
-    """End of the newest run that ended well."""
+    """End of the newest whole run that ended well."""
     failed: bool
-    """Whether the newest run that has ended failed or was killed."""
+    """Whether the newest whole run that has ended failed or was killed, or one of a part has since found that
+    the record was changed."""
+    runs: bool
+    """Whether somebody runs it, in whole or in part: there is no second one."""
+    says: bool
+    """Whether there is anything to be said of it: not where only parts were run, and found nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +77,11 @@ class JobStates(Collector):
             connection.terminate()
         self.jobs = {
             row["job"]: JobState(
-                began=row["began"], done=row["done"], failed=row["ended"] not in (None, "done")
+                began=row["began"],
+                done=row["done"],
+                failed=row["ended"] not in (None, "done"),
+                runs=row["runs"],
+                says=row["says"],
             )
             for row in rows
         }
@@ -87,7 +100,8 @@ class JobStates(Collector):
             "1 while the newest run that has ended failed or was killed, or none could be begun",
             labels=["job"],
         )
-        for name in sorted(self.jobs.keys() | self.failing):
+        said = {name for name, job in self.jobs.items() if job.says}
+        for name in sorted(said | self.failing):
             job = self.jobs.get(name)
             done.add_metric([name], 0 if job is None or job.done is None else job.done.timestamp())
             failed.add_metric([name], 1 if name in self.failing or (job is not None and job.failed) else 0)

@@ -37,9 +37,9 @@ from gateway.model.catalog import (
     joined,
     kept_by_sessions,
     levels,
+    namespaces_in,
     namespaces_of,
     quote,
-    split_name,
 )
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
@@ -324,7 +324,7 @@ class LiveCatalog:
         found: dict[str, None] = {}
         catalog = key[1]
         rows = await self._rows(f"SHOW DATABASES IN {quote(catalog)}", _NO_SUCH_NAMESPACE)
-        level = [] if isinstance(rows, str) else _listed((), rows)
+        level = [] if isinstance(rows, str) else namespaces_in((), _first_cells(rows))
         while level:
             found.update((joined(name), None) for name in level)
             if len(found) > _MAX_NAMESPACES:
@@ -343,7 +343,7 @@ class LiveCatalog:
         """Return the namespaces in one; none of a catalog that has no nested ones, however it says so."""
         place = dotted((catalog, *above))
         rows = await self._rows(f"SHOW NAMESPACES IN {place}", refusable=True)
-        return [] if isinstance(rows, str) else _listed(above, rows)
+        return [] if isinstance(rows, str) else namespaces_in(above, _first_cells(rows))
 
     async def _tables(self, key: tuple[str, ...]) -> Sequence[tuple[str, bool]]:
         database = dotted((key[1], *levels(key[2])))
@@ -378,22 +378,16 @@ class LiveCatalog:
             ) from refused
 
 
-def _listed(above: tuple[str, ...], rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Return the namespaces in a list of those in one, without those that cannot be governed.
-
-    INVARIANT (one name): a level with a dot in it would be taken for two.
-    """
-    names = [split_name(str(row[0])) for row in rows]
-    within = [name for name in names if len(name) == len(above) + 1 and name[:-1] == above]
-    return [name for name in within if not any("." in level for level in name)]
-
-
 def _is_kept(table: Table | None) -> bool:
     return table is not None and table.kind is TableKind.TABLE and kept_by_sessions(table)
 
 
 def _has_names_below(table: Table) -> bool:
     return table.kind is TableKind.TABLE and (table.provider or "").lower() in NAMED_BELOW
+
+
+def _first_cells(rows: Sequence[Row]) -> list[str]:
+    return [str(row[0]) for row in rows]
 
 
 def _only_cell(rows: Sequence[Row]) -> Any:

@@ -145,6 +145,7 @@ def _runs(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
             "rows out",
             "from",
             "to",
+            "whole",
             "application",
             "error",
         ),
@@ -159,6 +160,7 @@ def _runs(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
                 row["rows_out"],
                 _moment(row["range_from"]),
                 _moment(row["range_to"]),
+                "yes" if row["whole"] else "no",
                 row["application"],
                 row["error"],
             )

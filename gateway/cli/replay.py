@@ -46,12 +46,11 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         catalog=arguments.catalog or options.catalog,
     )
     spark = spark_options(settings, "replay", master=arguments.master, remote=arguments.remote)
+    job = replace(replay(options), whole=False)
     reports: list[ReplayReport] = []
 
     async def work() -> None:
-        done = await run_job(
-            replay(options), dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell
-        )
+        done = await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell)
         async with connected(dsn, "sluice-replay") as connection:
             reports.append(
                 await read_report(connection, done.number, limit=arguments.limit, literals=arguments.literals)

@@ -29,7 +29,8 @@ from gateway.jobs.events import (
     sums_of,
 )
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.tables import LANDING, STAGING
+from gateway.jobs.locks import LOCKS
+from gateway.jobs.tables import LANDING, STAGING, clear_landing, landings
 
 VERSION = 1
 TABLE = "audit_event"
@@ -100,6 +101,7 @@ class _Archive:
     async def run(self) -> Outcome:
         work = self._work
         await self._table.settle(work.connection)
+        await _clear_landings(work)
         days = await self._days()
         rows_in = rows_out = put = 0
         for number, day in enumerate(days, 1):
@@ -349,6 +351,17 @@ class _Archive:
             [(day.day, row["gateway"], row["first"], row["last"]) for row in made.chains],
         )
         await self._table.commit(connection, day.name, self._work.run)
+
+
+async def _clear_landings(work: Work) -> None:
+    """Remove what killed runs of other jobs have left of the record: erasures reach no texts there."""
+    for job, place in list(landings(work.lake)):
+        if await work.connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", LOCKS, job):
+            try:
+                await asyncio.to_thread(clear_landing, work.lake, job)
+            finally:
+                await work.connection.execute("SELECT pg_advisory_unlock($1, hashtext($2))", LOCKS, job)
+            work.progress(f"`{place.parent.name}`: what a killed run had read of the record is removed")
 
 
 async def partitions(connection: Any) -> dict[date, str]:

@@ -104,3 +104,6 @@ class Job:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     run: Callable[[Work], Awaitable[Outcome]]
+    whole: bool = True
+    """Whether its runs do all that the schedule's do. One of a period or policies that somebody chose makes
+    up for no run of the schedule, and its good end says nothing of what that would find."""

@@ -15,9 +15,11 @@ HELD = f"{TAKEN} AND l.mode = 'ExclusiveLock'"
 """The same for the locks of jobs that run."""
 VERIFYING = "sluice-verify"
 """Name of the connections of `sluice audit verify`."""
-MADE_UP_FOR = "state = 'killed' AND lag(state) OVER (PARTITION BY job ORDER BY id) IS DISTINCT FROM 'killed'"
-"""Whether a run of `sluice.job_run` was killed and the run before it was not: as if it had not begun, it is
-made up for, once."""
+MADE_UP_FOR = (
+    "state = 'killed' AND lag(state) OVER (PARTITION BY job, whole ORDER BY id) IS DISTINCT FROM 'killed'"
+)
+"""Whether a run of `sluice.job_run` was killed and the one before it, of those that are as `whole`, was not:
+as if it had not begun, it is made up for, once."""
 
 
 def locked(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -19,6 +20,7 @@ from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
 from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, TAKEN, VERIFYING, locked
 from gateway.jobs.spark import SparkOptions, failure_of
+from gateway.jobs.tables import clear_landing
 
 ERROR_CHARS = 500
 RELEASE_S = 5.0
@@ -56,8 +58,8 @@ async def run_job(
     unless_since: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
 ) -> Run:
-    """Run a job. With `unless_since`, only where no run of it has begun since then; a run that was killed
-    does not count, unless the one before it was, too. The time is that of PostgreSQL, or of `clock`.
+    """Run a job. With `unless_since`, only where no whole run of it has begun since then; a run that was
+    killed does not count, unless the one before it was, too. The time is that of PostgreSQL, or of `clock`.
 
     Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, or has given
     the run's lock away, BackendUnavailable for errors of Spark's, and whatever else the job raises; the run
@@ -122,6 +124,15 @@ async def _recorded(job: Job, work: Work) -> Run:
         raise told from error
     finally:
         await work.close()
+        await _cleared(work)
+
+
+async def _cleared(work: Work) -> None:
+    """Remove what the run has read of the record, texts of statements among it, however it has ended."""
+    with contextlib.suppress(*TROUBLE):  # where the lock is gone, what is there may be another run's
+        async with asyncio.timeout(RELEASE_S):
+            await work.connection.execute("SELECT 1")
+        await asyncio.to_thread(clear_landing, work.lake, work.job)
 
 
 async def _watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
@@ -194,8 +205,8 @@ async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
     found: bool = await connection.fetchval(
         # Whoever still counts as running was killed, since the lock is ours. What is still to come was
         # written by a clock that has gone back since.
-        "WITH run AS (SELECT id, job, started_at, replace(state, 'running', 'killed') AS state"
-        " FROM sluice.job_run WHERE job = $1)"
+        "WITH run AS (SELECT id, job, whole, started_at, replace(state, 'running', 'killed') AS state"
+        " FROM sluice.job_run WHERE job = $1 AND whole)"
         f" SELECT EXISTS (SELECT FROM (SELECT started_at, {MADE_UP_FOR} AS again FROM run) counted"
         " WHERE NOT again AND started_at BETWEEN $2 AND now())",
         job,
@@ -213,11 +224,12 @@ async def _begin(connection: Any, job: Job) -> int:
             job.name,
         )
         number: int = await connection.fetchval(
-            "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ($1, $2, 'running', $3)"
-            " RETURNING id",
+            "INSERT INTO sluice.job_run (job, version, state, runner, whole)"
+            " VALUES ($1, $2, 'running', $3, $4) RETURNING id",
             job.name,
             job.version,
             f"{socket.gethostname()}, process {os.getpid()},",
+            job.whole,
         )
     return number
 

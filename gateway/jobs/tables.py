@@ -19,6 +19,9 @@ from gateway.errors import LedgerUnavailable
 
 STAGING, REPLACED, LANDING, WRITTEN_BY = "_staging", "_replaced", "_landing", "_run"
 """Spark takes nothing for data whose name begins so."""
+_LANDS_IN = {"audit_event": "archive"}
+"""The job that lands beside a table of another name. All others have a directory of their own name, perhaps
+with an underscore before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,20 @@ class LakeTable:
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         return place
+
+
+def landings(lake: Path) -> Iterator[tuple[str, Path]]:
+    """Yield where something lies that runs have read of the record, with the names of their jobs."""
+    for directory in _entries(lake):
+        if (directory / LANDING).is_dir():
+            yield _LANDS_IN.get(directory.name, directory.name.removeprefix("_")), directory / LANDING
+
+
+def clear_landing(lake: Path, job: str) -> None:
+    """Remove what runs of a job have read of the record; call it with the job's lock held."""
+    for owner, place in landings(lake):
+        if owner == job:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def chosen(

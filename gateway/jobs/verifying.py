@@ -85,6 +85,7 @@ def verify(options: VerifyOptions) -> Job:
         reads=("sluice.audit_event", TABLE),
         writes=("sluice.verification", "sluice.verification_finding"),
         run=lambda work: _Verifying(work, options).run(),
+        whole=options.since is None and options.until is None,
     )
 
 

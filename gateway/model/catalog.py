@@ -182,5 +182,15 @@ def split_name(text: str, part: re.Pattern[str] = _PART) -> tuple[str, ...]:
     return ()
 
 
+def namespaces_in(above: Sequence[str], written: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the namespaces in a list of those in another, without those that cannot be governed.
+
+    INVARIANT (one name): a level with a dot in it would be taken for two.
+    """
+    names = [split_name(name) for name in written]
+    within = [name for name in names if len(name) == len(above) + 1 and name[:-1] == tuple(above)]
+    return [name for name in within if not any("." in level for level in name)]
+
+
 LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
 """Names → a snapshot that knows all of them: each is a table there, or missing."""

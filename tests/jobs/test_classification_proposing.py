@@ -14,6 +14,7 @@ import pytest
 
 from gateway.app.classifying import EngineColumns
 from gateway.app.policy_diff import settings_side
+from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.job import ClassifyOptions, classify
 from gateway.jobs.classification.proposing import drift_of
 from gateway.jobs.classification.rules import load_classifiers
@@ -55,6 +56,8 @@ class Lake:
     connection: Any
     tables_: dict[TableParts, dict[str, Sequence[str]]] = field(default_factory=dict)
     refused: dict[TableParts, str] = field(default_factory=dict)
+    unlisted: Collection[str] = ()
+    away: bool = False
     views: set[TableParts] = field(default_factory=set)
     tagged: Collection[str] = ()
     masked_: Collection[str] = ()
@@ -63,13 +66,17 @@ class Lake:
     lines: list[str] = field(default_factory=list)
 
     def check(self) -> None:
-        pass
+        if self.away:
+            raise BackendUnavailable("the gateway does not answer")
 
     def user(self) -> str:
         return "classifier"
 
     def tables(self, catalog: str) -> list[TableParts]:
-        return sorted(self.tables_.keys() - self.refused.keys())
+        if catalog in self.unlisted:
+            raise Unreadable("INTERNAL_ERROR")
+        there = self.tables_.keys() - self.refused.keys()
+        return sorted(table for table in there if table.catalog == catalog.lower())
 
     def describe(self, table: TableParts) -> Described:
         if table in self.refused:
@@ -286,3 +293,24 @@ policies:
     assert asked.masked("cem", PEOPLE, columns) == set()
     assert asked.hidden("bob", PEOPLE, columns) == {"c4"}
     assert asked.tags(PEOPLE, columns) == {"c1": set(), "c2": set(), "c3": {"PHONE"}, "c4": set()}
+
+
+async def test_a_catalog_that_cannot_be_listed_stops_no_other_and_loses_nothing(lake: Lake) -> None:
+    far = TableParts("far", "lab", "people")
+    lake.tables_ = {far: {"c1": MAILS}}
+    await lake.look(catalogs=("Far", "spark_catalog"))
+    lake.unlisted, lake.tables_ = ("Far",), {PEOPLE: {"c2": MAILS}}
+    with pytest.raises(BackendUnavailable, match=r"^the tables of `Far` cannot be listed: INTERNAL_ERROR$"):
+        await lake.look(catalogs=("Far", "spark_catalog"))
+    assert await lake.proposed() == {"c1 EMAIL": "proposed", "c2 EMAIL": "proposed"}
+    assert "the tables of `Far` cannot be listed: INTERNAL_ERROR" in lake.lines
+    lake.unlisted = ()
+    await lake.look(catalogs=("Far", "spark_catalog"))
+    assert await lake.proposed() == {"c2 EMAIL": "proposed"}
+
+
+async def test_a_gateway_that_is_gone_ends_the_run_where_a_catalog_is_listed(lake: Lake) -> None:
+    lake.unlisted, lake.away = ("far", "spark_catalog"), True
+    with pytest.raises(BackendUnavailable, match=r"^the gateway does not answer$"):
+        await lake.look(catalogs=("far", "spark_catalog"))
+    assert not lake.lines

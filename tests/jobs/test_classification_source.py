@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
+import pytest
+
+from gateway.jobs.classification.source import GatewaySource, Limits, TableParts, Unreadable
 
 TABLE = TableParts("spark_catalog", "lab", "t")
 BEFORE = (("id", "int", None), ("# Detailed Table Information", "string", None), ("# ", "string", None))
@@ -49,6 +51,61 @@ def test_a_view_is_one_though_its_text_may_not_be_seen() -> None:
     source = Shown(None)
     found = source.tables("Spark_Catalog")
     assert [(each.table, source.describe(each).is_view) for each in found] == [("seen", True), ("t", False)]
+
+
+class Nested(GatewaySource):
+    """A catalog with namespaces in namespaces, one that does not know of such, and Spark's own."""
+
+    BELOW: ClassVar = {
+        "DATABASES IN `lake`": ["a", "plain", "`with-dash`", "`odd.one`"],
+        "NAMESPACES IN `lake`.`a`": ["a.b", "a.`c.d`"],
+        "NAMESPACES IN `lake`.`a`.`b`": ["a.b.c"],
+        "NAMESPACES IN `lake`.`a`.`b`.`c`": [],
+        "DATABASES IN `flat`": ["d"],
+        "DATABASES IN `spark_catalog`": ["hr"],
+    }
+    TABLES: ClassVar = {
+        "`lake`.`a`": ["t"],
+        "`lake`.`a`.`b`.`c`": ["Deep"],
+        "`lake`.`with-dash`": ["t"],
+        "`flat`.`d`": ["t"],
+        "`spark_catalog`.`hr`": ["t"],
+    }
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.texts: list[str] = []
+
+    def _rows(self, text: str) -> Any:
+        self.texts.append(text)
+        what = text.removeprefix("SHOW ")
+        if what in self.BELOW:
+            return [(name,) for name in self.BELOW[what]]
+        if text.startswith("SHOW TABLES IN "):
+            return [("", name, False) for name in self.TABLES.get(text.removeprefix("SHOW TABLES IN "), ())]
+        raise Unreadable("NO_SUCH_THING")
+
+
+def test_tables_of_namespaces_in_namespaces_are_found_and_named_by_every_level() -> None:
+    source = Nested()
+    found = source.tables("lake")
+    assert [each.name for each in found] == ["lake.a.t", "lake.a.b.c.deep", "lake.with-dash.t"]
+    assert found[1] == ("lake", "a.b.c", "deep")
+    assert found[1].quoted == "`lake`.`a`.`b`.`c`.`deep`"
+    assert not any("odd.one" in text or "c.d" in text for text in source.texts)
+
+
+def test_a_level_more_is_asked_of_where_there_may_be_one() -> None:
+    source = Nested()
+    for catalog in ("flat", "spark_catalog"):
+        assert [each.catalog for each in source.tables(catalog)] == [catalog]
+    assert [text for text in source.texts if "NAMESPACES" in text] == ["SHOW NAMESPACES IN `flat`.`d`"]
+
+
+def test_a_catalog_without_end_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.jobs.classification.source.MOST_NAMESPACES", 3)
+    with pytest.raises(Unreadable, match=r"^more than 3 databases$"):
+        Nested().tables("lake")
 
 
 class Read(GatewaySource):

@@ -1,10 +1,12 @@
-"""What lands from PostgreSQL is what it has, value by value, and its digests are those of the chain.
+"""What lands from PostgreSQL is what it has, value by value, and its digests are those of the chain; it goes
+with the run that has read it.
 
-Some 5 s, without Spark.
+Some 10 s, without Spark.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,15 +16,27 @@ from typing import Any
 import asyncpg
 import orjson
 import pyarrow
+import pytest
 from pyarrow import parquet
 
 from gateway.audit.chain import digest
 from gateway.audit.erasing import erase
 from gateway.audit.rows import COLUMNS
 from gateway.audit.verify import linked as linked_row
+from gateway.database.asking import REFUSALS, connected
+from gateway.errors import BackendUnavailable
+from gateway.jobs.archive import ArchiveOptions, archive
+from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.events import STORED, Sums, arrow_schema, digests_of, land, links_in_database, sums_of
+from gateway.jobs.job import CONNECTION, Job, Outcome, Work
+from gateway.jobs.locks import LOCKS
+from gateway.jobs.running import run_job
+from gateway.jobs.spark import SparkOptions
+from gateway.jobs.tables import LANDING, LakeTable, landings
+from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.jobs.verifying_frames import NEEDED, UNCHAINED_PARTS, linked
 from tests.jobs.records import DAY, NOW, day_of_events, fill
+from tests.jobs.worker import replay_of
 
 STRANGE: tuple[tuple[str, str | None, list[str | None] | None, str | None], ...] = (
     ("", None, None, None),
@@ -164,3 +178,70 @@ async def test_a_time_that_nobody_has_written_lands_as_none(database: str, tmp_p
         await connection.close()
     found = parquet.read_table(tmp_path / "events.parquet").column("time").to_pylist()
     assert found == [None, None, None, None, DAY]
+
+
+PACK = "service: spark\npolicies: []\n"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: verify(VerifyOptions()),
+        lambda: replay_of({"old": PACK, "new": PACK, "since": DAY, "until": NOW}),
+    ],
+    ids=["verify", "replay"],
+)
+@pytest.mark.parametrize("error", [BackendUnavailable("no Spark"), asyncio.CancelledError()], ids=repr)
+async def test_texts_that_a_run_has_read_go_with_it_though_it_fails(
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    made: Callable[[], Job],
+    error: BaseException,
+) -> None:
+    await fill(database, day_of_events(count=10))
+    landed = list[Path]()
+
+    def fails(_: SparkOptions) -> None:
+        landed.extend(tmp_path.glob(f"*/{LANDING}/**/*.parquet"))
+        raise error
+
+    monkeypatch.setattr("gateway.jobs.job.open_session", fails)
+    with pytest.raises(type(error)):
+        await run_job(made(), dsn=database, lake=tmp_path, spark=SparkOptions())
+    assert landed
+    assert not list(landings(tmp_path))
+
+
+async def test_the_archive_removes_what_killed_runs_have_read_and_nothing_of_those_that_run(
+    database: str, tmp_path: Path
+) -> None:
+    async def is_cut(work: Work) -> Outcome:
+        (LakeTable(work.lake, "_verify").landing("record") / "texts").touch()
+        async with connected(database, "test") as other:
+            await other.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1",
+                f"{CONNECTION}verify",
+            )
+        await work.connection.execute("SELECT 1")
+        return Outcome()
+
+    async def archived() -> list[str]:
+        lines = list[str]()
+        job = archive(ArchiveOptions(keeping=Keeping()))
+        await run_job(job, dsn=database, lake=tmp_path, spark=SparkOptions(), progress=lines.append)
+        return lines
+
+    await fill(database, ())
+    killed = Job(name="verify", version=1, about="for tests", reads=(), writes=(), run=is_cut)
+    with pytest.raises(REFUSALS):
+        await run_job(killed, dsn=database, lake=tmp_path, spark=SparkOptions())
+    left = tmp_path / "_verify" / LANDING / "record" / "texts"
+    assert left.exists()  # its lock was gone
+    async with connected(database, "test") as other:
+        await other.execute("SELECT pg_advisory_lock($1, hashtext('verify'))", LOCKS)
+        await archived()
+        assert left.exists()
+        await other.execute("SELECT pg_advisory_unlock_all()")
+    assert "`_verify`: what a killed run had read of the record is removed" in await archived()
+    assert not left.exists()

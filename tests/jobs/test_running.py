@@ -22,12 +22,13 @@ from py4j.protocol import Py4JError
 from gateway.app.jobs import due_since, jobs, keep_running
 from gateway.app.jobs_metrics import JobStates
 from gateway.cli import exit_codes
-from gateway.errors import BackendUnavailable, JobBusy
+from gateway.errors import BackendUnavailable, JobBusy, RecordChanged
 from gateway.jobs.archive import TABLE
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.locks import LOCKS, VERIFYING, keep_archive
 from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
+from gateway.jobs.verifying import VerifyOptions, verify
 from gateway.settings import Settings
 from gateway.settings.jobs import JobName, JobsSettings, ScheduleSettings
 from tests.jobs.records import day_of_events, fill
@@ -38,6 +39,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def job(run: Any, *, version: int = 1) -> Job:
     return Job(name="sample", version=version, about="for tests", reads=(), writes=(), run=run)
+
+
+def part_of(run: Any) -> Job:
+    return replace(job(run), whole=False)
 
 
 async def nothing(work: Work) -> Outcome:
@@ -208,6 +213,71 @@ async def test_a_run_of_a_clock_that_went_back_keeps_no_job_from_running(
     now = await states.look(database)
     assert due_since(ScheduleSettings(every_s=60), now, states.jobs["sample"].began) is None
     assert not (await start(database, tmp_path, job(nothing), unless_since=since)).number
+
+
+async def forges(work: Work) -> Outcome:
+    """Find, as `verify` does, that the record was changed."""
+    await work.connection.execute(
+        "INSERT INTO sluice.verification"
+        " (run, events, gateways, seals, signatures_checked, before_chain, findings)"
+        " VALUES ($1, 2, 1, 0, false, 0, 1)",
+        work.run,
+    )
+    raise RecordChanged("the record was changed")
+
+
+async def breaks(work: Work) -> Outcome:
+    raise BackendUnavailable("no Spark")
+
+
+async def test_a_run_of_a_part_says_nothing_of_the_whole_but_what_it_finds(
+    database: str, tmp_path: Path
+) -> None:
+    states = JobStates({})
+
+    async def failed(chosen: Job) -> float | None:
+        with contextlib.suppress(RecordChanged, BackendUnavailable):
+            await start(database, tmp_path, chosen)
+        await states.look(database)
+        return figures(states).get(("sluice_job_failed", "sample"))
+
+    assert await failed(part_of(nothing)) is None
+    assert await failed(part_of(breaks)) is None
+    assert await failed(job(forges)) == 1
+    assert await failed(part_of(nothing)) == 1
+    assert figures(states)["sluice_job_done_timestamp_seconds", "sample"] == 0
+    assert await failed(job(nothing)) == 0
+    assert await failed(part_of(breaks)) == 0
+    assert await failed(part_of(forges)) == 1
+    assert await failed(part_of(nothing)) == 1
+    assert await failed(job(nothing)) == 0
+
+
+async def test_a_run_of_a_part_does_not_stand_in_for_one_of_the_schedule(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    missed, part = datetime.now(UTC) - timedelta(hours=2), part_of(nothing)
+    await start(database, tmp_path, part)
+    states = JobStates({})
+    now = await states.look(database)
+    assert (states.jobs["sample"].began, states.jobs["sample"].runs) == (None, False)
+    assert due_since(ScheduleSettings(every_s=60), now, None) is not None
+    assert (await start(database, tmp_path, job(nothing), unless_since=missed)).number
+    assert not (await start(database, tmp_path, job(nothing), unless_since=missed)).number
+    # What was killed is made up for once, whatever parts were run in between.
+    await connection.execute("UPDATE sluice.job_run SET state = 'killed'")
+    await start(database, tmp_path, part)
+    gone = "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('sample', 1, 'running', 'gone')"
+    await connection.execute(gone)
+    await states.look(database)
+    assert states.jobs["sample"].began is not None
+    assert not (await start(database, tmp_path, job(nothing), unless_since=missed)).number
+
+
+def test_a_period_of_the_record_is_a_part_of_it() -> None:
+    assert verify(VerifyOptions()).whole
+    assert not verify(VerifyOptions(since=datetime.now(UTC))).whole
+    assert not verify(VerifyOptions(until=datetime.now(UTC))).whole
 
 
 # -- the command, which can be killed ------------------------------------------------------------------------
@@ -402,6 +472,56 @@ async def test_a_job_that_cannot_be_started_ends_no_gateway(
     await asyncio.gather(gateway, return_exceptions=True)
 
 
+async def test_looks_go_on_while_a_job_runs_and_nobody_starts_a_second(
+    database: str, connection: Any, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(database, config.parent, job(nothing))
+    started, go, looked = asyncio.Queue[str](), asyncio.Event(), asyncio.Semaphore(0)
+
+    async def runs_long(name: str, *_: Any) -> int:
+        started.put_nowait(name)
+        await go.wait()
+        return exit_codes.OK
+
+    class Counted(JobStates):
+        async def look(self, dsn: str) -> datetime:
+            now = await JobStates.look(self, dsn)
+            looked.release()
+            return now
+
+    async def look_again() -> None:
+        while not looked.locked():
+            await looked.acquire()
+        for _ in range(2):
+            await looked.acquire()
+
+    monkeypatch.setattr("gateway.app.jobs._ended", runs_long)
+    yearly = ScheduleSettings(cron="0 0 1 1 *")
+    schedule: dict[JobName, ScheduleSettings] = {"archive": yearly, "rollups": yearly}
+    states = Counted({})
+    keeping = keep_running(JobsSettings(schedule=schedule, poll_s=0.05), database, config, states=states)
+    async with asyncio.timeout(120):
+        # Somebody runs a part of one of them by hand.
+        await connection.execute("SELECT pg_advisory_lock($1, hashtext('rollups'))", LOCKS)
+        await connection.execute(
+            "INSERT INTO sluice.job_run (job, version, state, runner, whole)"
+            " VALUES ('rollups', 1, 'running', 'elsewhere', false)"
+        )
+        gateway = asyncio.create_task(keeping)
+        assert await started.get() == "archive"
+        with pytest.raises(BackendUnavailable):
+            await start(database, config.parent, job(breaks))
+        await look_again()
+        assert figures(states)["sluice_job_failed", "sample"] == 1
+        await connection.execute("SELECT pg_advisory_unlock_all()")
+        await look_again()
+        assert started.empty()
+        go.set()
+        assert [await started.get(), await started.get()] == ["archive", "rollups"]
+    gateway.cancel()
+    await asyncio.gather(gateway, return_exceptions=True)
+
+
 def figures(states: JobStates) -> dict[tuple[str, str], float]:
     return {
         (sample.name, sample.labels.get("job", "")): sample.value
@@ -413,9 +533,6 @@ def figures(states: JobStates) -> dict[tuple[str, str], float]:
 async def test_metrics_say_what_became_of_the_newest_run(
     database: str, connection: Any, tmp_path: Path
 ) -> None:
-    async def breaks(work: Work) -> Outcome:
-        raise BackendUnavailable("no Spark")
-
     states = JobStates({})
     assert figures(states) == {}
     with pytest.raises(BackendUnavailable):

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
+from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.proposing import Classified, Wrote, forget, write
 from gateway.jobs.classification.rules import Classifiers
@@ -112,15 +113,15 @@ class _Classify:
         self._scorer = Scorer(self._rules, formats, options.limits.value_chars)
         self._attributes = {rule.name: rule.attributes for rule in self._rules.classes}
         self._done = self._rows = self._proposed = self._bytes = self._columns = 0
+        self._unlisted: dict[str, str] = {}
+        """What is told of catalogs that cannot be listed, by their names in lower case."""
 
     async def run(self) -> Outcome:
         work, options = self._work, self._options
         self._policies = await options.policies(work.connection)
         with options.source(work) as source:
             self._user = await asyncio.to_thread(source.user)
-            there: list[TableParts] = []
-            for catalog in options.catalogs:
-                there += await asyncio.to_thread(source.tables, catalog)
+            there = await self._there(source)
             known = await self._known()
             for table in sorted(known.keys() - set(there)):
                 await self._gone(source, table)
@@ -141,7 +142,22 @@ class _Classify:
             f" {self._columns / seconds:,.0f} columns and {self._bytes / seconds:,.0f} bytes a second;"
             f" {self._proposed:,} tags proposed"
         )
+        if self._unlisted:
+            raise BackendUnavailable("; ".join(self._unlisted.values()))
         return Outcome(rows_in=self._rows, rows_out=self._proposed)
+
+    async def _there(self, source: SampledTables) -> list[TableParts]:
+        """Return the tables of all catalogs that can be listed; of the others it is told."""
+        found: list[TableParts] = []
+        for catalog in self._options.catalogs:
+            try:
+                found += await asyncio.to_thread(source.tables, catalog)
+            except Unreadable as error:
+                await asyncio.to_thread(source.check)
+                told = f"the tables of `{catalog}` cannot be listed: {error}"
+                self._unlisted[catalog.lower()] = told
+                self._work.progress(told)
+        return found
 
     def _is_wanted(self, table: TableParts) -> bool:
         return any(fnmatchcase(table.name, one.lower()) for one in self._options.include) and not any(
@@ -150,7 +166,7 @@ class _Classify:
 
     async def _gone(self, source: SampledTables, table: TableParts) -> None:
         """Forget a table that is there no more, with what is proposed of it."""
-        if table.catalog not in map(str.lower, self._options.catalogs):
+        if table.catalog not in map(str.lower, self._options.catalogs) or table.catalog in self._unlisted:
             return
         try:
             await asyncio.to_thread(source.describe, table)

@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.scoring import Sampled
 from gateway.jobs.spark import condition_of, spark_errors
-from gateway.model.catalog import dotted, quote
+from gateway.model.catalog import dotted, joined, levels, namespaces_in, quote
+from gateway.model.files import SESSION_CATALOG
 
 COLUMNS_AT_ONCE = 50
 """Of one statement."""
+MOST_NAMESPACES = 50_000
+"""Of a catalog, as many as the gateway lists; it also refuses those with too many levels."""
 MOST_PARTITIONS = 10_000
 """Values of partition columns that strata are chosen of."""
 NESTED_CHARS = 8
@@ -35,6 +38,7 @@ class TableParts(NamedTuple):
 
     catalog: str
     database: str
+    """Of a nested namespace all its levels, joined by dots."""
     table: str
 
     @property
@@ -43,7 +47,7 @@ class TableParts(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        return dotted(self)
+        return dotted((self.catalog, *levels(self.database), self.table))
 
 
 class SampledColumn(NamedTuple):
@@ -123,7 +127,7 @@ class GatewaySource:
     def tables(self, catalog: str) -> list[TableParts]:
         """Return the tables of a catalog that the principal sees. Raises Unreadable."""
         found = []
-        for database, *_ in self._rows(f"SHOW DATABASES IN {quote(catalog)}"):
+        for database in self._namespaces(catalog):
             try:
                 found += self._shown("TABLES", catalog, database)
             except Unreadable:
@@ -132,10 +136,31 @@ class GatewaySource:
                 self._views.update(self._shown("VIEWS", catalog, database))
         return sorted(found)
 
-    def _shown(self, what: str, catalog: str, database: str) -> list[TableParts]:
-        rows = self._rows(f"SHOW {what} IN {quote(catalog)}.{quote(database)}")
+    def _namespaces(self, catalog: str) -> list[tuple[str, ...]]:
+        """Return the namespaces of a catalog, level by level."""
+        found: list[tuple[str, ...]] = []
+        level = self._listed("DATABASES", catalog)
+        while level:
+            found += level
+            if len(found) > MOST_NAMESPACES:
+                raise Unreadable(f"more than {MOST_NAMESPACES:,} databases")
+            if catalog.lower() == SESSION_CATALOG:
+                break  # it has one level
+            below: list[tuple[str, ...]] = []
+            for above in level:
+                with suppress(Unreadable):  # of a catalog that has no nested ones
+                    below += self._listed("NAMESPACES", catalog, above)
+            level = below
+        return found
+
+    def _listed(self, what: str, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        rows = self._rows(f"SHOW {what} IN {dotted((catalog, *above))}")
+        return namespaces_in(above, (str(row[0]) for row in rows))
+
+    def _shown(self, what: str, catalog: str, namespace: tuple[str, ...]) -> list[TableParts]:
+        rows = self._rows(f"SHOW {what} IN {dotted((catalog, *namespace))}")
         return [
-            TableParts(catalog.lower(), database.lower(), str(name).lower())
+            TableParts(catalog.lower(), joined(namespace).lower(), str(name).lower())
             for _, name, temporary, *_ in rows
             if not temporary
         ]
