@@ -319,7 +319,7 @@ async def test_what_an_older_key_has_signed_holds_in_the_archive(place: Place) -
 
 async def test_an_erasure_that_was_passed_over_is_carried_out_once_its_key_is_known(place: Place) -> None:
     newer = Ed25519PrivateKey.generate()
-    keys = {"key": newer.public_key().public_bytes_raw(), "older": PUBLIC}
+    keys: dict[str, Any] = {"key": newer.public_key().public_bytes_raw(), "older": PUBLIC}
     held = (Hold(name="case 7", users=("bob",), first=FIRST, last=FIRST),)
 
     async def texts() -> set[str]:

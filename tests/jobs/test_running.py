@@ -410,7 +410,7 @@ async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
 ) -> None:
     await fill(database, ())
     schedule: dict[JobName, ScheduleSettings] = {"archive": ScheduleSettings(cron="0 0 1 1 *")}
-    chosen = JobsSettings(schedule=schedule, poll_s=0.2)
+    chosen = JobsSettings(schedule=schedule, poll_s=0.2, share=1)
     looks = asyncio.Semaphore(0)
 
     class Counted(JobStates):
