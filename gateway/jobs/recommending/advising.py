@@ -27,10 +27,19 @@ from gateway.jobs.recommending.attribution import (
     without,
 )
 from gateway.jobs.recommending.storing import Advice
-from gateway.model.decision import Decision
-from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
+from gateway.jobs.recommending.writing import (
+    as_case,
+    case_of,
+    decided,
+    item_of,
+    one_or_all,
+    some,
+    who_of,
+    written_of,
+)
+from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
 from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
+from gateway.model.resource import Resource
 from gateway.policy.closing import opening
 from gateway.policy.differences import digest_of, sets_of
 from gateway.policy.engine import Engine, engine_for
@@ -144,7 +153,7 @@ def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
 
 def identity(one: Held, part: str, item: PolicyItem) -> str:
     """Return what an item is remembered by: another when it, or what its policy is on, is changed."""
-    told = [one.subject, part, _item(part, item), [_written(found) for found in sets_of(one.policy)]]
+    told = [one.subject, part, item_of(part, item), [written_of(found) for found in sets_of(one.policy)]]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -204,7 +213,7 @@ class Adviser:
             left = [each for i, each in enumerate(getattr(policy, name)) if i != number]
             return replace(policy, **{name: tuple(left)})  # type: ignore[arg-type]  # by the name of the field
 
-        who = _who(item)
+        who = who_of(item)
         kind = UNUSED_GRANT if part == ALLOW else UNUSED_EXEMPTION
         what = {
             ALLOW: "was not needed to read anything",
@@ -212,7 +221,7 @@ class Adviser:
             FILTER: "looked at no table that they see without the filter",
         }[part]
         after = Engine(with_policies(self.policies, less), base=self._now)
-        edit = {"do": "remove_item", **one.address, "list": part, "item": _item(part, item)}
+        edit = {"do": "remove_item", **one.address, "list": part, "item": item_of(part, item)}
         return Advice(
             kind=kind,
             subject=f"{one.subject} {part} {json.dumps(edit['item'], sort_keys=True, ensure_ascii=False)}",
@@ -238,7 +247,7 @@ class Adviser:
             *(Principal(user="somebody", groups=frozenset({group})) for group in sorted(item.groups)),
             *(Principal(user="somebody", roles=frozenset({role})) for role in sorted(item.roles)),
         ]
-        return [_case(after, who, column, part) for who in people[:MOST_CASES]]
+        return [case_of(after, who, column, part) for who in people[:MOST_CASES]]
 
     # -- policies that change no answer --------------------------------------------------------------------
 
@@ -327,13 +336,13 @@ class Adviser:
                 table = table_of(self.policies, each.name)
                 if table is not None and each.column != "*":
                     who = Principal(user=each.user, groups=frozenset(each.groups))
-                    cases.append(_case(after, who, table.child("column", each.column), ALLOW))
+                    cases.append(case_of(after, who, table.child("column", each.column), ALLOW))
             yield Advice(
                 kind=WIDE,
                 subject=one.subject,
                 title=f"`{one.policy.name}` is for {known:,} tables, and {len(of_policy)} of them were read"
                 f" by it in {self.period.days} days",
-                edits=[{"do": "narrow", **one.address, "on": [_written(found) for found in narrowed]}],
+                edits=[{"do": "narrow", **one.address, "on": [written_of(found) for found in narrowed]}],
                 cases=cases,
                 evidence={
                     **self.period.told(),
@@ -414,10 +423,10 @@ class Adviser:
                 and all(self._always_allowed(who, table.child("column", column)) for who in people)
             ]
             if shared:
-                on.append({**dict(table.elements), "column": _one(shared)})
+                on.append({**dict(table.elements), "column": one_or_all(shared)})
                 if len(cases) < MOST_CASES:
                     who = {"user": people[0].user, "groups": sorted(people[0].groups)}
-                    cases.append(_as_case(_some(who), table.child("column", shared[0]), {"effect": "allow"}))
+                    cases.append(as_case(some(who), table.child("column", shared[0]), {"effect": "allow"}))
         if len(on) < 1:
             return None
         digest = hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:8]
@@ -442,7 +451,7 @@ class Adviser:
 
     def _always_allowed(self, who: Principal, column: Resource) -> bool:
         """Say whether somebody may read a column now, by a policy that holds at all times."""
-        decision = _decided(self._now, who, column)
+        decision = decided(self._now, who, column)
         return decision.allowed and decision.policy.id not in self._circumstantial
 
     def far(
@@ -456,19 +465,19 @@ class Adviser:
             table = table_of(self.policies, name)
             if table is None or _has_wildcard(table):
                 continue
-            if _decided(self._now, who, table.child("column", "some_other")).allowed:
+            if decided(self._now, who, table.child("column", "some_other")).allowed:
                 tables.append(table)
         if not tables or has_wildcard(user) or "{" in user:
             return None
         own = sorted(groups)
         policy = {
             "name": f"{user} reads what others of {', '.join(own) or 'no group'} read",
-            "on": _one([{**dict(table.elements), "column": "*"} for table in tables]),
+            "on": one_or_all([{**dict(table.elements), "column": "*"} for table in tables]),
             "deny": [{"users": [user], "access": [SELECT]}],
         }
         cases = [
-            _as_case(
-                _some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
+            as_case(
+                some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
             )
             for table in tables[:MOST_CASES]
         ]
@@ -497,65 +506,18 @@ class Adviser:
             subject=name,
             title=f"no policy speaks of {name}: say that it is closed, or who reads it",
             edits=[{"do": "add_policy", "policy": policy}],
-            cases=[_as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
+            cases=[as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
             evidence=dict(tried),
         )
 
 
-# -- how packs write it --------------------------------------------------------------------------------------
-
-
-def _item(part: str, item: PolicyItem) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    if part == ALLOW:
-        said = {"access": sorted(access.lower() for access in item.accesses)}
-    elif isinstance(item, MaskItem):
-        said = {"type": item.mask_type}
-    elif isinstance(item, FilterItem):
-        said = {"where": item.filter_expression}
-    who = {"users": sorted(item.users), "groups": sorted(item.groups), "roles": sorted(item.roles)}
-    return {**_some(who), **said}
-
-
-def _some(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is not empty."""
-    return {key: value for key, value in found.items() if value}
-
-
-def _one(found: list[Any]) -> Any:
-    return found[0] if len(found) == 1 else found
-
-
-def _who(item: PolicyItem) -> str:
-    told = [
-        *sorted(item.users),
-        *(f"group {name}" for name in sorted(item.groups)),
-        *(f"role {name}" for name in sorted(item.roles)),
-    ]
-    return ", ".join(told) or "nobody"
+# -- of needs and names --------------------------------------------------------------------------------------
 
 
 def _need(need: Need | None) -> dict[str, Any]:
     if need is None:
         return {"statements": 0, "last_use": None}
     return {"statements": need.recent, "last_use": need.last.isoformat(), "last_user": need.last_user}
-
-
-def _written(found: ResourceSet) -> dict[str, Any]:
-    """Return a resource set as packs write it."""
-    written: dict[str, Any] = {}
-    for level, values in found.items():
-        one = _one(list(values.values))
-        if values.excludes:
-            written[level] = {
-                "except": list(values.values),
-                **({"recursive": True} if values.recursive else {}),
-            }
-        elif values.recursive:
-            written[level] = {"values": list(values.values), "recursive": True}
-        else:
-            written[level] = one
-    return written
 
 
 def _is_wide(found: ResourceSet) -> bool:
@@ -571,28 +533,3 @@ def _is_wide(found: ResourceSet) -> bool:
 
 def _has_wildcard(table: Resource) -> bool:
     return any(has_wildcard(value) for _, value in table.elements)
-
-
-def _decided(engine: Engine, who: Principal, column: Resource) -> Decision:
-    return engine.decide(AccessRequest(principal=who, resource=column, access=SELECT))
-
-
-def _case(engine: Engine, who: Principal, column: Resource, part: str) -> dict[str, Any]:
-    """Return a case that holds with the engine's policies."""
-    asker = _some({"user": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)})
-    tags = engine.tags(column)
-    if part == MASK:
-        mask = engine.mask(who, column, "string")
-        expect = {"mask": mask.mask_type if mask is not None else "none"}
-    elif part == FILTER:
-        rows = engine.row_filter(who, Resource(column.elements[:-1]))
-        expect = {"filter": rows.expression if rows is not None else "none"}
-    else:
-        expect = {"effect": "allow" if _decided(engine, who, column).allowed else "deny"}
-    case = _as_case(asker, column, expect)
-    # Packs do not know what was accepted.
-    return {**case, "tags": sorted({tag.type for tag in tags})} if any(t.propagated for t in tags) else case
-
-
-def _as_case(who: Mapping[str, Any], column: Resource, expect: Mapping[str, Any]) -> dict[str, Any]:
-    return {"as": dict(who), "on": dict(column.elements), "expect": dict(expect)}
