@@ -17,10 +17,12 @@ from gateway.app.policy_diff import combined, diff, known_people, parts_beside, 
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tag_propagation import accepted_list
 from gateway.errors import Faults
+from gateway.jobs.recommending.attribution import spoken_for
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
+from gateway.model.resource import Resource
 from gateway.policy.closing import opened
 from gateway.policy.differences import digest_of
 from gateway.policy.diffing import FILTER, GAINED, MASK, Group
@@ -139,17 +141,23 @@ def edit_pack(
 
 
 def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[str, Any]]) -> None:
-    """Raise Faults where a policy that is changed is another than when the change was thought of."""
+    """Raise Faults where a policy that is changed is another than when the change was thought of, and where
+    one speaks of a table that is closed to somebody which did not then."""
     for edit in edits:
-        if not isinstance(policy := edit.get("policy"), str):
+        policy = edit.get("policy")
+        denies = isinstance(policy, Mapping) and bool(policy.get("deny"))
+        if not denies and not isinstance(policy, str):
             continue
         if "was" not in edit:
             raise Faults(
                 [
-                    "this was recommended by an older version, which did not note how the policy was;"
+                    "this was recommended by an older version, which did not note how policies were;"
                     " `sluice jobs run recommend` looks again"
                 ]
             )
+        if denies:
+            _require_nothing_since(policies, edit)
+            continue
         service = policies.services[edit.get("service", DEFAULT_SERVICE)]
         found = (*service.policies, *(service.tags.policies if service.tags is not None else ()))
         told = [digest_of(one) for one in found if (one.name, one.zone) == (policy, edit.get("zone", ""))]
@@ -158,6 +166,24 @@ def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[s
                 [
                     f"{name}: policy `{policy}` was changed since this was recommended;"
                     " `sluice jobs run recommend` looks again"
+                ]
+            )
+
+
+def _require_nothing_since(policies: PolicySet, edit: Mapping[str, Any]) -> None:
+    """Raise Faults where a policy speaks of the tables that are denied and is none of those of then: what it
+    grants would go again, as denials come first."""
+    on = edit["policy"]["on"]
+    tables = [
+        Resource.table(one["catalog"], one["database"], one["table"])
+        for one in (on if isinstance(on, list) else [on])
+    ]
+    for digest, policy in spoken_for(policies, tables).items():
+        if digest not in edit["was"]:
+            raise Faults(
+                [
+                    f"policy `{policy.name}` speaks of what is denied, and came or was changed since this was"
+                    " recommended; `sluice jobs run recommend` looks again"
                 ]
             )
 

@@ -22,6 +22,7 @@ from gateway.jobs.recommending.attribution import (
     circumstantial,
     is_needless,
     key_of,
+    spoken_for,
     table_of,
     with_policies,
     without,
@@ -486,15 +487,20 @@ class Adviser:
             subject=json.dumps([user, *own], ensure_ascii=False),
             title=f"{user} reads {len(tables)} tables that hardly anybody else of"
             f" {', '.join(own) or 'no group'} reads",
-            edits=[{"do": "add_policy", "policy": policy}],
+            edits=[{"do": "add_policy", "policy": policy, "was": sorted(spoken_for(self.policies, tables))}],
             cases=cases,
             evidence={**self.period.told(), **evidence},
         )
 
     def ungoverned(self, name: str, tried: Mapping[str, Any]) -> Advice | None:
-        """Return a policy that says of a table that it is closed; None where it is no table."""
+        """Return a policy that says of a table that it is closed; None where it is no table, or something of
+        it is granted."""
         table = table_of(self.policies, name)
         if table is None or _has_wildcard(table) or any("{" in value for _, value in table.elements):
+            return None
+        spoken = spoken_for(self.policies, [table])
+        # Columns that nobody has seen yet may be granted all the same.
+        if any(one.allow for one in spoken.values()):
             return None
         policy = {
             "name": f"{name} is closed",
@@ -505,7 +511,7 @@ class Adviser:
             kind=UNGOVERNED,
             subject=name,
             title=f"no policy speaks of {name}: say that it is closed, or who reads it",
-            edits=[{"do": "add_policy", "policy": policy}],
+            edits=[{"do": "add_policy", "policy": policy, "was": sorted(spoken)}],
             cases=[as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
             evidence=dict(tried),
         )
