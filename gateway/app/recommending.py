@@ -24,8 +24,8 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.closing import opened
-from gateway.policy.differences import digest_of
-from gateway.policy.diffing import FILTER, GAINED, MASK, Group
+from gateway.policy.differences import PUBLIC, digest_of
+from gateway.policy.diffing import FILTER, GAINED, LOST, MASK, Group
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.editing import edited
 from gateway.settings.models import Settings
@@ -109,8 +109,9 @@ def edit_pack(
     """Return a pack of the settings with edits and cases, after all packs were loaded with it.
 
     Raises Faults when it is none of theirs, cannot be changed, or does not load then: also when a case fails,
-    of whichever pack. So it does when a policy that is changed, or removed, is another than when the change
-    was thought of, and when somebody could do more than before: the people are others, or other policies.
+    of whichever pack. So it does when a policy that is changed, or removed, or speaks of what is denied, is
+    another than when the change was thought of, and when somebody could do more than before, or less where
+    nothing was to be taken: the people are others, or other policies.
     """
     policies = settings.policies.model_copy(update={"ranger": ()})
     files = read_rules(policies)
@@ -131,6 +132,8 @@ def edit_pack(
     _require_as_it_was(old, name, edits)
     new = loaded(after)
     _require_no_more(old, new, people, _named_by(edits))
+    if any(map(_takes_nothing, edits)):
+        _require_no_less(old, new, people)
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
     )
@@ -232,6 +235,32 @@ def _require_no_more(
         raise Faults(
             [
                 f"{what} then, and may not now: policies or people are others than when this was recommended;"
+                " `sluice jobs run recommend` looks again"
+            ]
+        )
+
+
+def _takes_nothing(edit: Mapping[str, Any]) -> bool:
+    """Say whether an edit is to take nothing from anybody: a policy that decides nothing goes, or what nobody
+    may read is closed to all."""
+    if edit["do"] == "remove_policy":
+        return True
+    policy = edit.get("policy")
+    denied = policy.get("deny", ()) if isinstance(policy, Mapping) else ()
+    return any(PUBLIC in item.get("groups", ()) for item in denied)
+
+
+def _require_no_less(old: PolicySet, new: PolicySet, people: Mapping[str, Principal]) -> None:
+    """Raise Faults where somebody may do less by the new policies, of the people or whomever these name."""
+    groups = diff(old, new).groups
+    if people:
+        groups += diff(old, new, people=list(people.values())).groups
+    lost = next((group for group in groups if group.cause.kind == LOST), None)
+    if lost is not None:
+        what = f"{lost.people[0]} may {lost.accesses[0]} less of {lost.resources[0][1]}"
+        raise Faults(
+            [
+                f"{what} then: policies or people are others than when this was recommended;"
                 " `sluice jobs run recommend` looks again"
             ]
         )

@@ -189,6 +189,21 @@ def test_what_is_granted_of_columns_that_nobody_has_seen_is_not_closed(
     assert advised(settings).ungoverned("spark_catalog.other.new", {}) is None
 
 
+def test_what_stood_behind_another_policy_stays_when_that_one_went(
+    settings: Settings, tmp_path: Path
+) -> None:
+    pack = tmp_path / "pack.yaml"
+    twice = PACK + PACK.partition("policies:\n")[2].replace("name: ", "name: other ")
+    pack.write_text(twice)
+    edits = [noted({"do": "remove_policy", "policy": "analysts"}, twice)]
+    assert edit_pack(settings, pack, edits, ()).diff
+    pack.write_text(PACK)
+    for people in ("", "  ann: {groups: [analysts]}\n", "  eve: {groups: [others]}\n"):
+        (tmp_path / "users.yaml").write_text(f"people:\n{people}" if people else "users: {}\n")
+        with pytest.raises(Faults, match=r"may select less of .*employee"):
+            edit_pack(settings, pack, edits, ())
+
+
 FILES = """\
 files:
   lake: {root: "s3a://bucket/lake", administrators: [stewards]}
