@@ -303,6 +303,41 @@ def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -
     assert made.ungoverned("{USER}", {}) is None
 
 
+def test_what_was_applied_is_not_told_again_and_what_came_since_can_be_applied() -> None:
+    groups = {user: ["analysts"] for user in ("ann", "bob", "cem")}
+    tables = {"c.sales.orders": ["amount"]}
+
+    def by_use(text: str, *users: str) -> Advice | None:
+        return adviser(policies_of(text)).group(users, groups, tables)
+
+    two = by_use(PACK, "ann", "bob")
+    assert two is not None
+    of_two = edited(PACK, "pack.yaml", two.edits, two.cases)
+    assert by_use(of_two, "ann", "bob") is None
+    # With one more it is another role, about the same.
+    three = by_use(of_two, "ann", "bob", "cem")
+    assert three is not None
+    assert three.subject == two.subject
+    of_three = edited(of_two, "pack.yaml", three.edits, three.cases)
+    assert [sorted(role.users) for role in policies_of(of_three).roles] == [
+        ["ann", "bob"],
+        ["ann", "bob", "cem"],
+    ]
+    for users in (("ann", "bob", "cem"), ("bob", "cem")):
+        assert by_use(of_three, *users) is None
+    # A role that has more people, and none of the tables, is none of theirs.
+    wider = f"{PACK}roles: {{them: {{users: [ann, bob, cem]}}}}\n"
+    assert by_use(wider, "ann", "bob", "cem") is None
+    assert by_use(wider, "ann", "bob") is not None
+
+    text = PACK
+    for name in ("c.sales.old", "c.sales.customer", "c.sales.new"):
+        far = adviser(policies_of(text)).far("bob", ["analysts"], [name], {})
+        assert far is not None
+        text = edited(text, "pack.yaml", far.edits, far.cases)
+        assert adviser(policies_of(text)).far("bob", ["analysts"], [name], {}) is None
+
+
 # -- what is closed ------------------------------------------------------------------------------------------
 
 LAKE = """\

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from gateway.jobs.recommending.attribution import (
@@ -409,9 +410,10 @@ class Adviser:
         columns: Mapping[str, Sequence[str]],
     ) -> Advice | None:
         """Return a role for people who read the same, with what each of them may read of it now; None where
-        that is nothing."""
+        that is nothing, or a role has them already."""
         people = [Principal(user=user, groups=frozenset(groups.get(user, ()))) for user in users]
         on: list[dict[str, Any]] = []
+        given: list[Resource] = []
         cases: list[dict[str, Any]] = []
         for name in sorted(columns):
             table = table_of(self.policies, name)
@@ -425,13 +427,20 @@ class Adviser:
             ]
             if shared:
                 on.append({**dict(table.elements), "column": one_or_all(shared)})
+                given += [table.child("column", column) for column in shared]
                 if len(cases) < MOST_CASES:
                     who = {"user": people[0].user, "groups": sorted(people[0].groups)}
                     cases.append(as_case(some(who), table.child("column", shared[0]), {"effect": "allow"}))
         if len(on) < 1:
             return None
+        if self._have_a_role(frozenset(users), given):
+            return None
         digest = hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:8]
-        role, told = f"by_use_{digest}", ", ".join(users[:MOST_CASES])
+        subject, told = f"by_use_{digest}", ", ".join(users[:MOST_CASES])
+        roles, named = {one.name for one in self.policies.roles}, self._names()
+        role = next(
+            one for one in _numbered(subject, "_") if one not in roles and f"what {one} read" not in named
+        )
         more = f" and {len(users) - MOST_CASES} more" if len(users) > MOST_CASES else ""
         policy = {
             "name": f"what {role} read",
@@ -440,7 +449,7 @@ class Adviser:
         }
         return Advice(
             kind=BY_USE,
-            subject=role,
+            subject=subject,
             title=f"{told}{more} read the same {len(columns)} tables: a role for them",
             edits=[
                 {"do": "add_role", "name": role, "role": {"users": list(users)}},
@@ -449,6 +458,20 @@ class Adviser:
             cases=cases,
             evidence={**self.period.told(), "users": len(users), "tables": sorted(columns)},
         )
+
+    def _have_a_role(self, users: frozenset[str], columns: Sequence[Resource]) -> bool:
+        """Say whether a role has just these users, or has them among others and may read some columns."""
+        for role in self.policies.roles:
+            if role.users == users and not (role.groups or role.roles):
+                return True
+            alone = Principal(user="", roles=frozenset({role.name}))
+            if users <= role.users and all(self._always_allowed(alone, column) for column in columns):
+                return True
+        return False
+
+    def _names(self) -> frozenset[str]:
+        """Return the names of all policies."""
+        return frozenset(policy.name for policy in self.policies.policies())
 
     def _always_allowed(self, who: Principal, column: Resource) -> bool:
         """Say whether somebody may read a column now, by a policy that holds at all times."""
@@ -470,9 +493,11 @@ class Adviser:
                 tables.append(table)
         if not tables or has_wildcard(user) or "{" in user:
             return None
-        own = sorted(groups)
+        own, named = sorted(groups), self._names()
+        name = f"{user} reads what others of {', '.join(own) or 'no group'} read"
         policy = {
-            "name": f"{user} reads what others of {', '.join(own) or 'no group'} read",
+            # Other tables may have been denied by that name.
+            "name": next(one for one in _numbered(name, " ") if one not in named),
             "on": one_or_all([{**dict(table.elements), "column": "*"} for table in tables]),
             "deny": [{"users": [user], "access": [SELECT]}],
         }
@@ -524,6 +549,13 @@ def _need(need: Need | None) -> dict[str, Any]:
     if need is None:
         return {"statements": 0, "last_use": None}
     return {"statements": need.recent, "last_use": need.last.isoformat(), "last_user": need.last_user}
+
+
+def _numbered(name: str, between: str) -> Iterator[str]:
+    """Yield a name, and others like it."""
+    yield name
+    for number in count(2):
+        yield f"{name}{between}{number}"
 
 
 def _is_wide(found: ResourceSet) -> bool:
