@@ -26,7 +26,17 @@ from gateway.jobs.recommending.advising import (
     UsedTable,
 )
 from gateway.jobs.recommending.attribution import ALLOW, DENIED, UNREADABLE, attributing, needless, speaking
-from gateway.jobs.recommending.storing import REJECTED, Advice, decide, keep, listed
+from gateway.jobs.recommending.storing import (
+    APPLIED,
+    PROPOSED,
+    REJECTED,
+    STATES,
+    Advice,
+    Kept,
+    decide,
+    keep,
+    listed,
+)
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
 from gateway.model.files import FileSource
@@ -594,6 +604,46 @@ async def test_of_two_findings_about_one_subject_one_is_kept_and_stays_rejected(
             assert [row[:2] for row in await kept(edit | {"was": was}, other)] == [
                 (number_of_another, REJECTED)
             ]
+    finally:
+        await connection.close()
+
+
+async def test_a_run_that_began_before_something_was_applied_leaves_it_so(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    edit = {"do": "remove_policy", "policy": "p", "service": "spark", "was": "1"}
+
+    async def clock() -> datetime:
+        return await connection.fetchval("SELECT clock_timestamp()")  # type: ignore[no-any-return]
+
+    async def kept(began: datetime) -> tuple[Kept, list[tuple[str, str]]]:
+        async with connection.transaction():
+            told = await keep(
+                connection,
+                [Advice(kind=SHADOWED, subject="p", title="", edits=[edit])],
+                run=run,
+                now=began,
+            )
+        return told, [(row["state"], row["decided_by"]) for row in await listed(connection, states=STATES)]
+
+    try:
+        await migrate(connection)
+        run = await connection.fetchval(
+            "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('recommend', 1, 'running', '')"
+            " RETURNING id"
+        )
+        began = [await clock()]
+        await kept(began[0])
+
+        async def write() -> None:
+            # This one began, and read the policies, before they were written.
+            began.append(await clock())
+
+        (one,) = await listed(connection)
+        await decide(connection, [one["id"]], APPLIED, "ann", apply=write)
+        for earlier in began:
+            assert await kept(earlier) == (Kept(proposed=0, gone=0, open=0), [(APPLIED, "ann")])
+        # It did not help.
+        assert await kept(await clock()) == (Kept(proposed=1, gone=0, open=1), [(PROPOSED, "")])
     finally:
         await connection.close()
 
