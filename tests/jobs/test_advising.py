@@ -313,7 +313,7 @@ def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -
     assert made.ungoverned("{USER}", {}) is None
 
 
-def test_what_was_applied_is_not_told_again_and_what_came_since_can_be_applied() -> None:
+def test_a_role_that_was_given_is_not_told_again_and_one_with_one_more_can_be_given() -> None:
     groups = {user: ["analysts"] for user in ("ann", "bob", "cem")}
     tables = {"c.sales.orders": ["amount"]}
 
@@ -340,6 +340,8 @@ def test_what_was_applied_is_not_told_again_and_what_came_since_can_be_applied()
     assert by_use(wider, "ann", "bob", "cem") is None
     assert by_use(wider, "ann", "bob") is not None
 
+
+def test_other_tables_of_a_user_can_be_denied_as_well() -> None:
     text = PACK
     for name in ("c.sales.old", "c.sales.customer", "c.sales.new"):
         far = adviser(policies_of(text)).far("bob", ["analysts"], [name], {})
