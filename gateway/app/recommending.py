@@ -17,13 +17,15 @@ from gateway.app.policy_diff import combined, diff, known_people, parts_beside, 
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.app.tag_propagation import accepted_list
 from gateway.errors import Faults
+from gateway.jobs.recommending.attribution import spoken_for
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
+from gateway.model.resource import Resource
 from gateway.policy.closing import opened
-from gateway.policy.differences import digest_of
-from gateway.policy.diffing import FILTER, GAINED, MASK, Group
+from gateway.policy.differences import PUBLIC, digest_of
+from gateway.policy.diffing import FILTER, GAINED, LOST, MASK, Group
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.editing import edited
 from gateway.settings.models import Settings
@@ -107,8 +109,9 @@ def edit_pack(
     """Return a pack of the settings with edits and cases, after all packs were loaded with it.
 
     Raises Faults when it is none of theirs, cannot be changed, or does not load then: also when a case fails,
-    of whichever pack. So it does when a policy that is changed, or removed, is another than when the change
-    was thought of, and when somebody could do more than before: the people are others, or other policies.
+    of whichever pack. So it does when a policy that is changed, or removed, or speaks of what is denied, is
+    another than when the change was thought of, and when somebody could do more than before, or less where
+    nothing was to be taken: the people are others, or other policies.
     """
     policies = settings.policies.model_copy(update={"ranger": ()})
     files = read_rules(policies)
@@ -129,6 +132,8 @@ def edit_pack(
     _require_as_it_was(old, name, edits)
     new = loaded(after)
     _require_no_more(old, new, people, _named_by(edits))
+    if any(map(_takes_nothing, edits)):
+        _require_no_less(old, new, people)
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
     )
@@ -139,17 +144,23 @@ def edit_pack(
 
 
 def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[str, Any]]) -> None:
-    """Raise Faults where a policy that is changed is another than when the change was thought of."""
+    """Raise Faults where a policy that is changed is another than when the change was thought of, and where
+    one speaks of a table that is closed to somebody which did not then."""
     for edit in edits:
-        if not isinstance(policy := edit.get("policy"), str):
+        policy = edit.get("policy")
+        denies = isinstance(policy, Mapping) and bool(policy.get("deny"))
+        if not denies and not isinstance(policy, str):
             continue
         if "was" not in edit:
             raise Faults(
                 [
-                    "this was recommended by an older version, which did not note how the policy was;"
+                    "this was recommended by an older version, which did not note how policies were;"
                     " `sluice jobs run recommend` looks again"
                 ]
             )
+        if denies:
+            _require_nothing_since(policies, edit)
+            continue
         service = policies.services[edit.get("service", DEFAULT_SERVICE)]
         found = (*service.policies, *(service.tags.policies if service.tags is not None else ()))
         told = [digest_of(one) for one in found if (one.name, one.zone) == (policy, edit.get("zone", ""))]
@@ -158,6 +169,24 @@ def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[s
                 [
                     f"{name}: policy `{policy}` was changed since this was recommended;"
                     " `sluice jobs run recommend` looks again"
+                ]
+            )
+
+
+def _require_nothing_since(policies: PolicySet, edit: Mapping[str, Any]) -> None:
+    """Raise Faults where a policy speaks of the tables that are denied and is none of those of then: what it
+    grants would go again, as denials come first."""
+    on = edit["policy"]["on"]
+    tables = [
+        Resource.table(one["catalog"], one["database"], one["table"])
+        for one in (on if isinstance(on, list) else [on])
+    ]
+    for digest, policy in spoken_for(policies, tables).items():
+        if digest not in edit["was"]:
+            raise Faults(
+                [
+                    f"policy `{policy.name}` speaks of what is denied, and came or was changed since this was"
+                    " recommended; `sluice jobs run recommend` looks again"
                 ]
             )
 
@@ -206,6 +235,32 @@ def _require_no_more(
         raise Faults(
             [
                 f"{what} then, and may not now: policies or people are others than when this was recommended;"
+                " `sluice jobs run recommend` looks again"
+            ]
+        )
+
+
+def _takes_nothing(edit: Mapping[str, Any]) -> bool:
+    """Say whether an edit is to take nothing from anybody: a policy that decides nothing goes, or what nobody
+    may read is closed to all."""
+    if edit["do"] == "remove_policy":
+        return True
+    policy = edit.get("policy")
+    denied = policy.get("deny", ()) if isinstance(policy, Mapping) else ()
+    return any(PUBLIC in item.get("groups", ()) for item in denied)
+
+
+def _require_no_less(old: PolicySet, new: PolicySet, people: Mapping[str, Principal]) -> None:
+    """Raise Faults where somebody may do less by the new policies, of the people or whomever these name."""
+    groups = diff(old, new).groups
+    if people:
+        groups += diff(old, new, people=list(people.values())).groups
+    lost = next((group for group in groups if group.cause.kind == LOST), None)
+    if lost is not None:
+        what = f"{lost.people[0]} may {lost.accesses[0]} less of {lost.resources[0][1]}"
+        raise Faults(
+            [
+                f"{what} then: policies or people are others than when this was recommended;"
                 " `sluice jobs run recommend` looks again"
             ]
         )

@@ -117,11 +117,8 @@ async def _apply(
         raise Faults([f"recommendation {one['id']} was rejected by {one['decided_by']}"])
     made = await asyncio.to_thread(edit_pack, settings, arguments.pack, one["edits"], one["cases"])
     if arguments.write:
-        by = user_name()
         # Not written where a run has taken it back meanwhile, nor said to be applied where it is not written.
-        async with connection.transaction():
-            await decide(connection, numbers, APPLIED, by)
-            await asyncio.to_thread(made.write)
+        await decide(connection, numbers, APPLIED, user_name(), apply=lambda: asyncio.to_thread(made.write))
     if arguments.json:
         terminal.json({"id": one["id"], "diff": made.diff, "written": arguments.write})
         return

@@ -1,8 +1,8 @@
 """`closure`: the lineage graph with all that comes to a column by any way, and the columns that tags reach.
 
-The graph is read in one snapshot of PostgreSQL, and nothing is made while it, the tags in force and rules are
-what they were, and its tables are there. `closure_frames` says how ways are found; each of its rounds ends in
-files, so that a plan is one round long.
+The graph is read in one snapshot of PostgreSQL, and nothing is made while it, the tags in force, what was
+rejected and rules are what they were, and its tables are there. `closure_frames` says how ways are found;
+each of its rounds ends in files, so that a plan is one round long.
 """
 
 from __future__ import annotations
@@ -41,8 +41,16 @@ _STATE = (
     " (SELECT max(id) FROM sluice.lineage_column) AS last,"
     # Of two transactions at once, the one that began first may end last: the newest one says too little.
     " (SELECT sum(hashtextextended(id || ' ' || changed_in::text, 0))::text"
-    " FROM sluice.lineage_edge) AS changed"
+    " FROM sluice.lineage_edge) AS changed,"
+    " (SELECT sum(hashtextextended(id::text, 0))::text FROM sluice.tag_proposal WHERE state = 'rejected')"
+    " AS rejected"
 )
+_REJECTED = (
+    "SELECT c.id, p.tag FROM sluice.tag_proposal p JOIN sluice.lineage_dataset d"
+    " ON d.kind IN ('table', 'view') AND d.parts = ARRAY[p.catalog, p.database, p.table_name]"
+    " JOIN sluice.lineage_column c ON c.dataset = d.id AND c.name = p.column_name WHERE p.state = 'rejected'"
+)
+"""Columns and tags, matched by name as `stops` of `lineage.proposals` are: nothing is passed on by these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +78,7 @@ def closure(options: ClosureOptions) -> Job:
         name="closure",
         version=VERSION,
         about="finds all columns that feed a column, and all that a tag reaches",
-        reads=("sluice.lineage_edge", "policies"),
+        reads=("sluice.lineage_edge", "sluice.tag_proposal", "policies"),
         writes=(SOURCE_TABLE, TAG_TABLE, "sluice.closure_state", "sluice.closure_finding"),
         run=lambda work: _Closure(work, options).run(),
     )
@@ -158,6 +166,7 @@ class _Closure:
                     *(("kind", text), ("parts", texts), ("name", text)),
                 ],
             ),
+            "rejected": (_REJECTED, [("id", number), ("tag", text)]),
         }
         for name, (query, fields) in parts.items():
             (landing / name).mkdir()
@@ -208,15 +217,16 @@ class _Closure:
             tags,
             sorted((row["subtype"], tuple(row["aggregates"] or ())) for row in kinds),
         )
+        rejected = spark.read.schema(frames.TAGGED).parquet(str(landing / "rejected"))
         spread, on = frames.closed(
             frames.tagged_starts(tagged),
-            frames.along_values(flowing, told),
+            frames.along_values(flowing, told, rejected),
             keep,
             depth=depth,
             said=said("where tags go"),
             name="tags",
         )
-        named = keep("named", frames.named_tags(spread, tagged, columns))
+        named = keep("named", frames.named_tags(spread, tagged, rejected, columns))
         made.reached = self._write(spark, TAG_TABLE, named)
         found = frames.findings(named, columns, self._options.findings)
         made.findings = tuple(tuple(row[name] for name in _FINDING) for row in found.collect())

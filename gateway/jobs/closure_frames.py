@@ -179,8 +179,9 @@ def follows(
     return spark.createDataFrame(kept, "of_tag string, flow string, functions array<string>, follows int")
 
 
-def along_values(hopped: Any, told: Any) -> _Step:
-    """Return the step along unmasked flows that the rules let a tag pass."""
+def along_values(hopped: Any, told: Any, rejected: Any) -> _Step:
+    """Return the step along unmasked flows that the rules let a tag pass; no way leaves a column of which the
+    tag was `rejected`."""
 
     def step(f: Any, ways: Any) -> Any:
         on = (
@@ -191,7 +192,8 @@ def along_values(hopped: Any, told: Any) -> _Step:
         # INVARIANT (what may have landed counts): of what did not finish somebody has to look.
         known = f.when(f.col("finished"), f.col("follows")).otherwise(int(Propagation.ASK))
         return (
-            ways.join(hopped, ways["at"] == hopped["here"])
+            _without(f, ways, rejected, "at")
+            .join(hopped, f.col("at") == f.col("here"))
             .where(f.col("target") != f.col("source"))
             .join(f.broadcast(told), on)
             .select(
@@ -205,6 +207,12 @@ def along_values(hopped: Any, told: Any) -> _Step:
         )
 
     return step
+
+
+def _without(f: Any, found: Any, tagged: Any, column: str) -> Any:
+    """Return what was found but for some columns (`id`) and tags; `column` is where it has the column."""
+    those = tagged.select(f.col("id").alias(column), "tag")
+    return found.join(f.broadcast(those), [column, "tag"], "left_anti")
 
 
 def named_sources(reach: Any, near: Any, columns: Any) -> Any:
@@ -229,14 +237,15 @@ def named_sources(reach: Any, near: Any, columns: Any) -> Any:
     )
 
 
-def named_tags(reach: Any, tagged: Any, columns: Any) -> Any:
-    """Return each column that a tag reaches, with the column it comes from and the one before it."""
+def named_tags(reach: Any, tagged: Any, rejected: Any, columns: Any) -> Any:
+    """Return each column that a tag reaches, with the column it comes from and the one before it; none of
+    which the tag was `rejected`, unless it has it anyway."""
     from pyspark.sql import functions as f
 
     has = tagged.select(f.col("id").alias("target"), "tag", f.expr("true").alias("has"))
     how = f.when(f.col("rank") == int(Propagation.CARRY), "carry").otherwise("ask")
     return (
-        reach.where("distance > 0")
+        _without(f, reach.where("distance > 0"), _without(f, rejected, tagged, "id"), "at")
         .withColumnRenamed("at", "target")
         .join(has, ["target", "tag"], "left")
         .join(_names(f, columns, "source"), "source")

@@ -211,11 +211,12 @@ class Engine:
         return () if isinstance(question, str) else tuple([hit.tag for hit in question.hits()])
 
     def policies_on(
-        self, resource: Resource, context: AccessContext = NO_CONTEXT
+        self, resource: Resource, context: AccessContext = NO_CONTEXT, *, within: bool = False
     ) -> tuple[tuple[Policy, str], ...]:
         """Return the policies of every type that speak of a resource, whomever they name, in all zones
-        it may be in; each with the tag by which it speaks of it, empty for one on the resource itself."""
-        question = self._question(_NOBODY, resource, ANY_ACCESS, context)
+        it may be in; each with the tag by which it speaks of it, empty for one on the resource itself. With
+        `within` also those that speak only of what lies in it."""
+        question = self._question(_NOBODY, resource, ANY_ACCESS, context, below=within)
         if isinstance(question, str):
             return ()
         zones = candidate_zones(question, any_access=True)

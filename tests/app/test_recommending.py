@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.app.policy_diff import settings_side
 from gateway.app.recommending import edit_pack
 from gateway.errors import Faults
+from gateway.jobs.recommending.advising import Adviser, Period
 from gateway.policy.differences import digest_of
 from gateway.policy.packs import load_packs
 from gateway.settings import Settings
@@ -129,6 +132,76 @@ def test_a_role_is_for_those_who_may_read_it_now(settings: Settings, tmp_path: P
         edit_pack(settings, tmp_path / "pack.yaml", by_use("ann", "bob"), ())
     with pytest.raises(Faults, match=r"what `eve` may read now cannot be told"):
         edit_pack(settings, tmp_path / "pack.yaml", by_use("ann", "eve"), ())
+
+
+def advised(settings: Settings) -> Adviser:
+    """Return who recommends by the policies as they are written now."""
+    policies = settings_side(settings, {}, None)
+    period = Period(days=90, since=datetime(2026, 8, 27, tzinfo=UTC), complete=True)
+    return Adviser(policies=policies, period=period, needs={}, old=lambda _: True)
+
+
+SOMEBODY_WROTE = """\
+  - name: let in
+    on: {catalog: spark_catalog, database: hr, table: TABLE, column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SOMEBODY_WROTE,
+        SOMEBODY_WROTE.replace('"*"', "name"),
+        # What holds now and then, or shows less, goes as well.
+        SOMEBODY_WROTE + "    conditions: {time-of-day: 8am-6pm}\n",
+        SOMEBODY_WROTE.partition("    allow")[0] + "    mask: [{groups: [analysts], type: MASK_NULL}]\n",
+    ],
+)
+def test_a_grant_that_came_since_is_not_taken_away(settings: Settings, tmp_path: Path, written: str) -> None:
+    pack = tmp_path / "pack.yaml"
+    closed = advised(settings).ungoverned("spark_catalog.other.new", {})
+    far = advised(settings).far("bob", ["analysts"], ["spark_catalog.hr.employee"], {})
+    assert closed is not None
+    assert far is not None
+    for one in (closed, far):
+        assert edit_pack(settings, pack, one.edits, one.cases).diff
+    for one, table in ((closed, "other, table: new"), (far, "hr, table: employee")):
+        pack.write_text(PACK + written.replace("hr, table: TABLE", table))
+        with pytest.raises(Faults, match="`let in` speaks of what is denied, and came or was changed since"):
+            edit_pack(settings, pack, one.edits, one.cases)
+    # What speaks of other tables, or no longer of these, takes nothing back.
+    less = PACK.partition("  - name: analysts")[0] + "  - name: all" + PACK.partition("  - name: all")[2]
+    pack.write_text(less + SOMEBODY_WROTE.replace("TABLE", "other"))
+    for one in (closed, far):
+        assert edit_pack(settings, pack, one.edits, ()).diff
+    older = [{"do": "add_policy", "policy": closed.edits[0]["policy"]}]
+    with pytest.raises(Faults, match="`sluice jobs run recommend` looks again"):
+        edit_pack(settings, pack, older, ())
+
+
+def test_what_is_granted_of_columns_that_nobody_has_seen_is_not_closed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    assert advised(settings).ungoverned("spark_catalog.other.new", {}) is not None
+    anywhere = SOMEBODY_WROTE.replace("hr, table: TABLE", 'other, table: "*"')
+    (tmp_path / "pack.yaml").write_text(PACK + anywhere.replace('column: "*"', "column: name"))
+    assert advised(settings).ungoverned("spark_catalog.other.new", {}) is None
+
+
+def test_what_stood_behind_another_policy_stays_when_that_one_went(
+    settings: Settings, tmp_path: Path
+) -> None:
+    pack = tmp_path / "pack.yaml"
+    twice = PACK + PACK.partition("policies:\n")[2].replace("name: ", "name: other ")
+    pack.write_text(twice)
+    edits = [noted({"do": "remove_policy", "policy": "analysts"}, twice)]
+    assert edit_pack(settings, pack, edits, ()).diff
+    pack.write_text(PACK)
+    for people in ("", "  ann: {groups: [analysts]}\n", "  eve: {groups: [others]}\n"):
+        (tmp_path / "users.yaml").write_text(f"people:\n{people}" if people else "users: {}\n")
+        with pytest.raises(Faults, match=r"may select less of .*employee"):
+            edit_pack(settings, pack, edits, ())
 
 
 FILES = """\

@@ -26,7 +26,17 @@ from gateway.jobs.recommending.advising import (
     UsedTable,
 )
 from gateway.jobs.recommending.attribution import ALLOW, DENIED, UNREADABLE, attributing, needless, speaking
-from gateway.jobs.recommending.storing import REJECTED, Advice, decide, keep, listed
+from gateway.jobs.recommending.storing import (
+    APPLIED,
+    PROPOSED,
+    REJECTED,
+    STATES,
+    Advice,
+    Kept,
+    decide,
+    keep,
+    listed,
+)
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
 from gateway.model.files import FileSource
@@ -303,6 +313,43 @@ def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -
     assert made.ungoverned("{USER}", {}) is None
 
 
+def test_a_role_that_was_given_is_not_told_again_and_one_with_one_more_can_be_given() -> None:
+    groups = {user: ["analysts"] for user in ("ann", "bob", "cem")}
+    tables = {"c.sales.orders": ["amount"]}
+
+    def by_use(text: str, *users: str) -> Advice | None:
+        return adviser(policies_of(text)).group(users, groups, tables)
+
+    two = by_use(PACK, "ann", "bob")
+    assert two is not None
+    of_two = edited(PACK, "pack.yaml", two.edits, two.cases)
+    assert by_use(of_two, "ann", "bob") is None
+    # With one more it is another role, about the same.
+    three = by_use(of_two, "ann", "bob", "cem")
+    assert three is not None
+    assert three.subject == two.subject
+    of_three = edited(of_two, "pack.yaml", three.edits, three.cases)
+    assert [sorted(role.users) for role in policies_of(of_three).roles] == [
+        ["ann", "bob"],
+        ["ann", "bob", "cem"],
+    ]
+    for users in (("ann", "bob", "cem"), ("bob", "cem")):
+        assert by_use(of_three, *users) is None
+    # A role that has more people, and none of the tables, is none of theirs.
+    wider = f"{PACK}roles: {{them: {{users: [ann, bob, cem]}}}}\n"
+    assert by_use(wider, "ann", "bob", "cem") is None
+    assert by_use(wider, "ann", "bob") is not None
+
+
+def test_other_tables_of_a_user_can_be_denied_as_well() -> None:
+    text = PACK
+    for name in ("c.sales.old", "c.sales.customer", "c.sales.new"):
+        far = adviser(policies_of(text)).far("bob", ["analysts"], [name], {})
+        assert far is not None
+        text = edited(text, "pack.yaml", far.edits, far.cases)
+        assert adviser(policies_of(text)).far("bob", ["analysts"], [name], {}) is None
+
+
 # -- what is closed ------------------------------------------------------------------------------------------
 
 LAKE = """\
@@ -559,6 +606,46 @@ async def test_of_two_findings_about_one_subject_one_is_kept_and_stays_rejected(
             assert [row[:2] for row in await kept(edit | {"was": was}, other)] == [
                 (number_of_another, REJECTED)
             ]
+    finally:
+        await connection.close()
+
+
+async def test_a_run_that_began_before_something_was_applied_leaves_it_so(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    edit = {"do": "remove_policy", "policy": "p", "service": "spark", "was": "1"}
+
+    async def clock() -> datetime:
+        return await connection.fetchval("SELECT clock_timestamp()")  # type: ignore[no-any-return]
+
+    async def kept(began: datetime) -> tuple[Kept, list[tuple[str, str]]]:
+        async with connection.transaction():
+            told = await keep(
+                connection,
+                [Advice(kind=SHADOWED, subject="p", title="", edits=[edit])],
+                run=run,
+                now=began,
+            )
+        return told, [(row["state"], row["decided_by"]) for row in await listed(connection, states=STATES)]
+
+    try:
+        await migrate(connection)
+        run = await connection.fetchval(
+            "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('recommend', 1, 'running', '')"
+            " RETURNING id"
+        )
+        began = [await clock()]
+        await kept(began[0])
+
+        async def write() -> None:
+            # This one began, and read the policies, before they were written.
+            began.append(await clock())
+
+        (one,) = await listed(connection)
+        await decide(connection, [one["id"]], APPLIED, "ann", apply=write)
+        for earlier in began:
+            assert await kept(earlier) == (Kept(proposed=0, gone=0, open=0), [(APPLIED, "ann")])
+        # It did not help.
+        assert await kept(await clock()) == (Kept(proposed=1, gone=0, open=1), [(PROPOSED, "")])
     finally:
         await connection.close()
 

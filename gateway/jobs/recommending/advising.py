@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 from gateway.jobs.recommending.attribution import (
@@ -22,15 +23,25 @@ from gateway.jobs.recommending.attribution import (
     circumstantial,
     is_needless,
     key_of,
+    spoken_for,
     table_of,
     with_policies,
     without,
 )
 from gateway.jobs.recommending.storing import Advice
-from gateway.model.decision import Decision
-from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
+from gateway.jobs.recommending.writing import (
+    as_case,
+    case_of,
+    decided,
+    item_of,
+    one_or_all,
+    some,
+    who_of,
+    written_of,
+)
+from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
 from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
+from gateway.model.resource import Resource
 from gateway.policy.closing import opening
 from gateway.policy.differences import digest_of, sets_of
 from gateway.policy.engine import Engine, engine_for
@@ -144,7 +155,7 @@ def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
 
 def identity(one: Held, part: str, item: PolicyItem) -> str:
     """Return what an item is remembered by: another when it, or what its policy is on, is changed."""
-    told = [one.subject, part, _item(part, item), [_written(found) for found in sets_of(one.policy)]]
+    told = [one.subject, part, item_of(part, item), [written_of(found) for found in sets_of(one.policy)]]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -204,7 +215,7 @@ class Adviser:
             left = [each for i, each in enumerate(getattr(policy, name)) if i != number]
             return replace(policy, **{name: tuple(left)})  # type: ignore[arg-type]  # by the name of the field
 
-        who = _who(item)
+        who = who_of(item)
         kind = UNUSED_GRANT if part == ALLOW else UNUSED_EXEMPTION
         what = {
             ALLOW: "was not needed to read anything",
@@ -212,7 +223,7 @@ class Adviser:
             FILTER: "looked at no table that they see without the filter",
         }[part]
         after = Engine(with_policies(self.policies, less), base=self._now)
-        edit = {"do": "remove_item", **one.address, "list": part, "item": _item(part, item)}
+        edit = {"do": "remove_item", **one.address, "list": part, "item": item_of(part, item)}
         return Advice(
             kind=kind,
             subject=f"{one.subject} {part} {json.dumps(edit['item'], sort_keys=True, ensure_ascii=False)}",
@@ -238,7 +249,7 @@ class Adviser:
             *(Principal(user="somebody", groups=frozenset({group})) for group in sorted(item.groups)),
             *(Principal(user="somebody", roles=frozenset({role})) for role in sorted(item.roles)),
         ]
-        return [_case(after, who, column, part) for who in people[:MOST_CASES]]
+        return [case_of(after, who, column, part) for who in people[:MOST_CASES]]
 
     # -- policies that change no answer --------------------------------------------------------------------
 
@@ -327,13 +338,13 @@ class Adviser:
                 table = table_of(self.policies, each.name)
                 if table is not None and each.column != "*":
                     who = Principal(user=each.user, groups=frozenset(each.groups))
-                    cases.append(_case(after, who, table.child("column", each.column), ALLOW))
+                    cases.append(case_of(after, who, table.child("column", each.column), ALLOW))
             yield Advice(
                 kind=WIDE,
                 subject=one.subject,
                 title=f"`{one.policy.name}` is for {known:,} tables, and {len(of_policy)} of them were read"
                 f" by it in {self.period.days} days",
-                edits=[{"do": "narrow", **one.address, "on": [_written(found) for found in narrowed]}],
+                edits=[{"do": "narrow", **one.address, "on": [written_of(found) for found in narrowed]}],
                 cases=cases,
                 evidence={
                     **self.period.told(),
@@ -399,9 +410,10 @@ class Adviser:
         columns: Mapping[str, Sequence[str]],
     ) -> Advice | None:
         """Return a role for people who read the same, with what each of them may read of it now; None where
-        that is nothing."""
+        that is nothing, or a role has them already."""
         people = [Principal(user=user, groups=frozenset(groups.get(user, ()))) for user in users]
         on: list[dict[str, Any]] = []
+        given: list[Resource] = []
         cases: list[dict[str, Any]] = []
         for name in sorted(columns):
             table = table_of(self.policies, name)
@@ -414,14 +426,21 @@ class Adviser:
                 and all(self._always_allowed(who, table.child("column", column)) for who in people)
             ]
             if shared:
-                on.append({**dict(table.elements), "column": _one(shared)})
+                on.append({**dict(table.elements), "column": one_or_all(shared)})
+                given += [table.child("column", column) for column in shared]
                 if len(cases) < MOST_CASES:
                     who = {"user": people[0].user, "groups": sorted(people[0].groups)}
-                    cases.append(_as_case(_some(who), table.child("column", shared[0]), {"effect": "allow"}))
+                    cases.append(as_case(some(who), table.child("column", shared[0]), {"effect": "allow"}))
         if len(on) < 1:
             return None
+        if self._have_a_role(frozenset(users), given):
+            return None
         digest = hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:8]
-        role, told = f"by_use_{digest}", ", ".join(users[:MOST_CASES])
+        subject, told = f"by_use_{digest}", ", ".join(users[:MOST_CASES])
+        roles, named = {one.name for one in self.policies.roles}, self._names()
+        role = next(
+            one for one in _numbered(subject, "_") if one not in roles and f"what {one} read" not in named
+        )
         more = f" and {len(users) - MOST_CASES} more" if len(users) > MOST_CASES else ""
         policy = {
             "name": f"what {role} read",
@@ -430,7 +449,7 @@ class Adviser:
         }
         return Advice(
             kind=BY_USE,
-            subject=role,
+            subject=subject,
             title=f"{told}{more} read the same {len(columns)} tables: a role for them",
             edits=[
                 {"do": "add_role", "name": role, "role": {"users": list(users)}},
@@ -440,9 +459,23 @@ class Adviser:
             evidence={**self.period.told(), "users": len(users), "tables": sorted(columns)},
         )
 
+    def _have_a_role(self, users: frozenset[str], columns: Sequence[Resource]) -> bool:
+        """Say whether a role has just these users, or has them among others and may read some columns."""
+        for role in self.policies.roles:
+            if role.users == users and not (role.groups or role.roles):
+                return True
+            alone = Principal(user="", roles=frozenset({role.name}))
+            if users <= role.users and all(self._always_allowed(alone, column) for column in columns):
+                return True
+        return False
+
+    def _names(self) -> frozenset[str]:
+        """Return the names of all policies."""
+        return frozenset(policy.name for policy in self.policies.policies())
+
     def _always_allowed(self, who: Principal, column: Resource) -> bool:
         """Say whether somebody may read a column now, by a policy that holds at all times."""
-        decision = _decided(self._now, who, column)
+        decision = decided(self._now, who, column)
         return decision.allowed and decision.policy.id not in self._circumstantial
 
     def far(
@@ -456,19 +489,21 @@ class Adviser:
             table = table_of(self.policies, name)
             if table is None or _has_wildcard(table):
                 continue
-            if _decided(self._now, who, table.child("column", "some_other")).allowed:
+            if decided(self._now, who, table.child("column", "some_other")).allowed:
                 tables.append(table)
         if not tables or has_wildcard(user) or "{" in user:
             return None
-        own = sorted(groups)
+        own, named = sorted(groups), self._names()
+        name = f"{user} reads what others of {', '.join(own) or 'no group'} read"
         policy = {
-            "name": f"{user} reads what others of {', '.join(own) or 'no group'} read",
-            "on": _one([{**dict(table.elements), "column": "*"} for table in tables]),
+            # Other tables may have been denied by that name.
+            "name": next(one for one in _numbered(name, " ") if one not in named),
+            "on": one_or_all([{**dict(table.elements), "column": "*"} for table in tables]),
             "deny": [{"users": [user], "access": [SELECT]}],
         }
         cases = [
-            _as_case(
-                _some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
+            as_case(
+                some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
             )
             for table in tables[:MOST_CASES]
         ]
@@ -477,15 +512,20 @@ class Adviser:
             subject=json.dumps([user, *own], ensure_ascii=False),
             title=f"{user} reads {len(tables)} tables that hardly anybody else of"
             f" {', '.join(own) or 'no group'} reads",
-            edits=[{"do": "add_policy", "policy": policy}],
+            edits=[{"do": "add_policy", "policy": policy, "was": sorted(spoken_for(self.policies, tables))}],
             cases=cases,
             evidence={**self.period.told(), **evidence},
         )
 
     def ungoverned(self, name: str, tried: Mapping[str, Any]) -> Advice | None:
-        """Return a policy that says of a table that it is closed; None where it is no table."""
+        """Return a policy that says of a table that it is closed; None where it is no table, or something of
+        it is granted."""
         table = table_of(self.policies, name)
         if table is None or _has_wildcard(table) or any("{" in value for _, value in table.elements):
+            return None
+        spoken = spoken_for(self.policies, [table])
+        # Columns that nobody has seen yet may be granted all the same.
+        if any(one.allow for one in spoken.values()):
             return None
         policy = {
             "name": f"{name} is closed",
@@ -496,43 +536,13 @@ class Adviser:
             kind=UNGOVERNED,
             subject=name,
             title=f"no policy speaks of {name}: say that it is closed, or who reads it",
-            edits=[{"do": "add_policy", "policy": policy}],
-            cases=[_as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
+            edits=[{"do": "add_policy", "policy": policy, "was": sorted(spoken)}],
+            cases=[as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
             evidence=dict(tried),
         )
 
 
-# -- how packs write it --------------------------------------------------------------------------------------
-
-
-def _item(part: str, item: PolicyItem) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    if part == ALLOW:
-        said = {"access": sorted(access.lower() for access in item.accesses)}
-    elif isinstance(item, MaskItem):
-        said = {"type": item.mask_type}
-    elif isinstance(item, FilterItem):
-        said = {"where": item.filter_expression}
-    who = {"users": sorted(item.users), "groups": sorted(item.groups), "roles": sorted(item.roles)}
-    return {**_some(who), **said}
-
-
-def _some(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is not empty."""
-    return {key: value for key, value in found.items() if value}
-
-
-def _one(found: list[Any]) -> Any:
-    return found[0] if len(found) == 1 else found
-
-
-def _who(item: PolicyItem) -> str:
-    told = [
-        *sorted(item.users),
-        *(f"group {name}" for name in sorted(item.groups)),
-        *(f"role {name}" for name in sorted(item.roles)),
-    ]
-    return ", ".join(told) or "nobody"
+# -- of needs and names --------------------------------------------------------------------------------------
 
 
 def _need(need: Need | None) -> dict[str, Any]:
@@ -541,21 +551,11 @@ def _need(need: Need | None) -> dict[str, Any]:
     return {"statements": need.recent, "last_use": need.last.isoformat(), "last_user": need.last_user}
 
 
-def _written(found: ResourceSet) -> dict[str, Any]:
-    """Return a resource set as packs write it."""
-    written: dict[str, Any] = {}
-    for level, values in found.items():
-        one = _one(list(values.values))
-        if values.excludes:
-            written[level] = {
-                "except": list(values.values),
-                **({"recursive": True} if values.recursive else {}),
-            }
-        elif values.recursive:
-            written[level] = {"values": list(values.values), "recursive": True}
-        else:
-            written[level] = one
-    return written
+def _numbered(name: str, between: str) -> Iterator[str]:
+    """Yield a name, and others like it."""
+    yield name
+    for number in count(2):
+        yield f"{name}{between}{number}"
 
 
 def _is_wide(found: ResourceSet) -> bool:
@@ -571,28 +571,3 @@ def _is_wide(found: ResourceSet) -> bool:
 
 def _has_wildcard(table: Resource) -> bool:
     return any(has_wildcard(value) for _, value in table.elements)
-
-
-def _decided(engine: Engine, who: Principal, column: Resource) -> Decision:
-    return engine.decide(AccessRequest(principal=who, resource=column, access=SELECT))
-
-
-def _case(engine: Engine, who: Principal, column: Resource, part: str) -> dict[str, Any]:
-    """Return a case that holds with the engine's policies."""
-    asker = _some({"user": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)})
-    tags = engine.tags(column)
-    if part == MASK:
-        mask = engine.mask(who, column, "string")
-        expect = {"mask": mask.mask_type if mask is not None else "none"}
-    elif part == FILTER:
-        rows = engine.row_filter(who, Resource(column.elements[:-1]))
-        expect = {"filter": rows.expression if rows is not None else "none"}
-    else:
-        expect = {"effect": "allow" if _decided(engine, who, column).allowed else "deny"}
-    case = _as_case(asker, column, expect)
-    # Packs do not know what was accepted.
-    return {**case, "tags": sorted({tag.type for tag in tags})} if any(t.propagated for t in tags) else case
-
-
-def _as_case(who: Mapping[str, Any], column: Resource, expect: Mapping[str, Any]) -> dict[str, Any]:
-    return {"as": dict(who), "on": dict(column.elements), "expect": dict(expect)}

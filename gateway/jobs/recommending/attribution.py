@@ -17,7 +17,7 @@ from gateway.model.policy import MaskItem, Policy, PolicySet, PolicyType, Servic
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource, Scope
 from gateway.policy.closing import opening
-from gateway.policy.differences import depends_on_circumstances, pairs_of, principals_of
+from gateway.policy.differences import depends_on_circumstances, digest_of, pairs_of, principals_of
 from gateway.policy.diffing import compare, questions_of
 from gateway.policy.engine import DEFAULT_SERVICE, Engine, engine_for
 from gateway.policy.probing import resources_of
@@ -104,6 +104,14 @@ def speaking(policies: PolicySet) -> Callable[[_Batches], _Batches]:
                 yield pyarrow.RecordBatch.from_pylist(some, schema=schema)
 
     return speak
+
+
+def spoken_for(policies: PolicySet, tables: Iterable[Resource]) -> dict[str, Policy]:
+    """Return the policies that speak of tables or of something in them, by their digests; not those that
+    close tables of files, which are others with each table that is opened."""
+    engine = engine_for(policies)
+    every = {id(one): one for table in tables for one, _ in engine.policies_on(table, within=True)}
+    return {digest_of(one): one for one in every.values() if not one.is_closing}
 
 
 def needless(policies: PolicySet, most_asked: int) -> Callable[[_Batches], _Batches]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -51,11 +51,12 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
     """Have the open recommendations be those that were found; call it in a transaction.
 
     What was rejected stays so while the change is the same. What was applied and is found all the same is
-    proposed again. A change that is another, or of a policy that is, has another number: nobody applies what
-    they have not looked at. Of several that have one kind and subject the first counts.
+    proposed again, but not by a run that began before (`now`), which may have looked at the policies of then.
+    A change that is another, or of a policy that is, has another number: nobody applies what they have not
+    looked at. Of several that have one kind and subject the first counts.
     """
     rows = await connection.fetch(
-        "SELECT id, kind, subject, state, basis, change FROM sluice.recommendation FOR UPDATE"
+        "SELECT id, kind, subject, state, basis, change, decided_at FROM sluice.recommendation FOR UPDATE"
     )
     known = {(row["kind"], row["subject"]): row for row in rows}
     seen: set[int] = set()
@@ -76,6 +77,8 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
             continue
         seen.add(row["id"])
         if row["state"] == REJECTED and row["basis"] == one.basis:
+            continue
+        if row["state"] == APPLIED and row["decided_at"] > now:
             continue
         again = row["state"] != PROPOSED
         is_another = _json(json.loads(row["change"])["edits"]) != _json(one.edits)
@@ -119,9 +122,19 @@ async def shown(connection: Any, number: int) -> dict[str, Any]:
     return _as_json(row)
 
 
-async def decide(connection: Any, numbers: Sequence[int], state: str, by: str) -> None:
-    """Have proposed recommendations be rejected or applied, all or none. Raises Faults for unknown numbers,
-    and for those of which something else was decided."""
+async def decide(
+    connection: Any,
+    numbers: Sequence[int],
+    state: str,
+    by: str,
+    *,
+    apply: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Have proposed recommendations be rejected or applied, all or none; `apply` writes what is applied.
+
+    Raises Faults for unknown numbers, and for those of which something else was decided; nothing is written
+    then, nor is anything decided that cannot be written.
+    """
     async with connection.transaction():
         rows = await connection.fetch(
             "SELECT id, state, decided_by FROM sluice.recommendation WHERE id = ANY ($1::bigint[])"
@@ -137,8 +150,11 @@ async def decide(connection: Any, numbers: Sequence[int], state: str, by: str) -
         ]
         if faults:
             raise Faults(faults)
+        if apply is not None:
+            await apply()
         await connection.execute(
-            "UPDATE sluice.recommendation SET state = $2, decided_at = now(), decided_by = $3"
+            # Behind what was written: a run that read it before began before this time.
+            "UPDATE sluice.recommendation SET state = $2, decided_at = clock_timestamp(), decided_by = $3"
             " WHERE id = ANY ($1::bigint[])",
             list(numbers),
             state,

@@ -8,9 +8,10 @@ An edit is a mapping, as it is kept in a database:
     {do: add_policy, policy: {...}}
     {do: add_role, name: NAME, role: {...}}
 
-The first three have `service` and `zone`, too, and `was`, a digest of the policy: to compare it is left to
-whoever has the policy. One that is changed is written anew as a whole. The new text is parsed, and has to say
-what the old one said with the edits made: otherwise nothing is changed.
+The first three have `service` and `zone`, too, and `was`, a digest of the policy; a policy that denies has
+those of all that spoke of its tables: to compare them is left to whoever has the policies. One that is
+changed is written anew as a whole. The new text is parsed, and has to say what the old one said with the
+edits made: otherwise nothing is changed.
 """
 
 from __future__ import annotations
