@@ -117,7 +117,9 @@ def run(
             process.kill()
     server.look(memory=False)
     if process.returncode not in allowed:
-        raise RuntimeError(f"`sluice {' '.join(words)}` ended with {process.returncode}: {err[-2000:]}")
+        # Java's traces are long, and may come behind what the command says.
+        said = "\n".join(line for line in err.splitlines() if not line[:1].isspace())
+        raise RuntimeError(f"`sluice {' '.join(words)}` ended with {process.returncode}: {said[-4000:]}")
     seconds = time.perf_counter() - began
     return Cost(seconds, tree.cpu_s, tree.peak_mib, server.cpu_s - before), out
 
