@@ -29,6 +29,10 @@ from gateway.policy.schedules import compile_schedules
 VERSION = 1
 SOURCE_TABLE, TAG_TABLE = "closure_source", "closure_tag"
 PARTITION = "graph=now"
+PART_EDGES = 250_000
+"""Edges for each part of what is sorted and joined: arrays of what one task sorts stay far below its memory,
+where Java may find no room for large ones."""
+PART_SIZE = "16m"
 _FINDING = ("table_name", "column_name", "tag", "how", "sources", "source", "distance")
 _EDGES = "SELECT source, target, subtype, masking, aggregates, finished FROM sluice.lineage_edge"
 _COLUMNS = (
@@ -121,6 +125,7 @@ class _Closure:
         finally:
             connection.terminate()
         spark = await work.spark()
+        _divide(spark, state["edges"])
         made = await asyncio.to_thread(self._make, spark, rules, landing)
         for table in self._tables.values():
             await work.replace(table, PARTITION)
@@ -255,6 +260,13 @@ class _Closure:
         await connection.copy_records_to_table(
             "closure_finding", schema_name="sluice", records=made.findings, columns=_FINDING
         )
+
+
+def _divide(spark: Any, edges: int) -> None:
+    """Have parts of what is sorted and joined not grow with the graph."""
+    parts = max(int(spark.conf.get("spark.sql.shuffle.partitions")), edges // PART_EDGES)
+    spark.conf.set("spark.sql.shuffle.partitions", str(parts))
+    spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", PART_SIZE)
 
 
 def _in_force(policies: PolicySet, now: datetime) -> list[bool | None]:
