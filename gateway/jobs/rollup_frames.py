@@ -13,14 +13,15 @@ from gateway.jobs.spark import Keep
 EVENTS = (
     "event_id string, time timestamp, kind string, statement_id string, user_name string,"
     " groups array<string>, client_protocol string, application string, verdict string, code string,"
-    " statement string, rows bigint, bytes bigint, duration_ms double, outcome string, body string"
+    " plan_class string, statement string, rows bigint, bytes bigint, duration_ms double, outcome string,"
+    " body string"
 )
 FINGERPRINTS = "text_digest string, fingerprint string"
 BODY = (
     "scans array<struct<table: string, columns: array<string>,"
     " obligations: array<struct<type: string, column: string, policy_name: string>>>>,"
     " decisions array<struct<resource: string, action: string, result: int, policy_name: string,"
-    " columns: array<string>>>, action string"
+    " columns: array<string>>>, action string, plan string"
 )
 _TIMES = ("judge_ms", "spark_ms", "run_ms")
 _WHO = ("user_name", "groups", "endpoint", "tool")
@@ -89,13 +90,26 @@ def once(events: Any, more: Any) -> Any:
 
 
 def texts_of(events: Any) -> Any:
-    """Return the texts of statements, each once, with their digests."""
+    """Return the texts of statements and renderings of plans, each once, with their digests."""
     from pyspark.sql import functions as f
 
     decided = events.where("kind = 'decided' AND statement IS NOT NULL")
-    return decided.select(f.sha2("statement", 256).alias("text_digest"), "statement").dropDuplicates(
-        ["text_digest"]
+    told = f.from_json("body", "plan string, texts array<string>")
+    return (
+        decided.withColumn("told", told)
+        .select(_digest(f), "statement", _is_plan(f).alias("is_plan"), f.col("told.texts").alias("texts"))
+        .dropDuplicates(["text_digest"])
     )
+
+
+def _is_plan(f: Any) -> Any:
+    return f.col("told.plan").isNotNull()
+
+
+def _digest(f: Any) -> Any:
+    # What somebody sends as SQL may read like a rendering.
+    text = f.concat(_is_plan(f).cast("string"), f.lit(" "), f.col("statement"))
+    return f.sha2(text, 256).alias("text_digest")
 
 
 def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> dict[str, Any]:
@@ -150,7 +164,7 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
     return (
         read.where("kind = 'decided'")
         .withColumnRenamed("duration_ms", "judge_ms")
-        .withColumn("text_digest", f.sha2("statement", 256))
+        .withColumn("text_digest", _digest(f))
         .drop("rows", "bytes", "outcome", "statement")
         .dropDuplicates(["event_id"])
         .join(ended, "statement_id", "left")
@@ -206,13 +220,17 @@ _OBLIGATIONS = "array<struct<type: string, column: string, policy_name: string>>
 
 def _usage(f: Any, reads: Any) -> Any:
     keys = ("hour", *_WHO, "table_name", "column_name", "masks", "filters")
-    return reads.groupBy(*keys).agg(
-        f.count("*").alias("statements"),
-        f.sum("finished").alias("finished"),
-        f.sum("rows").alias("rows"),
-        f.sum("bytes").alias("bytes"),
-        f.min("time").alias("first_at"),
-        f.max("time").alias("last_at"),
+    return (
+        reads.where("reads_rows")
+        .groupBy(*keys)
+        .agg(
+            f.count("*").alias("statements"),
+            f.sum("finished").alias("finished"),
+            f.sum("rows").alias("rows"),
+            f.sum("bytes").alias("bytes"),
+            f.min("time").alias("first_at"),
+            f.max("time").alias("last_at"),
+        )
     )
 
 

@@ -7,7 +7,7 @@ its own time, and a statement with its end to the hour of its verdict. `rollup_f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -21,18 +21,19 @@ from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.archive import partitions as days_in_database
 from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight, moment
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.rollup_texts import write_fingerprints
+from gateway.jobs.rollup_texts import FingerprintOf, write_fingerprints
 from gateway.jobs.spark import keeping
 from gateway.jobs.tables import STAGING, LakeTable
 
-VERSION = 2
+VERSION = 3
 NAMES = (
     *("event_id", "time", "kind", "statement_id", "user_name", "groups", "client_protocol", "application"),
-    *("verdict", "code", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),
+    *("verdict", "code", "plan_class", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),
 )
-"""What roll-ups need of an event; of the body, `scans`, `decisions`, `action` and `spark_ms`."""
+"""What roll-ups need of an event; of the body, `_BODY_KEYS`."""
 SUMMARY_ROWS = 1_000
-_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action", "spark_ms"))
+_BODY_KEYS = ("scans", "decisions", "action", "spark_ms", "plan", "texts")
+_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in _BODY_KEYS)
 _SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
 
 _ALL_HOURS = "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
@@ -63,7 +64,6 @@ SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS 
 """Days that have gone from PostgreSQL with something that no run has seen."""
 _DROPPED = "SELECT day FROM sluice.archive_day WHERE dropped_events > 0"
 
-FingerprintOf = Callable[[str], Awaitable[str | None]]
 OpenFingerprints = Callable[[], AbstractAsyncContextManager[FingerprintOf]]
 """Starts what takes literals out of a text, by Spark's own lexer."""
 
