@@ -173,8 +173,36 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
         .withColumn("finished", f.coalesce((f.col("outcome") == "finished").cast("bigint"), f.lit(0)))
         .withColumns({name: _relayed(f, name) for name in ("rows", "bytes")})
         .withColumns({name: f.when(f.col(name).between(0, LONGEST_MS), f.col(name)) for name in _TIMES})
+        .withColumn("reads_rows", _reads_rows(f))
         .drop("end", "text_digest")
     )
+
+
+def _reads_rows(f: Any) -> Any:
+    """Whether a statement reads rows of what it scans.
+
+    Spark only looks at what is analyzed or explained, at the query of a view, and at a query that comes as a
+    command of Spark Connect: the client sends that again. What makes a temporary view, or caches, counts:
+    reads of that are not known to be reads of the tables.
+    """
+
+    def surely(condition: Any) -> Any:
+        return f.coalesce(condition, f.expr("false"))
+
+    shape = f.coalesce("fingerprint", f.lit(""))
+    is_command = surely(_is_plan(f) & (f.col("plan_class") == "SqlCommand"))
+    acts = surely(f.exists("told.decisions", lambda one: one["action"] != "select"))
+    looks = (
+        surely(f.col("told.plan") == "analyze")
+        | surely(f.col("plan_class").isin(*_LOOKS))
+        | (is_command & shape.rlike(_LOOK))
+        | (is_command & ~acts & ~shape.rlike("^(create|cache) "))
+    )
+    return ~looks
+
+
+_LOOKS = ("CreateView", "AlterViewAs", "ExplainCommand", "DescribeQueryCommand")
+_LOOK = "^(create (or replace )?view|alter view|explain|desc|describe) "
 
 
 def _relayed(f: Any, name: str) -> Any:
