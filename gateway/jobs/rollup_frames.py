@@ -28,6 +28,8 @@ _WHO = ("user_name", "groups", "endpoint", "tool")
 _SHAPE = ("fingerprint", "user_name", "groups", "tables")
 MOST_RELAYED = 10**15
 """Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
+NO_COLUMN = ""
+"""The column of a read of which it is known that it is of none, as `count(*)`; of unknown ones it is `*`."""
 LONGEST_MS = 1e12
 """Milliseconds, some 30 years: a time that is longer, negative or no number is not known."""
 
@@ -212,8 +214,8 @@ def _relayed(f: Any, name: str) -> Any:
 def _reads(f: Any, statements: Any) -> Any:
     """Return one row for each column that a cleared statement reads, by its masks and filters."""
     scans = statements.where("verdict = 'cleared'").withColumn("scan", f.explode("told.scans"))
-    whole = f.array(f.lit("*"))
-    columns = f.when(f.size("scan.columns") > 0, f.col("scan.columns")).otherwise(whole)
+    columns = f.coalesce(f.col("scan.columns"), f.array(f.lit("*")))
+    columns = f.when(f.size(columns) > 0, columns).otherwise(f.array(f.lit(NO_COLUMN)))
     obligations = f.coalesce("scan.obligations", f.array().cast(_OBLIGATIONS))
 
     def policies(wanted: Callable[[Any], Any], told: Callable[[Any], Any]) -> Any:
