@@ -16,12 +16,13 @@ EVENTS = (
     " plan_class string, statement string, rows bigint, bytes bigint, duration_ms double, outcome string,"
     " body string"
 )
+ENDS = "kind IN ('completed', 'abandoned', 'reattached')"
 FINGERPRINTS = "text_digest string, fingerprint string"
 BODY = (
     "scans array<struct<table: string, columns: array<string>,"
     " obligations: array<struct<type: string, column: string, policy_name: string>>>>,"
     " decisions array<struct<resource: string, action: string, result: int, policy_name: string,"
-    " columns: array<string>>>, action string, plan string"
+    " columns: array<string>>>, action string, plan string, sess string, operation string"
 )
 _TIMES = ("judge_ms", "spark_ms", "run_ms")
 _WHO = ("user_name", "groups", "endpoint", "tool")
@@ -171,12 +172,29 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
         .dropDuplicates(["event_id"])
         .join(ended, "statement_id", "left")
         .join(fingerprints, "text_digest", "left")
-        .select("*", "end.*")
-        .withColumn("finished", f.coalesce((f.col("outcome") == "finished").cast("bigint"), f.lit(0)))
-        .withColumns({name: _relayed(f, name) for name in ("rows", "bytes")})
+        .select("*", "end.*", f.col("told.sess").alias("sess"), f.col("told.operation").alias("operation"))
+        .join(f.broadcast(_taken_up(f, ends)), ["user_name", "sess", "operation"], "left")
+        .withColumn("finished", (f.col("outcome") == "finished") | f.col("complete"))
+        .withColumn("finished", f.coalesce(f.col("finished").cast("bigint"), f.lit(0)))
+        .withColumns({name: _relayed(f, name, f"more_{name}") for name in ("rows", "bytes")})
         .withColumns({name: f.when(f.col(name).between(0, LONGEST_MS), f.col(name)) for name in _TIMES})
         .withColumn("reads_rows", _reads_rows(f))
-        .drop("end", "text_digest")
+        .drop("end", "text_digest", "sess", "operation", "complete", "more_rows", "more_bytes")
+    )
+
+
+def _taken_up(f: Any, ends: Any) -> Any:
+    """Return what clients took of executions that another run of a gateway had begun."""
+    again = ends.where("kind = 'reattached'").dropDuplicates(["event_id"])
+    told = f.from_json("body", "sess string, operation string, complete boolean").alias("told")
+    return (
+        again.select("user_name", "rows", "bytes", told)
+        .groupBy("user_name", f.col("told.sess").alias("sess"), f.col("told.operation").alias("operation"))
+        .agg(
+            f.sum(_relayed(f, "rows")).alias("more_rows"),
+            f.sum(_relayed(f, "bytes")).alias("more_bytes"),
+            f.max("told.complete").alias("complete"),
+        )
     )
 
 
@@ -207,8 +225,10 @@ _LOOKS = ("CreateView", "AlterViewAs", "ExplainCommand", "DescribeQueryCommand")
 _LOOK = "^(create (or replace )?view|alter view|explain|desc|describe) "
 
 
-def _relayed(f: Any, name: str) -> Any:
-    return f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), f.lit(MOST_RELAYED)))
+def _relayed(f: Any, *names: str) -> Any:
+    most = f.lit(MOST_RELAYED)
+    parts = (f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), most)) for name in names)
+    return f.least(reduce(lambda one, more: one + more, parts), most)
 
 
 def _reads(f: Any, statements: Any) -> Any:

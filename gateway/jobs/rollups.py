@@ -32,14 +32,16 @@ NAMES = (
 )
 """What roll-ups need of an event; of the body, `_BODY_KEYS`."""
 SUMMARY_ROWS = 1_000
-_BODY_KEYS = ("scans", "decisions", "action", "spark_ms", "plan", "texts")
+_BODY_KEYS = ("scans", "decisions", "action", "spark_ms", "plan", "texts", "sess", "operation", "complete")
 _BODY = ", ".join(f"'{key}', body -> '{key}'" for key in _BODY_KEYS)
 _SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
 
 _ALL_HOURS = "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
 _NEW_HOURS = """
 WITH new AS MATERIALIZED (
-    SELECT time, statement_id, kind IN ('completed', 'abandoned') AS ends FROM sluice.audit_event
+    SELECT time, statement_id, kind IN ('completed', 'abandoned') AS ends,
+           user_name, session_id, CASE kind WHEN 'reattached' THEN body->>'operation' END AS operation
+    FROM sluice.audit_event
     WHERE gateway = $1 AND chain_position > $2 AND chain_position <= $3
 ), alone AS (
     SELECT to_timestamp(('x' || translate(left(n.statement_id::text, 13), '-', ''))::bit(48)::bigint / 1000.0)
@@ -50,12 +52,18 @@ WITH new AS MATERIALIZED (
 SELECT date_trunc('hour', time, 'UTC') AS hour FROM new
 UNION SELECT date_trunc('hour', d.time, 'UTC') FROM new n
 JOIN sluice.audit_event d ON d.statement_id = n.statement_id AND d.kind = 'decided' WHERE n.ends
+UNION SELECT date_trunc('hour', d.time, 'UTC') FROM (SELECT * FROM new WHERE operation IS NOT NULL) n
+CROSS JOIN LATERAL (
+    SELECT d.time FROM sluice.audit_event d WHERE d.user_name = n.user_name AND d.kind = 'decided'
+    AND d.time BETWEEN n.time - interval '2 days' AND n.time + interval '1 hour'
+    AND d.session_id = n.session_id AND d.body->>'operation' = n.operation OFFSET 0) d
 UNION SELECT date_trunc('hour', a.begun, 'UTC') + later
 FROM alone a CROSS JOIN unnest('{0, 1 hour}'::interval[]) later JOIN sluice.archive_day g
 ON g.dropped_events > 0 AND g.day = ((date_trunc('hour', a.begun, 'UTC') + later) AT TIME ZONE 'UTC')::date
 """
 """Of an end whose verdict the archive alone has, the statement's id tells when it was sent (UUIDv7); it was
-decided soon after."""
+decided soon after. What is taken up again is known by its operation alone; OFFSET has PostgreSQL look for
+that by user and time."""
 _GONE = """
 SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS (
     SELECT FROM sluice.archive_chain c LEFT JOIN sluice.rollup_chain r ON r.gateway = c.gateway
@@ -221,6 +229,19 @@ class _Rollups:
                     names=NAMES,
                     told=lambda count: self._work.progress(f"{day}: {count:,} events read so far"),
                 )
+                rows += await land(
+                    connection,
+                    f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind = 'reattached'"
+                    " AND e.time >= $2 AND e.time < $3::timestamptz + interval '1 day'"
+                    f" AND NOT ({of_hours.format('e')})"
+                    " AND ($4 OR EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    " AND d.user_name = e.user_name AND d.session_id = e.session_id"
+                    f" AND d.body->>'operation' = e.body->>'operation' AND {of_hours.format('d')} OFFSET 0))",
+                    (list(hours), begin, end, gone),
+                    landing / "ends",
+                    file="reattached.parquet",
+                    names=NAMES,
+                )
                 return rows + await land(
                     connection,
                     f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind IN ('completed', 'abandoned')"
@@ -243,7 +264,7 @@ class _Rollups:
         """Return the hours' events and the ends of statements, with those that the archive alone has."""
         events = spark.read.schema(frames.EVENTS).parquet(str(landing / "events"))
         later = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
-        ends = events.where("kind IN ('completed', 'abandoned')").unionByName(later)
+        ends = events.where(frames.ENDS).unionByName(later)
         days = await self._work.connection.fetch(
             "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2",
             day,
@@ -256,7 +277,7 @@ class _Rollups:
             archived = frames.narrow(kept, NAMES)
             if row["day"] == day:
                 events = frames.once(events, frames.of_hours(archived, hours))
-            ends = frames.once(ends, archived.where("kind IN ('completed', 'abandoned')"))
+            ends = frames.once(ends, archived.where(frames.ENDS))
         return events, ends
 
     async def _tags(self, spark: Any) -> Any:

@@ -22,6 +22,10 @@ from gateway.audit.seals import make_seal
 from gateway.jobs import reports
 from gateway.jobs.reports import RollupFilter
 from gateway.model.audit import AuditEvent
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session import audit_records
+from gateway.session.audit_records import Stamp
 from tests.audit.samples import cleared, refused
 from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement, written
 from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
@@ -167,6 +171,45 @@ async def test_a_plan_of_sql_counts_with_the_sql_and_no_value_of_another_is_told
         "select * from hr . employee where name = ? and id = ?": 3,
         "spark . sql ( ? ) . filter ( ? )": 1,
     }
+
+
+async def test_what_a_client_takes_from_another_run_of_a_gateway_counts(place: Place) -> None:
+    """Its gateway ended; the client came back to another after midnight, and again: Spark went on."""
+    decided, end = sent("spark.table(…)", 1, operation="o-1", sess="s-1")
+    abandoned = dataclasses.replace(end, kind="abandoned", body={"outcome": "unknown"})
+    other, its_end = sent("spark.table(…)", 2, operation="o-2", sess="s-1")
+    elsewhere, _ = sent("spark.table(…)", 3, operation="o-1", sess="s-2")
+
+    def taken(days: int, rows: int, *, complete: bool) -> AuditEvent:
+        seed = random.Random(rows)
+        return audit_records.reattached(
+            Stamp(identity(DAY, seed), written(DAY + timedelta(days=days, hours=5)), "gate1-00000000"),
+            Principal(user="bob"),
+            Client(address="", protocol="connect"),
+            session="s-1",
+            operation="o-1",
+            rows=rows,
+            relayed_bytes=10 * rows,
+            complete=complete,
+        )
+
+    await place.fill([decided, abandoned, other, its_end, elsewhere, taken(0, 5, complete=False)])
+    await place.roll_up()
+    counted = "SELECT sum(statements), sum(finished), sum(rows), sum(bytes) FROM sluice.rollup_statement"
+    assert tuple(await place.connection.fetchrow(counted)) == (3, 1, 3 + 5, 99 + 50)
+    await place.fill([taken(1, 7, complete=True)])
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
+    assert tuple(await place.connection.fetchrow(counted)) == (3, 2, 3 + 12, 99 + 120)
+    read = await reports.usage(place.connection, ALL)
+    assert {row["rows"] for row in read} == {3 + 12}
+    incremental = [await place.summary(name) for name in SUMMARIES]
+    await make_seal(place.connection, KEY, (DAY + timedelta(days=1)).date())
+    await place.archive(days=2)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert [await place.summary(name) for name in SUMMARIES] == incremental
 
 
 async def test_what_reads_no_row_is_no_read(place: Place) -> None:
