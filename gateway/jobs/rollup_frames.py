@@ -18,9 +18,13 @@ EVENTS = (
 )
 ENDS = "kind IN ('completed', 'abandoned', 'reattached')"
 FINGERPRINTS = "text_digest string, fingerprint string"
+SCANS = (
+    "array<struct<table: string, columns: array<string>,"
+    " obligations: array<struct<type: string, column: string, policy_name: string>>>>"
+)
+_MAKERS = "lineage struct<temp_views: map<string, string>, relations: map<string, string>>"
 BODY = (
-    "scans array<struct<table: string, columns: array<string>,"
-    " obligations: array<struct<type: string, column: string, policy_name: string>>>>,"
+    f"scans {SCANS}, {_MAKERS},"
     " decisions array<struct<resource: string, action: string, result: int, policy_name: string,"
     " columns: array<string>>>, action string, plan string, sess string, operation string"
 )
@@ -31,6 +35,8 @@ MOST_RELAYED = 10**15
 """Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
 NO_COLUMN = ""
 """The column of a read of which it is known that it is of none, as `count(*)`; of unknown ones it is `*`."""
+LEVELS = 8
+"""How many temporary views and cached relations, one made of the other, are looked through."""
 LONGEST_MS = 1e12
 """Milliseconds, some 30 years: a time that is longer, negative or no number is not known."""
 
@@ -42,6 +48,14 @@ class RollupTable:
     name: str
     schema: str
     """Without the hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """Statements that made temporary views and cached relations which others read."""
+
+    decided: Any
+    levels: int
 
 
 TABLES = (
@@ -115,7 +129,9 @@ def _digest(f: Any) -> Any:
     return f.sha2(text, 256).alias("text_digest")
 
 
-def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> dict[str, Any]:
+def make(
+    events: Any, ends: Any, made_by: MadeBy | None, fingerprints: Any, tags: Any, keep: Keep
+) -> dict[str, Any]:
     """Return the frames of all tables, with the column `hour`."""
     from pyspark.sql import functions as f
 
@@ -127,7 +143,7 @@ def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> di
         .withColumn("groups", f.coalesce(f.array_sort("groups"), _no_texts(f)))
         .drop("body")
     )
-    statements = keep("statements", _statements(f, read, ends, fingerprints))
+    statements = keep("statements", _statements(f, _with_scans(f, read, made_by), ends, fingerprints))
     reads = keep("reads", _reads(f, statements))
     return {
         "rollup_usage": _usage(f, reads),
@@ -143,6 +159,41 @@ def _no_texts(f: Any) -> Any:
 
 def _hour(f: Any) -> Any:
     return f.date_format("time", "yyyy-MM-dd'T'HH")
+
+
+def _with_scans(f: Any, read: Any, made_by: MadeBy | None) -> Any:
+    """Return the events with `scans`: their own, and those of what made the temporary views and cached
+    relations that they read, with the masks and filters that are in these."""
+    if made_by is None:
+        return read.withColumn("scans", f.col("told.scans"))
+
+    def makers(lineage: Any) -> Any:
+        named = (f.coalesce(f.map_values(lineage[key]), _no_texts(f)) for key in ("temp_views", "relations"))
+        return f.array_distinct(f.concat(*named))
+
+    told = f.from_json("body", f"scans {SCANS}, {_MAKERS}").alias("told")
+    made = (
+        made_by.decided.where("verdict = 'cleared' AND statement_id IS NOT NULL")
+        .select(f.col("statement_id").alias("maker"), told)
+        .select("maker", "told.scans", makers(f.col("told.lineage")).alias("makers"))
+        .dropDuplicates(["maker"])
+    )
+    named = read.where("verdict = 'cleared'").select(
+        "event_id", f.explode(makers(f.col("told.lineage"))).alias("maker")
+    )
+    lent = []
+    for _ in range(made_by.levels):
+        step = named.distinct().join(made, "maker")
+        lent.append(step.select("event_id", "scans"))
+        named = step.select("event_id", f.explode("makers").alias("maker"))
+    of_makers = (
+        reduce(lambda one, more: one.unionByName(more), lent)
+        .groupBy("event_id")
+        .agg(f.array_distinct(f.flatten(f.collect_list("scans"))).alias("lent"))
+    )
+    none = f.array().cast(SCANS)
+    scans = f.concat(f.coalesce("told.scans", none), f.coalesce("lent", none))
+    return read.join(of_makers, "event_id", "left").withColumn("scans", scans).drop("lent")
 
 
 def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
@@ -233,7 +284,7 @@ def _relayed(f: Any, *names: str) -> Any:
 
 def _reads(f: Any, statements: Any) -> Any:
     """Return one row for each column that a cleared statement reads, by its masks and filters."""
-    scans = statements.where("verdict = 'cleared'").withColumn("scan", f.explode("told.scans"))
+    scans = statements.where("verdict = 'cleared'").withColumn("scan", f.explode("scans"))
     columns = f.coalesce(f.col("scan.columns"), f.array(f.lit("*")))
     columns = f.when(f.size(columns) > 0, columns).otherwise(f.array(f.lit(NO_COLUMN)))
     obligations = f.coalesce("scan.obligations", f.array().cast(_OBLIGATIONS))
@@ -261,7 +312,7 @@ def _reads(f: Any, statements: Any) -> Any:
             ),
         )
         .dropDuplicates(["event_id", "table_name", "column_name", "masks", "filters"])
-        .drop("scan", "told")
+        .drop("scan", "scans", "told")
     )
 
 
@@ -318,9 +369,7 @@ def _shapes(f: Any, statements: Any) -> Any:
     ran = statements.where("verdict = 'cleared'").withColumn(
         "fingerprint", f.coalesce("fingerprint", f.lit(""))
     )
-    ran = ran.withColumn(
-        "tables", f.coalesce(f.array_sort(f.array_distinct("told.scans.table")), _no_texts(f))
-    )
+    ran = ran.withColumn("tables", f.coalesce(f.array_sort(f.array_distinct("scans.table")), _no_texts(f)))
     run = f.coalesce("run_ms", f.lit(0.0))
     return ran.groupBy("hour", *_SHAPE).agg(
         f.count("*").alias("statements"),

@@ -173,6 +173,50 @@ async def test_a_plan_of_sql_counts_with_the_sql_and_no_value_of_another_is_told
     }
 
 
+async def test_a_read_of_a_temporary_view_is_one_of_what_it_was_made_of(place: Place) -> None:
+    """Through views of views and cached relations, made on the day before; masks are those that are in it."""
+    (scan,) = SCANS
+    chain: list[AuditEvent] = []
+
+    def made(days: int, minute: int, scans: Sequence[Any], user: str = "cem", **reads: Any) -> str:
+        moment = DAY + timedelta(days=days, hours=3, minutes=minute)
+        decided, end = statement(moment, f"SELECT {minute}", user=user, seed=random.Random(minute))
+        body = {**decided.body, "scans": scans, "lineage": {"tables": "…", **reads}}
+        chain.extend((dataclasses.replace(decided, body=body), end))
+        return decided.statement_id
+
+    other = {**scan, "table": "spark_catalog.hr.pay", "columns": ["amount"], "obligations": []}
+    view = made(-1, 1, [scan])
+    relation = made(-1, 2, [other], temp_views={"v": view})
+    made(0, 3, [], "ann", relations={"r": relation})
+    made(0, 4, [], temp_views={"v": identity(DAY, random.Random(9)), "garbage": "'; --"})
+    loop = identity(DAY + timedelta(hours=3, minutes=5), random.Random(5))
+    made(0, 5, [], temp_views={"v": loop})
+    await place.fill(chain)
+    await place.roll_up()
+    expected = {
+        ("spark_catalog.hr.employee", "name", ()),
+        ("spark_catalog.hr.employee", "ssn", ("MASK_NULL hr readers",)),
+        ("spark_catalog.hr.pay", "amount", ()),
+    }
+
+    async def read(user: str, day: date) -> set[tuple[Any, ...]]:
+        chosen = RollupFilter(user=user, since=day, until=day)
+        rows = await reports.usage(place.connection, chosen)
+        return {(row["table_name"], row["column_name"], tuple(row["masks"])) for row in rows}
+
+    assert await read("ann", DAY.date()) == expected
+    assert await read("cem", DAY.date()) == set()
+    assert await read("cem", (DAY - timedelta(days=1)).date()) == expected
+    assert await reports.slow(place.connection, RollupFilter(user="ann", table="spark_catalog.hr.pay"))
+    await make_seal(place.connection, KEY, DAY.date())
+    await place.archive(days=3)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert await read("ann", DAY.date()) == expected
+
+
 async def test_what_a_client_takes_from_another_run_of_a_gateway_counts(place: Place) -> None:
     """Its gateway ended; the client came back to another after midnight, and again: Spark went on."""
     decided, end = sent("spark.table(…)", 1, operation="o-1", sess="s-1")
