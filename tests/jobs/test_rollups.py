@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import random
 import shutil
 from collections import Counter
@@ -19,6 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.erasing import erase
 from gateway.audit.seals import make_seal
+from gateway.cli.report import _show
+from gateway.cli.terminal import Terminal
 from gateway.jobs import reports
 from gateway.jobs.reports import RollupFilter
 from gateway.model.audit import AuditEvent
@@ -313,6 +316,9 @@ async def test_a_count_reads_no_column(place: Place) -> None:
     await place.roll_up()
     known, unknown = sorted(await reports.usage(place.connection, ALL), key=lambda row: row["column_name"])
     assert (known["column_name"], known["masks"], known["filters"]) == ("", [], ["own rows"])
+    out = io.StringIO()
+    _show(Terminal(out), "usage", [known])
+    assert "(none)" in out.getvalue()
     assert (unknown["column_name"], unknown["masks"]) == ("*", ["MASK_NULL hr readers"])
     assert unknown["filters"] == ["own rows"]
     assert await reports.usage(place.connection, RollupFilter(tag="PII")) == [unknown]
