@@ -53,7 +53,8 @@ from gateway.jobs.proof.job import Gate, ProofOptions, proof
 from gateway.jobs.proof.source import GatewaySamples
 from gateway.jobs.recommending.job import recommend
 from gateway.jobs.replay.job import replay
-from gateway.jobs.rollups import FingerprintOf, RollupOptions, rollups
+from gateway.jobs.rollup_texts import FingerprintOf
+from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
 from gateway.jobs.verifying import verify
@@ -112,10 +113,13 @@ def holds_of(settings: Settings) -> tuple[Hold, ...]:
 
 
 def _rollup_options(settings: Settings) -> RollupOptions:
+    # A job keeps the parser busier than sessions do, and can wait.
+    chosen = settings.reader.model_copy(update={"wait_s": 10 * settings.reader.wait_s})
+
     @asynccontextmanager
     async def reader() -> AsyncIterator[FingerprintOf]:
         # Shapes of texts do not depend on extensions: Spark's own lexer, of the version that we came with.
-        async with reader_of(settings.reader, named_parsers(settings.reader, extensions=())) as pool:
+        async with reader_of(chosen, named_parsers(chosen, extensions=())) as pool:
             yield pool.fingerprint
 
     return RollupOptions(reader=reader, statements=settings.jobs.rollups.statements)

@@ -196,6 +196,8 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
         return row["run_ms"] / 1000
     if key == "mean_ms" and "mean_ms" not in row:
         return row["run_ms"] / max(1, row["statements"])
+    if key == "column_name":
+        return row[key] or "(none)"
     return row[key]
 
 

@@ -63,9 +63,10 @@ WHERE {_DAYS} AND {_USER} AND {_GROUP}
        OR starts_with(replace(lower(resource), '/', '.'), $4 || '.'))
   AND ($6::text IS NULL OR EXISTS (
       SELECT FROM sluice.tag_proposal t WHERE t.state = 'accepted' AND t.tag = $6
-      AND starts_with(resource || '/', concat_ws('/', t.catalog, t.database, t.table_name, ''))
+      AND starts_with(lower(resource) || '/',
+                      lower(concat_ws('/', t.catalog, t.database, t.table_name, '')))
       AND (t.column_name = '*' OR split_part(resource, '/', 4) IN ('', '*')
-           OR t.column_name = ANY (string_to_array(split_part(resource, '/', 4), ',')))))
+           OR lower(t.column_name) = ANY (string_to_array(lower(split_part(resource, '/', 4)), ',')))))
 GROUP BY user_name, code, resource, action, policy, endpoint, tool
 ORDER BY attempts DESC, user_name, code, resource LIMIT $7"""
 

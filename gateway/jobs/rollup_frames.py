@@ -13,20 +13,30 @@ from gateway.jobs.spark import Keep
 EVENTS = (
     "event_id string, time timestamp, kind string, statement_id string, user_name string,"
     " groups array<string>, client_protocol string, application string, verdict string, code string,"
-    " statement string, rows bigint, bytes bigint, duration_ms double, outcome string, body string"
+    " plan_class string, statement string, rows bigint, bytes bigint, duration_ms double, outcome string,"
+    " body string"
 )
+ENDS = "kind IN ('completed', 'abandoned', 'reattached')"
 FINGERPRINTS = "text_digest string, fingerprint string"
+SCANS = (
+    "array<struct<table: string, columns: array<string>,"
+    " obligations: array<struct<type: string, column: string, policy_name: string>>>>"
+)
+_MAKERS = "lineage struct<temp_views: map<string, string>, relations: map<string, string>>"
 BODY = (
-    "scans array<struct<table: string, columns: array<string>,"
-    " obligations: array<struct<type: string, column: string, policy_name: string>>>>,"
+    f"scans {SCANS}, {_MAKERS},"
     " decisions array<struct<resource: string, action: string, result: int, policy_name: string,"
-    " columns: array<string>>>, action string"
+    " columns: array<string>>>, action string, plan string, sess string, operation string"
 )
 _TIMES = ("judge_ms", "spark_ms", "run_ms")
 _WHO = ("user_name", "groups", "endpoint", "tool")
 _SHAPE = ("fingerprint", "user_name", "groups", "tables")
 MOST_RELAYED = 10**15
 """Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
+NO_COLUMN = ""
+"""The column of a read of which it is known that it is of none, as `count(*)`; of unknown ones it is `*`."""
+LEVELS = 8
+"""How many temporary views and cached relations, one made of the other, are looked through."""
 LONGEST_MS = 1e12
 """Milliseconds, some 30 years: a time that is longer, negative or no number is not known."""
 
@@ -38,6 +48,14 @@ class RollupTable:
     name: str
     schema: str
     """Without the hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """Statements that made temporary views and cached relations which others read."""
+
+    decided: Any
+    levels: int
 
 
 TABLES = (
@@ -89,16 +107,31 @@ def once(events: Any, more: Any) -> Any:
 
 
 def texts_of(events: Any) -> Any:
-    """Return the texts of statements, each once, with their digests."""
+    """Return the texts of statements and renderings of plans, each once, with their digests."""
     from pyspark.sql import functions as f
 
     decided = events.where("kind = 'decided' AND statement IS NOT NULL")
-    return decided.select(f.sha2("statement", 256).alias("text_digest"), "statement").dropDuplicates(
-        ["text_digest"]
+    told = f.from_json("body", "plan string, texts array<string>")
+    return (
+        decided.withColumn("told", told)
+        .select(_digest(f), "statement", _is_plan(f).alias("is_plan"), f.col("told.texts").alias("texts"))
+        .dropDuplicates(["text_digest"])
     )
 
 
-def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> dict[str, Any]:
+def _is_plan(f: Any) -> Any:
+    return f.col("told.plan").isNotNull()
+
+
+def _digest(f: Any) -> Any:
+    # What somebody sends as SQL may read like a rendering.
+    text = f.concat(_is_plan(f).cast("string"), f.lit(" "), f.col("statement"))
+    return f.sha2(text, 256).alias("text_digest")
+
+
+def make(
+    events: Any, ends: Any, made_by: MadeBy | None, fingerprints: Any, tags: Any, keep: Keep
+) -> dict[str, Any]:
     """Return the frames of all tables, with the column `hour`."""
     from pyspark.sql import functions as f
 
@@ -110,7 +143,7 @@ def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Keep) -> di
         .withColumn("groups", f.coalesce(f.array_sort("groups"), _no_texts(f)))
         .drop("body")
     )
-    statements = keep("statements", _statements(f, read, ends, fingerprints))
+    statements = keep("statements", _statements(f, _with_scans(f, read, made_by), ends, fingerprints))
     reads = keep("reads", _reads(f, statements))
     return {
         "rollup_usage": _usage(f, reads),
@@ -126,6 +159,41 @@ def _no_texts(f: Any) -> Any:
 
 def _hour(f: Any) -> Any:
     return f.date_format("time", "yyyy-MM-dd'T'HH")
+
+
+def _with_scans(f: Any, read: Any, made_by: MadeBy | None) -> Any:
+    """Return the events with `scans`: their own, and those of what made the temporary views and cached
+    relations that they read, with the masks and filters that are in these."""
+    if made_by is None:
+        return read.withColumn("scans", f.col("told.scans"))
+
+    def makers(lineage: Any) -> Any:
+        named = (f.coalesce(f.map_values(lineage[key]), _no_texts(f)) for key in ("temp_views", "relations"))
+        return f.array_distinct(f.concat(*named))
+
+    told = f.from_json("body", f"scans {SCANS}, {_MAKERS}").alias("told")
+    made = (
+        made_by.decided.where("verdict = 'cleared' AND statement_id IS NOT NULL")
+        .select(f.col("statement_id").alias("maker"), told)
+        .select("maker", "told.scans", makers(f.col("told.lineage")).alias("makers"))
+        .dropDuplicates(["maker"])
+    )
+    named = read.where("verdict = 'cleared'").select(
+        "event_id", f.explode(makers(f.col("told.lineage"))).alias("maker")
+    )
+    lent = []
+    for _ in range(made_by.levels):
+        step = named.distinct().join(made, "maker")
+        lent.append(step.select("event_id", "scans"))
+        named = step.select("event_id", f.explode("makers").alias("maker"))
+    of_makers = (
+        reduce(lambda one, more: one.unionByName(more), lent)
+        .groupBy("event_id")
+        .agg(f.array_distinct(f.flatten(f.collect_list("scans"))).alias("lent"))
+    )
+    none = f.array().cast(SCANS)
+    scans = f.concat(f.coalesce("told.scans", none), f.coalesce("lent", none))
+    return read.join(of_makers, "event_id", "left").withColumn("scans", scans).drop("lent")
 
 
 def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
@@ -150,28 +218,75 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
     return (
         read.where("kind = 'decided'")
         .withColumnRenamed("duration_ms", "judge_ms")
-        .withColumn("text_digest", f.sha2("statement", 256))
+        .withColumn("text_digest", _digest(f))
         .drop("rows", "bytes", "outcome", "statement")
         .dropDuplicates(["event_id"])
         .join(ended, "statement_id", "left")
         .join(fingerprints, "text_digest", "left")
-        .select("*", "end.*")
-        .withColumn("finished", f.coalesce((f.col("outcome") == "finished").cast("bigint"), f.lit(0)))
-        .withColumns({name: _relayed(f, name) for name in ("rows", "bytes")})
+        .select("*", "end.*", f.col("told.sess").alias("sess"), f.col("told.operation").alias("operation"))
+        .join(f.broadcast(_taken_up(f, ends)), ["user_name", "sess", "operation"], "left")
+        .withColumn("finished", (f.col("outcome") == "finished") | f.col("complete"))
+        .withColumn("finished", f.coalesce(f.col("finished").cast("bigint"), f.lit(0)))
+        .withColumns({name: _relayed(f, name, f"more_{name}") for name in ("rows", "bytes")})
         .withColumns({name: f.when(f.col(name).between(0, LONGEST_MS), f.col(name)) for name in _TIMES})
-        .drop("end", "text_digest")
+        .withColumn("reads_rows", _reads_rows(f))
+        .drop("end", "text_digest", "sess", "operation", "complete", "more_rows", "more_bytes")
     )
 
 
-def _relayed(f: Any, name: str) -> Any:
-    return f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), f.lit(MOST_RELAYED)))
+def _taken_up(f: Any, ends: Any) -> Any:
+    """Return what clients took of executions that another run of a gateway had begun."""
+    again = ends.where("kind = 'reattached'").dropDuplicates(["event_id"])
+    told = f.from_json("body", "sess string, operation string, complete boolean").alias("told")
+    return (
+        again.select("user_name", "rows", "bytes", told)
+        .groupBy("user_name", f.col("told.sess").alias("sess"), f.col("told.operation").alias("operation"))
+        .agg(
+            f.sum(_relayed(f, "rows")).alias("more_rows"),
+            f.sum(_relayed(f, "bytes")).alias("more_bytes"),
+            f.max("told.complete").alias("complete"),
+        )
+    )
+
+
+def _reads_rows(f: Any) -> Any:
+    """Whether a statement reads rows of what it scans.
+
+    Spark only looks at what is analyzed or explained, at the query of a view, and at a query that comes as a
+    command of Spark Connect: the client sends that again. What makes a temporary view, or caches, counts:
+    reads of that are not known to be reads of the tables.
+    """
+
+    def surely(condition: Any) -> Any:
+        return f.coalesce(condition, f.expr("false"))
+
+    shape = f.coalesce("fingerprint", f.lit(""))
+    is_command = surely(_is_plan(f) & (f.col("plan_class") == "SqlCommand"))
+    acts = surely(f.exists("told.decisions", lambda one: one["action"] != "select"))
+    looks = (
+        surely(f.col("told.plan") == "analyze")
+        | surely(f.col("plan_class").isin(*_LOOKS))
+        | (is_command & shape.rlike(_LOOK))
+        | (is_command & ~acts & ~shape.rlike("^(create|cache) "))
+    )
+    return ~looks
+
+
+_LOOKS = ("CreateView", "AlterViewAs", "ExplainCommand", "DescribeQueryCommand")
+_LOOK = "^(create (or replace )?view|alter view|explain|desc|describe) "
+
+
+def _relayed(f: Any, *names: str) -> Any:
+    most = f.lit(MOST_RELAYED)
+    parts = (f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), most)) for name in names)
+    return f.least(reduce(lambda one, more: one + more, parts), most)
 
 
 def _reads(f: Any, statements: Any) -> Any:
     """Return one row for each column that a cleared statement reads, by its masks and filters."""
-    scans = statements.where("verdict = 'cleared'").withColumn("scan", f.explode("told.scans"))
-    whole = f.array(f.lit("*"))
-    columns = f.when(f.size("scan.columns") > 0, f.col("scan.columns")).otherwise(whole)
+    scans = statements.where("verdict = 'cleared'").withColumn("scan", f.explode("scans"))
+    columns = f.coalesce(f.col("scan.columns"), f.array(f.lit("*")))
+    columns = f.when(f.size(columns) > 0, columns).otherwise(f.array(f.lit(NO_COLUMN)))
     obligations = f.coalesce("scan.obligations", f.array().cast(_OBLIGATIONS))
 
     def policies(wanted: Callable[[Any], Any], told: Callable[[Any], Any]) -> Any:
@@ -197,7 +312,7 @@ def _reads(f: Any, statements: Any) -> Any:
             ),
         )
         .dropDuplicates(["event_id", "table_name", "column_name", "masks", "filters"])
-        .drop("scan", "told")
+        .drop("scan", "scans", "told")
     )
 
 
@@ -206,13 +321,17 @@ _OBLIGATIONS = "array<struct<type: string, column: string, policy_name: string>>
 
 def _usage(f: Any, reads: Any) -> Any:
     keys = ("hour", *_WHO, "table_name", "column_name", "masks", "filters")
-    return reads.groupBy(*keys).agg(
-        f.count("*").alias("statements"),
-        f.sum("finished").alias("finished"),
-        f.sum("rows").alias("rows"),
-        f.sum("bytes").alias("bytes"),
-        f.min("time").alias("first_at"),
-        f.max("time").alias("last_at"),
+    return (
+        reads.where("reads_rows")
+        .groupBy(*keys)
+        .agg(
+            f.count("*").alias("statements"),
+            f.sum("finished").alias("finished"),
+            f.sum("rows").alias("rows"),
+            f.sum("bytes").alias("bytes"),
+            f.min("time").alias("first_at"),
+            f.max("time").alias("last_at"),
+        )
     )
 
 
@@ -250,9 +369,7 @@ def _shapes(f: Any, statements: Any) -> Any:
     ran = statements.where("verdict = 'cleared'").withColumn(
         "fingerprint", f.coalesce("fingerprint", f.lit(""))
     )
-    ran = ran.withColumn(
-        "tables", f.coalesce(f.array_sort(f.array_distinct("told.scans.table")), _no_texts(f))
-    )
+    ran = ran.withColumn("tables", f.coalesce(f.array_sort(f.array_distinct("scans.table")), _no_texts(f)))
     run = f.coalesce("run_ms", f.lit(0.0))
     return ran.groupBy("hour", *_SHAPE).agg(
         f.count("*").alias("statements"),

@@ -8,17 +8,26 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gateway.errors import BackendUnavailable
+from gateway.jobs.shapes import lexed_text
+from gateway.model.reading import NotRead
+
 AT_ONCE = 200
 LONGEST = 4_000
 """Characters of a fingerprint that are kept: what differs only behind them counts as one."""
+PAUSES_S = (1.0, 5.0, 25.0)
+"""Seconds before a parser that did not answer is asked again: it may just start, or be busy."""
+_NO_ANSWER = frozenset({"UNAVAILABLE", "TIMEOUT"})
+
+FingerprintOf = Callable[[str], Awaitable[str | NotRead]]
+"""Takes the literals out of a text, by Spark's own lexer."""
 
 
-async def write_fingerprints(
-    texts: Any, directory: Path, fingerprint: Callable[[str], Awaitable[str | None]]
-) -> int:
+async def write_fingerprints(texts: Any, directory: Path, fingerprint: FingerprintOf) -> int:
     """Write a Parquet file with the fingerprint of each text; return how many there are.
 
-    `texts` has two columns, a digest and the text. A text that the parser does not look at has none.
+    `texts` is that of `rollup_frames.texts_of`. A text that the parser does not look at has none. Raises
+    BackendUnavailable where the parser does not answer.
     """
     import pyarrow
     from pyarrow import parquet
@@ -30,10 +39,28 @@ async def write_fingerprints(
             batch = await asyncio.to_thread(lambda: list(islice(rows, AT_ONCE)))
             if not batch:
                 return count
-            found = await asyncio.gather(*(fingerprint(text) for _, text in batch))
+            found = await asyncio.gather(*(_asked(_lexed(row), fingerprint) for row in batch))
             columns = {
-                "text_digest": [digest for digest, _ in batch],
+                "text_digest": [row["text_digest"] for row in batch],
                 "fingerprint": [None if one is None else one[:LONGEST] for one in found],
             }
             writer.write_table(pyarrow.table(columns, schema=schema))
             count += len(batch)
+
+
+def _lexed(row: Any) -> str:
+    return lexed_text(row["statement"], is_rendering=row["is_plan"], texts=row["texts"] or ())
+
+
+async def _asked(text: str, fingerprint: FingerprintOf) -> str | None:
+    found = await fingerprint(text)
+    for pause_s in PAUSES_S:
+        if isinstance(found, str) or found.code not in _NO_ANSWER:
+            break
+        await asyncio.sleep(pause_s)
+        found = await fingerprint(text)
+    if isinstance(found, str):
+        return found
+    if found.code in _NO_ANSWER:
+        raise BackendUnavailable(f"the shapes of statements are not known: {found.message}")
+    return None

@@ -7,7 +7,7 @@ its own time, and a statement with its end to the hour of its verdict. `rollup_f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -21,24 +21,30 @@ from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.archive import partitions as days_in_database
 from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight, moment
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.rollup_texts import write_fingerprints
+from gateway.jobs.rollup_makers import Makers
+from gateway.jobs.rollup_texts import FingerprintOf, write_fingerprints
 from gateway.jobs.spark import keeping
 from gateway.jobs.tables import STAGING, LakeTable
 
-VERSION = 2
+VERSION = 3
 NAMES = (
     *("event_id", "time", "kind", "statement_id", "user_name", "groups", "client_protocol", "application"),
-    *("verdict", "code", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),
+    *("verdict", "code", "plan_class", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),
 )
-"""What roll-ups need of an event; of the body, `scans`, `decisions`, `action` and `spark_ms`."""
+"""What roll-ups need of an event; of the body, `_BODY_KEYS`, and of `lineage` who made what is read."""
 SUMMARY_ROWS = 1_000
-_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action", "spark_ms"))
+_BODY_KEYS = ("scans", "decisions", "action", "spark_ms", "plan", "texts", "sess", "operation", "complete")
+_MADE = ", ".join(f"'{key}', body #> '{{lineage,{key}}}'" for key in ("temp_views", "relations"))
+_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in _BODY_KEYS)
+_BODY += f", 'lineage', jsonb_strip_nulls(jsonb_build_object({_MADE}))"
 _SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
 
 _ALL_HOURS = "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
 _NEW_HOURS = """
 WITH new AS MATERIALIZED (
-    SELECT time, statement_id, kind IN ('completed', 'abandoned') AS ends FROM sluice.audit_event
+    SELECT time, statement_id, kind IN ('completed', 'abandoned') AS ends,
+           user_name, session_id, CASE kind WHEN 'reattached' THEN body->>'operation' END AS operation
+    FROM sluice.audit_event
     WHERE gateway = $1 AND chain_position > $2 AND chain_position <= $3
 ), alone AS (
     SELECT to_timestamp(('x' || translate(left(n.statement_id::text, 13), '-', ''))::bit(48)::bigint / 1000.0)
@@ -49,12 +55,18 @@ WITH new AS MATERIALIZED (
 SELECT date_trunc('hour', time, 'UTC') AS hour FROM new
 UNION SELECT date_trunc('hour', d.time, 'UTC') FROM new n
 JOIN sluice.audit_event d ON d.statement_id = n.statement_id AND d.kind = 'decided' WHERE n.ends
+UNION SELECT date_trunc('hour', d.time, 'UTC') FROM (SELECT * FROM new WHERE operation IS NOT NULL) n
+CROSS JOIN LATERAL (
+    SELECT d.time FROM sluice.audit_event d WHERE d.user_name = n.user_name AND d.kind = 'decided'
+    AND d.time BETWEEN n.time - interval '2 days' AND n.time + interval '1 hour'
+    AND d.session_id = n.session_id AND d.body->>'operation' = n.operation OFFSET 0) d
 UNION SELECT date_trunc('hour', a.begun, 'UTC') + later
 FROM alone a CROSS JOIN unnest('{0, 1 hour}'::interval[]) later JOIN sluice.archive_day g
 ON g.dropped_events > 0 AND g.day = ((date_trunc('hour', a.begun, 'UTC') + later) AT TIME ZONE 'UTC')::date
 """
 """Of an end whose verdict the archive alone has, the statement's id tells when it was sent (UUIDv7); it was
-decided soon after."""
+decided soon after. What is taken up again is known by its operation alone; OFFSET has PostgreSQL look for
+that by user and time."""
 _GONE = """
 SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS (
     SELECT FROM sluice.archive_chain c LEFT JOIN sluice.rollup_chain r ON r.gateway = c.gateway
@@ -63,7 +75,6 @@ SELECT day FROM sluice.archive_day d WHERE dropped_events > 0 AND ($1 OR EXISTS 
 """Days that have gone from PostgreSQL with something that no run has seen."""
 _DROPPED = "SELECT day FROM sluice.archive_day WHERE dropped_events > 0"
 
-FingerprintOf = Callable[[str], Awaitable[str | None]]
 OpenFingerprints = Callable[[], AbstractAsyncContextManager[FingerprintOf]]
 """Starts what takes literals out of a text, by Spark's own lexer."""
 
@@ -166,9 +177,10 @@ class _Rollups:
         spark = await work.spark()
         name = f"day={day.isoformat()}"
         landing = self._way.landing(name)
-        rows_in = await self._land(day, hours, landing)
+        makers = Makers()
+        rows_in = await self._land(day, hours, landing, makers)
         work.progress(f"{day}: {rows_in:,} events read")
-        events, ends = await self._frames(spark, day, hours, landing)
+        events, ends, made_by = await self._frames(spark, day, hours, landing, makers)
         texts = landing / "fingerprints"
         texts.mkdir()
         count = await write_fingerprints(frames.texts_of(events), texts, fingerprint)
@@ -176,7 +188,9 @@ class _Rollups:
         tags = await self._tags(spark)
         shapes = spark.read.schema(frames.FINGERPRINTS).parquet(str(texts))
 
-        made = await asyncio.to_thread(frames.make, events, ends, shapes, tags, keeping(spark, landing))
+        made = await asyncio.to_thread(
+            frames.make, events, ends, made_by, shapes, tags, keeping(spark, landing)
+        )
         work.progress(f"{day}: statements counted")
         rows_out = 0
         for table_name, frame in made.items():
@@ -201,12 +215,14 @@ class _Rollups:
         work.progress(f"{day}: rolled up")
         return rows_in, rows_out
 
-    async def _land(self, day: date, hours: Sequence[datetime], landing: Path) -> int:
-        """Copy the hours' events, and what else ends their statements, from a snapshot of the database."""
+    async def _land(self, day: date, hours: Sequence[datetime], landing: Path, makers: Makers) -> int:
+        """Copy the hours' events, what else ends their statements, and what made the temporary views and
+        cached relations that these read, from a snapshot of the database."""
         begin, end = midnight(day), midnight(day) + timedelta(days=1)
         of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
         (landing / "events").mkdir()
         (landing / "ends").mkdir()
+        (landing / "makers").mkdir()
         gone = await self._work.connection.fetchval(
             "SELECT EXISTS (SELECT FROM sluice.archive_day WHERE day = $1 AND dropped_events > 0)", day
         )
@@ -219,7 +235,22 @@ class _Rollups:
                     (list(hours), begin, end),
                     landing / "events",
                     names=NAMES,
+                    each=makers.note,
                     told=lambda count: self._work.progress(f"{day}: {count:,} events read so far"),
+                )
+                rows += await makers.land(connection, _SELECT, NAMES, landing / "makers")
+                rows += await land(
+                    connection,
+                    f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind = 'reattached'"
+                    " AND e.time >= $2 AND e.time < $3::timestamptz + interval '1 day'"
+                    f" AND NOT ({of_hours.format('e')})"
+                    " AND ($4 OR EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    " AND d.user_name = e.user_name AND d.session_id = e.session_id"
+                    f" AND d.body->>'operation' = e.body->>'operation' AND {of_hours.format('d')} OFFSET 0))",
+                    (list(hours), begin, end, gone),
+                    landing / "ends",
+                    file="reattached.parquet",
+                    names=NAMES,
                 )
                 return rows + await land(
                     connection,
@@ -238,26 +269,37 @@ class _Rollups:
             connection.terminate()
 
     async def _frames(
-        self, spark: Any, day: date, hours: Sequence[datetime], landing: Path
-    ) -> tuple[Any, Any]:
-        """Return the hours' events and the ends of statements, with those that the archive alone has."""
+        self, spark: Any, day: date, hours: Sequence[datetime], landing: Path, makers: Makers
+    ) -> tuple[Any, Any, frames.MadeBy | None]:
+        """Return the hours' events, the ends of statements and what made what they read, with those that the
+        archive alone has."""
         events = spark.read.schema(frames.EVENTS).parquet(str(landing / "events"))
         later = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
-        ends = events.where("kind IN ('completed', 'abandoned')").unionByName(later)
+        ends = events.where(frames.ENDS).unionByName(later)
         days = await self._work.connection.fetch(
             "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2",
-            day,
+            day - timedelta(days=1),
             day + timedelta(days=1),
         )
+        landed = landing / "makers"
+        made_by = spark.read.schema(frames.EVENTS).parquet(str(landed)) if makers.levels else None
+        levels = makers.levels
         archive = self._work.table(ARCHIVE, writer="archive")
+        gone = {row["day"] for row in days}
         for row in days:
             # A statement that ends after the next day has its end in PostgreSQL, or is not known to end.
             kept = archive.read(spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"])
             archived = frames.narrow(kept, NAMES)
             if row["day"] == day:
                 events = frames.once(events, frames.of_hours(archived, hours))
-            ends = frames.once(ends, archived.where("kind IN ('completed', 'abandoned')"))
-        return events, ends
+            if row["day"] == day or (row["day"] < day and (makers.are_missing or day in gone)):
+                # What was made before yesterday is in PostgreSQL, or not known.
+                decided = archived.where("kind = 'decided'")
+                made_by = decided if made_by is None else frames.once(made_by, decided)
+                levels = frames.LEVELS
+            if row["day"] >= day:
+                ends = frames.once(ends, archived.where(frames.ENDS))
+        return events, ends, None if made_by is None else frames.MadeBy(made_by, levels)
 
     async def _tags(self, spark: Any) -> Any:
         """Return the tags of columns that administrators have accepted."""

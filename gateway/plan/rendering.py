@@ -22,6 +22,7 @@ from gateway.plan.rendering_values import (
     MAX_ITEMS,
     Rendered,
     RenderedPieces,
+    bare,
     listed,
     literal,
     quoted,
@@ -219,7 +220,7 @@ def _shown(message: Message, slot: _Slot) -> Rendered | None:
             return value
         return receiver(value) if slot.first else now(value, slot.how)
     if slot.raw:
-        return value if field.enum_type is None else camel_case(_enumerated(field.enum_type, value))
+        return bare(value) if field.enum_type is None else camel_case(_enumerated(field.enum_type, value))
     if field.enum_type is not None and not value:
         return None
     return _value(field, value, slot.how)

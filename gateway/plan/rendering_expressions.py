@@ -9,6 +9,7 @@ from gateway.plan.rendering_values import (
     MAX_ITEMS,
     Rendered,
     RenderedPieces,
+    bare,
     listed,
     literal,
     quoted,
@@ -156,7 +157,7 @@ def _lambda(function: pb.Expression.LambdaFunction, how: int) -> RenderedPieces:
 
 
 def _variable(variable: pb.Expression.UnresolvedNamedLambdaVariable, how: int) -> str:
-    return ".".join(variable.name_parts[:]) or "_"
+    return bare(".".join(variable.name_parts[:]) or "_")
 
 
 def _update(update: pb.Expression.UpdateFields, how: int) -> RenderedPieces:

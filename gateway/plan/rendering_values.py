@@ -7,6 +7,7 @@ function and its arguments, or a list of pieces. Nobody recurses.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, TypeAlias
@@ -32,6 +33,7 @@ _TYPES = {
     "calendar_interval": "interval",
 }
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double", "boolean"})
+_QUOTES = re.compile(r"[\"'\\]")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -54,6 +56,16 @@ def sql_text(text: str) -> str:
         return repr(text)
     raw = "r" if "\\" in text else ""
     return f'{raw}"""{text}"""'
+
+
+def bare(name: str) -> str:
+    """Return a name that stands without quotes, in quotes where it has what opens or closes a text."""
+    return quoted(name) if _QUOTES.search(name) else name
+
+
+def _inner(name: str) -> str:
+    """Return a name as it stands within double quotes."""
+    return re.sub(r'["\\]', r"\\\g<0>", name)
 
 
 def scalar(value: object) -> str:
@@ -144,6 +156,6 @@ def _nested_type(message: pb.DataType, case: str) -> Rendered:
         case "decimal":
             return f"decimal({message.decimal.precision},{message.decimal.scale})"
     fields: Iterable[Rendered] = (
-        [f"{field.name} ", _data_type(field.data_type)] for field in message.struct.fields[:MAX_ITEMS]
+        [f"{_inner(field.name)} ", _data_type(field.data_type)] for field in message.struct.fields[:MAX_ITEMS]
     )
     return ["struct<", *listed(fields), ">"]

@@ -226,14 +226,16 @@ class ReaderPool(Closing):
 
         return await self._once(key, ask)
 
-    async def fingerprint(self, text: str) -> str | None:
-        """Return a text without literals, comments and spaces, as Spark's lexer tells them; None where it is
-        not looked at. It need not be a statement."""
-        if refuse(text, self.limits):
-            return None
+    async def fingerprint(self, text: str) -> str | NotRead:
+        """Return a text without literals, comments and spaces, as Spark's lexer tells them. It need not be a
+        statement."""
+        if refusal := refuse(text, self.limits):
+            return refusal
         reply = await self._ask("fingerprint", {"text": text})
-        if isinstance(reply, NotRead) or reply["kind"] != "answer":
-            return None
+        if isinstance(reply, NotRead):
+            return reply
+        if reply["kind"] != "answer":
+            return NotRead("PARSER_FAILED", "the lexer failed over this text")
         found: str = reply["fingerprint"]
         return found
 

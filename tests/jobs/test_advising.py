@@ -293,6 +293,9 @@ def test_names_that_are_none_and_unknown_columns() -> None:
     assert [row["part"] for row in rows[:2]] == [UNREADABLE, UNREADABLE]
     # It may have been the phone.
     assert ("mask", "phones", 0) in {(r["part"], r["policy"].partition(" ")[2], r["item"]) for r in rows}
+    # Of what reads no column, it is known that it was not.
+    counts = asked(attributing(policies, {}), [use("a", "support", "c.sales.customer", "")])
+    assert [row["part"] for row in counts] == [ALLOW]
 
 
 def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -> None:

@@ -9,6 +9,7 @@ import base64
 import dataclasses
 import io
 import random
+import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -28,6 +29,7 @@ from gateway.lineage.recorded import LineageInput
 from gateway.model.audit import AuditEvent
 from gateway.model.statement import Cleared, Client, PlanRequest
 from gateway.pipeline import Rules
+from gateway.plan.rendering import render
 from gateway.reader.java_runtime import find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
@@ -203,6 +205,15 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
             [],
         )
         assert "4711" not in answer["fingerprint"]
+        frame = message(
+            sql('SELECT who FROM directory WHERE who = "Ann Lee" OR who = "x"').filter("who > 'a'")
+        )
+        packed = base64.b64encode(zlib.compress(frame.SerializeToString())).decode()
+        (answer,) = judges.answers(
+            [{**row, "text": render(frame), "plan": packed, "plan_class": ""}], sides, Parcel.of(known)
+        )
+        assert (answer["reason"], answer["old"]) == (None, "cleared")
+        assert answer["fingerprint"] == "spark . sql ( ? ) . filter ( ? )"
         assert {process.pid for process in judges.reader._processes} == pids
         broken = {**row, "tables": base64.b64encode(b"nonsense").decode()}
         (answer,) = judges.answers([broken], sides, Parcel.of(known))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import random
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,15 +20,23 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.erasing import erase
 from gateway.audit.seals import make_seal
+from gateway.cli.report import _show
+from gateway.cli.terminal import Terminal
 from gateway.jobs import reports
 from gateway.jobs.reports import RollupFilter
 from gateway.model.audit import AuditEvent
-from tests.audit.samples import refused
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session import audit_records
+from gateway.session.audit_records import Stamp
+from tests.audit.samples import cleared, refused
 from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement, written
 from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
 
 SUMMARIES = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
 KEY = Ed25519PrivateKey.generate()
+ALL = RollupFilter()
+FILTER = {"type": "ROW_FILTER", "expression": "true", "policy": 8, "policy_name": "own rows"}
 
 
 @dataclass
@@ -125,6 +134,197 @@ async def test_statements_of_one_shape_count_together_and_hold_no_literal(place:
         assert await reports.slow(place.connection, narrowed) == [row]
     for narrowed in (RollupFilter(group="others"), RollupFilter(table="spark_catalog.h")):
         assert not await reports.slow(place.connection, narrowed)
+
+
+SCANS = cleared().body["scans"]
+
+
+def sent(
+    text: str,
+    minute: int,
+    *,
+    plan: str | None = "execute",
+    plan_class: str = "Project",
+    texts: Sequence[str] = (),
+    **body: Any,
+) -> list[AuditEvent]:
+    """Return a statement and its end: a plan with SQL texts, or SQL; `body` is what others do not have."""
+    moment = DAY + timedelta(hours=3, minutes=minute)
+    decided, end = statement(moment, text, seed=random.Random(minute))
+    told = {**decided.body, "plan_class": plan_class, **body}
+    if plan is not None:
+        told |= {"plan": plan, "texts": [*texts]}
+    return [dataclasses.replace(decided, body=told), end]
+
+
+async def test_a_plan_of_sql_counts_with_the_sql_and_no_value_of_another_is_told(place: Place) -> None:
+    text = 'SELECT * FROM hr.employee WHERE name = "Alice Smith" AND id = 7'
+    more = text.replace("7", "8")
+    await place.fill(
+        [
+            *sent(f'spark.sql("""{text}""")', 1, plan_class="SQL", texts=[text]),
+            *sent(f'spark.sql("""{more}""")', 2, plan_class="SQL", texts=[more]),
+            *sent(more, 3, plan=None),
+            *sent(f'spark.sql("""{text}""").filter("a = 1")', 4, texts=[text, "a = 1"]),
+        ]
+    )
+    await place.roll_up()
+    shapes = {row["fingerprint"]: row["statements"] for row in await reports.slow(place.connection, ALL)}
+    assert shapes == {
+        "select * from hr . employee where name = ? and id = ?": 3,
+        "spark . sql ( ? ) . filter ( ? )": 1,
+    }
+
+
+async def test_a_read_of_a_temporary_view_is_one_of_what_it_was_made_of(place: Place) -> None:
+    """Through views of views and cached relations, made on the day before; masks are those that are in it."""
+    (scan,) = SCANS
+    chain: list[AuditEvent] = []
+
+    def made(days: int, minute: int, scans: Sequence[Any], user: str = "cem", **reads: Any) -> str:
+        moment = DAY + timedelta(days=days, hours=3, minutes=minute)
+        decided, end = statement(moment, f"SELECT {minute}", user=user, seed=random.Random(minute))
+        body = {**decided.body, "scans": scans, "lineage": {"tables": "…", **reads}}
+        chain.extend((dataclasses.replace(decided, body=body), end))
+        return decided.statement_id
+
+    other = {**scan, "table": "spark_catalog.hr.pay", "columns": ["amount"], "obligations": []}
+    view = made(-1, 1, [scan])
+    relation = made(-1, 2, [other], temp_views={"v": view})
+    made(0, 3, [], "ann", relations={"r": relation})
+    made(0, 4, [], temp_views={"v": identity(DAY, random.Random(9)), "garbage": "'; --"})
+    loop = identity(DAY + timedelta(hours=3, minutes=5), random.Random(5))
+    made(0, 5, [], temp_views={"v": loop})
+    await place.fill(chain)
+    await place.roll_up()
+    expected = {
+        ("spark_catalog.hr.employee", "name", ()),
+        ("spark_catalog.hr.employee", "ssn", ("MASK_NULL hr readers",)),
+        ("spark_catalog.hr.pay", "amount", ()),
+    }
+
+    async def read(user: str, day: date) -> set[tuple[Any, ...]]:
+        chosen = RollupFilter(user=user, since=day, until=day)
+        rows = await reports.usage(place.connection, chosen)
+        return {(row["table_name"], row["column_name"], tuple(row["masks"])) for row in rows}
+
+    assert await read("ann", DAY.date()) == expected
+    assert await read("cem", DAY.date()) == set()
+    assert await read("cem", (DAY - timedelta(days=1)).date()) == expected
+    assert await reports.slow(place.connection, RollupFilter(user="ann", table="spark_catalog.hr.pay"))
+    await make_seal(place.connection, KEY, DAY.date())
+    await place.archive(days=3)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert await read("ann", DAY.date()) == expected
+
+
+async def test_what_a_client_takes_from_another_run_of_a_gateway_counts(place: Place) -> None:
+    """Its gateway ended; the client came back to another after midnight, and again: Spark went on."""
+    decided, end = sent("spark.table(…)", 1, operation="o-1", sess="s-1")
+    abandoned = dataclasses.replace(end, kind="abandoned", body={"outcome": "unknown"})
+    other, its_end = sent("spark.table(…)", 2, operation="o-2", sess="s-1")
+    elsewhere, _ = sent("spark.table(…)", 3, operation="o-1", sess="s-2")
+
+    def taken(days: int, rows: int, *, complete: bool) -> AuditEvent:
+        seed = random.Random(rows)
+        return audit_records.reattached(
+            Stamp(identity(DAY, seed), written(DAY + timedelta(days=days, hours=5)), "gate1-00000000"),
+            Principal(user="bob"),
+            Client(address="", protocol="connect"),
+            session="s-1",
+            operation="o-1",
+            rows=rows,
+            relayed_bytes=10 * rows,
+            complete=complete,
+        )
+
+    await place.fill([decided, abandoned, other, its_end, elsewhere, taken(0, 5, complete=False)])
+    await place.roll_up()
+    counted = "SELECT sum(statements), sum(finished), sum(rows), sum(bytes) FROM sluice.rollup_statement"
+    assert tuple(await place.connection.fetchrow(counted)) == (3, 1, 3 + 5, 99 + 50)
+    await place.fill([taken(1, 7, complete=True)])
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
+    assert tuple(await place.connection.fetchrow(counted)) == (3, 2, 3 + 12, 99 + 120)
+    read = await reports.usage(place.connection, ALL)
+    assert {row["rows"] for row in read} == {3 + 12}
+    incremental = [await place.summary(name) for name in SUMMARIES]
+    await make_seal(place.connection, KEY, (DAY + timedelta(days=1)).date())
+    await place.archive(days=2)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert [await place.summary(name) for name in SUMMARIES] == incremental
+
+
+async def test_what_reads_no_row_is_no_read(place: Place) -> None:
+    """`df = spark.sql("SELECT …"); df.schema; df.collect()` is three statements, and one read; a view is read
+    when it is read."""
+    query, select = "SELECT name, ssn FROM hr.employee", cleared().body["decisions"]
+    makes = [{**select[0], "action": "create"}, *select]
+    looks: list[tuple[str, dict[str, Any]]] = [
+        (query, {"lineage": {"command": True}}),
+        (query, {}),
+        (f"EXPLAIN {query}", {}),
+        (f"/* of all */ CREATE OR REPLACE VIEW v AS {query}", {"decisions": makes}),
+        (f"ALTER VIEW v AS {query}", {"decisions": makes}),
+    ]
+    for minute, (text, more) in enumerate(looks):
+        await place.fill(sent(f'spark.sql("{text}")', minute, texts=[text], plan_class="SqlCommand", **more))
+    await place.fill(
+        sent(f'spark.sql("{query}").schema', 10, plan="analyze", plan_class="SQL", texts=[query])
+    )
+    for minute, name in enumerate(
+        ("CreateView", "AlterViewAs", "ExplainCommand", "DescribeQueryCommand"), 20
+    ):
+        await place.fill(sent("…", minute, plan=None, plan_class=name))
+    await place.roll_up()
+    assert await reports.usage(place.connection, ALL) == []
+    assert sum(row["statements"] for row in await reports.slow(place.connection, ALL)) == 10
+    (all_of_them,) = [r for r in await reports.latency(place.connection, ALL, "all") if r["phase"] == "run"]
+    assert all_of_them["statements"] == 10
+    counted: list[tuple[str, dict[str, Any]]] = [
+        (query, {"plan_class": "SQL", "lineage": {"command": False}}),
+        (f"INSERT INTO t {query}", {"plan_class": "SqlCommand", "decisions": makes}),
+        (f"create temporary view v AS {query}", {"plan_class": "SqlCommand"}),
+        (f"cache table c AS {query}", {"plan_class": "SqlCommand"}),
+    ]
+    for minute, (text, more) in enumerate(counted, 30):
+        await place.fill(sent(f'spark.sql("{text}")', minute, texts=[text], **more))
+    # `lineage.queries` is off: all DataFrames are `command`.
+    await place.fill(sent("spark.table(…)", 40, lineage={"plan": None, "command": True}))
+    await place.fill(
+        sent(f"CREATE TEMPORARY VIEW v AS {query}", 41, plan=None, plan_class="CreateViewCommand")
+    )
+    await place.roll_up()
+    read = await reports.usage(place.connection, ALL)
+    assert {(row["column_name"], row["statements"]) for row in read} == {("name", 6), ("ssn", 6)}
+
+
+async def test_a_count_reads_no_column(place: Place) -> None:
+    scan = {**SCANS[0], "obligations": [*SCANS[0]["obligations"], FILTER]}
+    await place.fill(sent("SELECT count(*) FROM hr.employee", 1, plan=None, scans=[{**scan, "columns": []}]))
+    await place.fill(sent("SELECT ?", 2, plan=None, scans=[{**scan, "columns": None}]))
+    await place.connection.execute(
+        "INSERT INTO sluice.tag_proposal (catalog, database, table_name, column_name, tag, attributes, state,"
+        " asks, origins) VALUES"
+        " ('spark_catalog', 'hr', 'employee', 'ssn', 'PII', '[]', 'accepted', false, '[]'),"
+        " ('spark_catalog', 'hr', 'employee', '*', 'STAFF', '[]', 'accepted', false, '[]')"
+    )
+    await place.roll_up()
+    known, unknown = sorted(await reports.usage(place.connection, ALL), key=lambda row: row["column_name"])
+    assert (known["column_name"], known["masks"], known["filters"]) == ("", [], ["own rows"])
+    out = io.StringIO()
+    _show(Terminal(out), "usage", [known])
+    assert "(none)" in out.getvalue()
+    assert (unknown["column_name"], unknown["masks"]) == ("*", ["MASK_NULL hr readers"])
+    assert unknown["filters"] == ["own rows"]
+    assert await reports.usage(place.connection, RollupFilter(tag="PII")) == [unknown]
+    assert len(await reports.usage(place.connection, RollupFilter(tag="STAFF"))) == 2
+    tagged = await reports.latency(place.connection, ALL, "tag", "PII")
+    assert {row["statements"] for row in tagged} == {1}
 
 
 async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
@@ -393,6 +593,12 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
         assert await reports.refused(place.connection, narrowed) == [row]
     for narrowed in (RollupFilter(group="others"), RollupFilter(tag="NAME")):
         assert not await reports.refused(place.connection, narrowed)
+    # What was denied is told as it was typed, and tags are in lower case.
+    await place.connection.execute(
+        "UPDATE sluice.rollup_refusal SET resource = 'Spark_Catalog/HR/Employee/Bonus,SALARY'"
+    )
+    assert await reports.refused(place.connection, RollupFilter(tag="PAY"))
+    assert not await reports.refused(place.connection, RollupFilter(tag="NAME"))
     # A nested namespace is one level with dots.
     await place.connection.execute("UPDATE sluice.rollup_refusal SET resource = 'lake/a.B/t/ssn'")
     for name in ("lake.a.b.t", "lake.a.b", "lake.a", "lake"):

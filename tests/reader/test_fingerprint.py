@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.model.reading import NotRead
 from gateway.reader.pool import ReaderPool
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -36,5 +37,13 @@ async def test_a_fingerprint_is_what_sparks_lexer_leaves(
 
 
 async def test_what_may_not_be_looked_at_has_none(reader: ReaderPool) -> None:
-    assert await reader.fingerprint("SELECT '\0'") is None
-    assert await reader.fingerprint("SELECT " + "(" * 5_000) is None
+    for text, code in (("SELECT '\0'", "UNSAFE_TEXT"), ("SELECT " + "(" * 5_000, "TOO_DEEP")):
+        found = await reader.fingerprint(text)
+        assert isinstance(found, NotRead)
+        assert found.code == code
+
+
+async def test_a_parser_that_is_not_there_is_told_from_a_text_that_has_none() -> None:
+    found = await ReaderPool().fingerprint("SELECT 1")
+    assert isinstance(found, NotRead)
+    assert found.code == "UNAVAILABLE"

@@ -442,7 +442,8 @@ class _Proof:
             self._counts.proved += 1
             self._counts.obliged += copying.hides
             return
-        text = await gate.reader.fingerprint(one.text)
+        found_shape = await gate.reader.fingerprint(one.text)
+        shape = found_shape if isinstance(found_shape, str) else ""
         more = less = None
         what = _told(governed, copied)
         if isinstance(governed, Rows) and isinstance(copied, Rows):
@@ -453,7 +454,7 @@ class _Proof:
                 self._work.run,
                 one.statement_id,
                 one.principal.user,
-                (text or one.cleared.plan_class)[:LONGEST],
+                (shape or one.cleared.plan_class)[:LONGEST],
                 sorted(str(name) for name in one.names),
                 more,
                 less,

@@ -336,7 +336,7 @@ class Adviser:
             cases = []
             for each in of_policy[:MOST_CASES]:
                 table = table_of(self.policies, each.name)
-                if table is not None and each.column != "*":
+                if table is not None and each.column not in ("*", ""):
                     who = Principal(user=each.user, groups=frozenset(each.groups))
                     cases.append(case_of(after, who, table.child("column", each.column), ALLOW))
             yield Advice(

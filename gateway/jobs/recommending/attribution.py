@@ -25,6 +25,8 @@ from gateway.policy.probing import resources_of
 SELECT = "select"
 WHOLE = "*"
 """The column of a use of which it is not known which columns it was of."""
+NO_COLUMN = ""
+"""That of a use of the table alone."""
 ALLOW, MASK, FILTER, DENIED, UNREADABLE = "allow", "mask", "filter", "denied", "unreadable"
 USES = (
     "user_name string, groups array<string>, table_name string, column_name string,"
@@ -262,7 +264,7 @@ class _Asking:
     def of(self, row: Mapping[str, Any]) -> set[tuple[str, str, int]]:
         """Return part, policy and item of all that a use rests on."""
         tables = readings_of(row["table_name"])
-        if not tables or not row["column_name"]:
+        if not tables or row["column_name"] is None:
             return {(UNREADABLE, "", -1)}
         found = [self._of_table(row, table) for table in tables]
         allowed = [one for one in found if (DENIED, "", -1) not in one]
@@ -294,7 +296,7 @@ class _Asking:
     def _allowed(
         self, engine: Engine, principal: Principal, table: Resource, column: str, context: AccessContext
     ) -> Iterator[tuple[str, str, int]]:
-        whole = column == WHOLE
+        whole = column in (WHOLE, NO_COLUMN)
         resource = table if whole else table.child("column", column)
         request = AccessRequest(
             principal=principal,
@@ -328,7 +330,7 @@ class _Asking:
     def _masks(
         self, engine: Engine, principal: Principal, table: Resource, column: str, context: AccessContext
     ) -> Iterator[tuple[str, str, int]]:
-        columns = self._masked if column == WHOLE else (column,)
+        columns = {WHOLE: self._masked, NO_COLUMN: ()}.get(column, (column,))
         for name in columns:
             request = AccessRequest(
                 principal=principal, resource=table.child("column", name), access=SELECT, context=context

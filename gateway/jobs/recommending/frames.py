@@ -222,7 +222,7 @@ def columns(found: Any, names: Any) -> Any:
     from pyspark.sql import functions as f
 
     return (
-        found.where("recent > 0 AND column_name <> '*'")
+        found.where("recent > 0 AND column_name NOT IN ('*', '')")
         .join(names, "table_name")
         .groupBy("table_name")
         .agg(f.slice(f.array_sort(f.collect_set("column_name")), 1, MOST_COLUMNS).alias("columns"))

@@ -20,6 +20,7 @@ from gateway.errors import BackendUnavailable
 from gateway.jobs.replay.comparing import Judged, changes, judged_of, mistrust
 from gateway.jobs.replay.questions import Question, question_of, told_of
 from gateway.jobs.rollup_texts import LONGEST
+from gateway.jobs.shapes import lexed_text
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.policy import PolicySet
@@ -162,8 +163,9 @@ class Judges:
         needs = {name for one in (old, new) if isinstance(one, NeedsCatalog) for name in one.tables}
         if isinstance(old, NeedsCatalog) or isinstance(new, NeedsCatalog):
             return answer | {"needs": sorted([one.catalog, one.database, one.table] for one in needs)}
-        text = await self.reader.fingerprint(row["text"])
-        answer["fingerprint"] = None if text is None else text[:LONGEST]
+        text = lexed_text(row["text"], is_rendering=row["plan"] is not None)
+        shape = await self.reader.fingerprint(text)
+        answer["fingerprint"] = shape[:LONGEST] if isinstance(shape, str) else None
         reason = mistrust(row["verdict"], row["code"], row["plan_class"], old)
         if not reason and new.code in ("TIMEOUT", "UNAVAILABLE"):
             reason = "the parser did not answer"
