@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import date
@@ -19,7 +20,7 @@ from gateway.errors import ProofFailed
 from gateway.jobs.proof.copies import recipe
 from gateway.jobs.proof.masking import mask_of
 from gateway.jobs.proof.report import alarms, left_out, proofs
-from gateway.jobs.proof.sandbox import Rows
+from gateway.jobs.proof.rows import Rows
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
@@ -113,11 +114,61 @@ def test_a_copy_has_what_policies_say_of_its_user() -> None:
     assert [name for name, _ in lent.masks] == ["email", "salary"]
 
 
+def rows(*values: Any, name: str = "a") -> Rows:
+    return Rows.of((name,), [(value,) for value in values])
+
+
 def test_rows_are_compared_as_multisets() -> None:
-    assert Rows(("a",), ("1", "2", "2")).is_like(Rows(("a",), ("2", "1", "2")))
-    assert not Rows(("a",), ("1", "2")).is_like(Rows(("a",), ("1", "2", "2")))
-    assert not Rows(("a",), ("1",)).is_like(Rows(("b",), ("1",)))
-    assert Rows(("a",), ("1", "2", "2")).less(Rows(("a",), ("1", "2"))) == 1
+    assert rows(1, 2, 2).is_like(rows(2, 1, 2))
+    assert not rows(1, 2).is_like(rows(1, 2, 2))
+    assert not rows(1).is_like(rows(1, name="b"))
+    assert rows(1, 2, 2).less(rows(1, 2)) == 1
+
+
+SUM, OTHER_ORDER = 27160626.849999998, 27160626.850000005
+"""Of the same amounts: by nine digits ….8 and ….9."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SUM, OTHER_ORDER),
+        ([("x", SUM)], [("x", OTHER_ORDER)]),
+        ({"b": SUM, "a": 1.0}, {"a": 1.0, "b": OTHER_ORDER}),
+        ({SUM: 1}, {OTHER_ORDER: 1}),
+        (math.nan, math.nan),
+        ([-math.inf, SUM], [-math.inf, OTHER_ORDER]),
+        (0.0, -0.0),
+    ],
+)
+def test_sums_of_floats_may_be_made_in_another_order(one: Any, other: Any) -> None:
+    assert rows(one, one).is_like(rows(other, one))
+    assert not rows(one, one).is_like(rows(other, None))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SUM, SUM * (1 + 1e-8)),
+        (math.nan, 1.0),
+        (math.inf, -math.inf),
+        (math.nan, "nan"),
+        ([1.0, 2.0], [2.0, 1.0]),
+        (("x", SUM), ("y", SUM)),
+        (0.0, 1e-12),
+        (1.0, 1),
+    ],
+)
+def test_other_floats_are_no_order_of_summing(one: Any, other: Any) -> None:
+    assert rows(one, None).less(rows(None, other)) == 1
+
+
+def test_each_row_of_floats_is_paired_once() -> None:
+    pairs = [(1.0, float(i)) for i in range(2_000)]
+    turned = [(1.0 + 1e-15, float(i)) for i in reversed(range(2_000))]
+    ours, theirs = (Rows.of(("a", "b"), found) for found in (pairs, turned))
+    assert ours.is_like(theirs)
+    assert Rows.of(("a", "b"), [*pairs, pairs[0]]).less(theirs) == 1
 
 
 async def test_alarms_are_of_days_of_utc_wherever_postgresql_is(database: str) -> None:

@@ -17,7 +17,8 @@ import orjson
 from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.proof.copies import Unprovable, recipe
-from gateway.jobs.proof.sandbox import Failed, Rows, Sandbox, TooLarge
+from gateway.jobs.proof.rows import Rows
+from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
 from gateway.jobs.spark import condition_of, spark_errors

@@ -8,7 +8,6 @@ lie in a directory that only the job's user can enter, and go with the sandbox.
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
+from gateway.jobs.proof.rows import Rows
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, dotted, levels, quote
 from gateway.model.files import SESSION_CATALOG
@@ -24,8 +24,6 @@ from gateway.model.files import SESSION_CATALOG
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
-_DIGITS = 9
-"""Of a float that are compared: sums of floats go by the order of rows."""
 
 
 class Failed(Exception):
@@ -34,22 +32,6 @@ class Failed(Exception):
 
 class TooLarge(Exception):
     """A statement has more rows than are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a statement shows: names of columns, and rows in a form that can be compared."""
-
-    names: tuple[str, ...]
-    rows: tuple[str, ...]
-
-    def less(self, other: Rows) -> int:
-        """Return how many rows the other has not."""
-        return (Counter(self.rows) - Counter(other.rows)).total()
-
-    def is_like(self, other: Rows) -> bool:
-        """Whether both are the same multiset of rows, under the same names."""
-        return self.names == other.names and Counter(self.rows) == Counter(other.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +278,7 @@ class Sandbox:
             raise Failed(condition_of(error)) from None
         if len(rows) > self._most:
             raise TooLarge
-        return Rows(tuple(frame.columns), tuple(repr(_plain(tuple(row))) for row in rows))
+        return Rows.of(frame.columns, rows)
 
     def _arrow(self, text: str) -> Any:
         try:
@@ -307,16 +289,3 @@ class Sandbox:
 
 def _names(table: Table) -> tuple[str, ...]:
     return tuple(one.name for one in table.columns)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value in a form that is the same for the same value."""
-    if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
-    if isinstance(value, dict):
-        return sorted((repr(_plain(key)), repr(_plain(one))) for key, one in value.items())
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    if isinstance(value, bytearray):
-        return bytes(value)
-    return value
