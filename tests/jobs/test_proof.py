@@ -17,10 +17,12 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import ProofFailed
-from gateway.jobs.proof.copies import recipe
+from gateway.jobs.proof.comparing import EMPTY, UNSTABLE, Difference, StatementRuns, difference
+from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.masking import mask_of
 from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.proof.rows import Rows
+from gateway.jobs.proof.sandbox import Failed, TooLarge
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
@@ -58,6 +60,7 @@ LEFT_OUT = (
     ("ann", "SELECT id FROM recent"),
     ("ann", "DESCRIBE employee"),
     ("ann", "SELECT id DIV (id - id) AS none FROM employee"),
+    ("ann", "SELECT name, ssn FROM employee WHERE id = 987654"),
 )
 
 
@@ -171,6 +174,60 @@ def test_each_row_of_floats_is_paired_once() -> None:
     assert Rows.of(("a", "b"), [*pairs, pairs[0]]).less(theirs) == 1
 
 
+def runs(**shown: Any) -> StatementRuns:
+    """Return the runs of one statement that shows a row, but for those with something else; errors are
+    raised."""
+
+    def run(what: Any) -> Rows:
+        if isinstance(what, Exception):
+            raise what
+        assert isinstance(what, Rows)
+        return what
+
+    names = ("governed", "turned", "copied", "sent")
+    return StatementRuns(**{name: (lambda name=name: run(shown.get(name, rows(1)))) for name in names})
+
+
+NOTHING = dict.fromkeys(("governed", "turned", "copied"), rows())
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ({}, None),
+        ({"copied": rows(2, 1)}, Difference(what="the rows are others", only_governed=0, only_copied=1)),
+        (
+            {"copied": rows(1, name="b")},
+            Difference(what="the columns are others", only_governed=0, only_copied=0),
+        ),
+        ({"copied": Failed("X")}, Difference(what="it fails over the copies: X")),
+        (
+            dict.fromkeys(("governed", "turned"), Failed("X")),
+            Difference(what="it fails as the gateway forwards it: X"),
+        ),
+        # Rows that only the samples have: a filter did hide.
+        ({**NOTHING, "sent": rows(1)}, None),
+        ({**NOTHING, "sent": TooLarge()}, None),
+    ],
+)
+def test_what_the_runs_of_a_statement_show(shown: dict[str, Any], found: Difference | None) -> None:
+    assert difference(runs(**shown)) == found
+
+
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        ({"turned": rows(2)}, UNSTABLE),
+        (dict.fromkeys(("governed", "turned", "copied"), Failed("X")), "it fails over samples: X"),
+        ({**NOTHING, "sent": rows()}, EMPTY),
+        ({**NOTHING, "sent": Failed("X")}, "it fails over samples: X"),
+    ],
+)
+def test_of_some_statements_nothing_can_be_said(shown: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unprovable, match=f"^{why}$"):
+        difference(runs(**shown))
+
+
 async def test_alarms_are_of_days_of_utc_wherever_postgresql_is(database: str) -> None:
     await fill(database, ())
     connection = await asyncpg.connect(database, server_settings={"timezone": "Asia/Kolkata"})
@@ -276,6 +333,7 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "a table that it or a policy reads could not be sampled": 1,
         "it fails over samples: DIVIDE_BY_ZERO": 1,
         "it reads a table of another catalog than spark_catalog, or was sent in one": 1,
+        "it has no rows over the samples": 1,
     }
 
 

@@ -118,7 +118,8 @@ class Sandbox:
     def copied(
         self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
-        """Run a text, as its user sent it, over copies. Raises Failed, TooLarge."""
+        """Run a text, as its user sent it, over copies, and over what stands of all else. Raises Failed,
+        TooLarge."""
         for one in copies.values():
             self._stand(one)
         with self._within(catalog, namespace):
