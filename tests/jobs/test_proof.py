@@ -61,9 +61,16 @@ LEFT_OUT = (
     ("ann", "DESCRIBE employee"),
     ("ann", "SELECT id DIV (id - id) AS none FROM employee"),
     ("ann", "SELECT name, ssn FROM employee WHERE id = 987654"),
+    ("ann", "SELECT id, secret FROM ledger"),
 )
 
 
+TOGETHER = """
+  - name: secrets beside their numbers
+    on: {catalog: spark_catalog, database: hr, table: ledger, column: secret}
+    conditions: [{type: accessed-together, values: [hr.ledger.id, hr.ledger.secret]}]
+    mask: [{groups: [admins], type: MASK_NULL}]
+"""
 ELSEWHERE = ("ann", "SELECT name FROM spark_catalog.hr.department")
 
 
@@ -319,13 +326,15 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     recent = {"text": "SELECT id FROM employee WHERE now() > '2020-01-01'", "columns": {"id": "int"}}
     data = {**world.data, "views": {**world.data["views"]}}
     data["views"]["spark_catalog.hr.recent"] = {**recent, "database": "hr", "output": ["id"]}
+    data["pack"] += TOGETHER
     events = await recorded(World(data), reader, [*LEFT_OUT, *STATEMENTS[3:4], ELSEWHERE])
     # One of a session in a catalog that the proof's Spark does not have.
     elsewhere = dataclasses.replace(
         events[-1], body={**events[-1].body, "catalog": "ice", "namespace": ["n"]}
     )
     await fill(ground.dsn, [*events[:-1], elsewhere])
-    await ground.prove(world=data, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
+    rows = {**DATA, "spark_catalog.hr.ledger": [(1, "pin")]}
+    await ground.prove(world=data, data=rows, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
     assert {one["reason"]: one["statements"] for one in await left_out(ground.connection)} == {
         "its rows go by time, chance or the session": 3,
         "it takes some of its rows, in no order": 1,
@@ -334,6 +343,7 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "it fails over samples: DIVIDE_BY_ZERO": 1,
         "it reads a table of another catalog than spark_catalog, or was sent in one": 1,
         "it has no rows over the samples": 1,
+        "a policy that it reads goes by what is read together": 1,
     }
 
 

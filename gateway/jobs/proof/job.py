@@ -54,6 +54,7 @@ COLLATED = "it reads a view with a collation of its own"
 ELSEWHERE = "it reads a table of another catalog than spark_catalog, or was sent in one"
 VARYING = "its rows go by time, chance or the session"
 LIMITED = "it takes some of its rows, in no order"
+TOGETHER = "a policy that it reads goes by what is read together"
 LARGE = "it has more rows than are compared"
 SLOW = "it takes longer than a statement may"
 UNSAMPLED = "a table that it or a policy reads could not be sampled"
@@ -268,6 +269,9 @@ class _Proof:
         )
         if not isinstance(verdict, Cleared):
             return REFUSED
+        if "accessed_together" in verdict.facets:
+            # Of a copy, which stands for one table, nobody knows what it is read with.
+            return TOGETHER
         try:
             below, scanned = await self._read(gate, verdict, text, session)
             for table in verdict.tables:
