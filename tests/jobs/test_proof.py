@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,10 @@ LEFT_OUT = (
 )
 
 
+def days(year: int, month: int, day: int) -> int:
+    return (date(year, month, day) - date(1970, 1, 1)).days
+
+
 TOGETHER = """
   - name: secrets beside their numbers
     on: {catalog: spark_catalog, database: hr, table: ledger, column: secret}
@@ -85,9 +89,13 @@ ELSEWHERE = ("ann", "SELECT name FROM spark_catalog.hr.department")
         ("MASK", "tinyint", -128, -111),
         ("MASK_SHOW_LAST_4", "int", -1234567, -1114567),
         ("MASK_SHOW_FIRST_4", "bigint", 9223372036854775807, 9223111111111111111),
-        ("MASK_DATE_SHOW_YEAR", "date", date(1987, 6, 5), date(1987, 1, 1)),
-        ("MASK", "date", date(1987, 6, 5), date(1900, 1, 1)),
-        ("MASK_HASH", "date", date(1987, 6, 5), None),
+        ("MASK_DATE_SHOW_YEAR", "date", days(1987, 6, 5), days(1987, 1, 1)),
+        ("MASK_DATE_SHOW_YEAR", "date", days(9999, 12, 31) + 1, days(9999, 12, 31) + 1),
+        ("MASK_DATE_SHOW_YEAR", "date", days(9999, 12, 31) + 366, days(9999, 12, 31) + 1),
+        ("MASK_DATE_SHOW_YEAR", "date", days(1, 1, 1) - 1, days(1, 1, 1) - 366),
+        ("MASK_DATE_SHOW_YEAR", "date", -(2**31), None),
+        ("MASK", "date", days(1987, 6, 5), days(1900, 1, 1)),
+        ("MASK_HASH", "date", days(1987, 6, 5), None),
         ("MASK", "decimal(10,2)", Decimal(1), None),
         ("MASK_NULL", "string", "a", None),
         ("MASK", "string", None, None),
@@ -345,6 +353,40 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "it has no rows over the samples": 1,
         "a policy that it reads goes by what is read together": 1,
     }
+
+
+TERMS = """
+  - name: years of terms
+    on: {catalog: spark_catalog, database: hr, table: [term, later], column: [until, after]}
+    mask: [{groups: [admins], type: MASK_DATE_SHOW_YEAR}]
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_dates_and_times_beyond_pythons_years_are_compared(ground: Ground, reader: ReaderPool) -> None:
+    world = World()
+    data = {**world.data, "tables": {**world.data["tables"]}, "views": {**world.data["views"]}}
+    data["tables"]["spark_catalog.hr.term"] = {"id": "int", "until": "date", "seen": "timestamp"}
+    data["views"]["spark_catalog.hr.later"] = {
+        "text": "SELECT id, date_add(until, 366 - id) AS after FROM term",
+        "columns": {"id": "int", "after": "date"},
+        "database": "hr",
+        "output": ["id", "after"],
+    }
+    data["pack"] += TERMS
+    statements = [
+        ("ann", "SELECT id, date_add(until, 365) AS next FROM term"),
+        ("ann", "SELECT map(id, array(struct(seen + INTERVAL 8000 YEARS AS far))) AS far FROM term"),
+        ("ann", "SELECT to_timestamp_ntz(seen) - INTERVAL 3000 YEARS AS early FROM term"),
+        ("ann", "SELECT * FROM later"),
+    ]
+    await fill(ground.dsn, await recorded(World(data), reader, statements))
+    seen = datetime(2026, 11, 1, tzinfo=UTC)
+    rows = {"spark_catalog.hr.term": [(i, date(9999, 12, 31 - i), seen) for i in range(3)]}
+    await ground.prove(world=data, data=rows, per_stratum=10)
+    (run,) = await proofs(ground.connection, 1)
+    assert await left_out(ground.connection) == []
+    assert (run["proved"], run["different"], run["obliged"]) == (4, 0, 4)
 
 
 @pytest.mark.asyncio(loop_scope="session")

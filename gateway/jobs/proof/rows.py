@@ -43,6 +43,33 @@ class Rows:
         return self.names == other.names and len(self.rows) == len(other.rows) and not self.less(other)
 
 
+def within_python(frame: Any) -> Any:
+    """Return a frame with dates and times as text, for collecting: Spark has years that Python has not."""
+    from pyspark.sql import functions as f
+
+    kinds = [(one.dataType, _as_text(one.dataType)) for one in frame.schema.fields]
+    if all(own == other for own, other in kinds):
+        return frame
+    numbered = frame.toDF(*(str(at) for at in range(len(kinds))))
+    return numbered.select(*(f.col(str(at)).cast(kind) for at, (_, kind) in enumerate(kinds)))
+
+
+def _as_text(kind: Any) -> Any:
+    from pyspark.sql import types as t
+
+    if isinstance(kind, t.DateType | t.TimestampType | t.TimestampNTZType):
+        return t.StringType()
+    if isinstance(kind, t.ArrayType):
+        return t.ArrayType(_as_text(kind.elementType), kind.containsNull)
+    if isinstance(kind, t.MapType):
+        return t.MapType(_as_text(kind.keyType), _as_text(kind.valueType), kind.valueContainsNull)
+    if isinstance(kind, t.StructType):
+        return t.StructType(
+            [t.StructField(one.name, _as_text(one.dataType), one.nullable) for one in kind.fields]
+        )
+    return kind
+
+
 def _row(values: tuple[Any, ...]) -> ShownRow:
     floats: list[float] = []
     return ShownRow(repr(_rest(values, floats)), tuple(floats))

@@ -16,7 +16,8 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
-from gateway.jobs.proof.rows import Rows
+from gateway.jobs.proof.masking import Mask, nothing
+from gateway.jobs.proof.rows import Rows, within_python
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, dotted, levels, quote
 from gateway.model.files import SESSION_CATALOG
@@ -24,6 +25,7 @@ from gateway.model.files import SESSION_CATALOG
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
+UNHELD = "it meets a value that Python cannot hold"
 
 
 class Failed(Exception):
@@ -119,7 +121,7 @@ class Sandbox:
         self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
         """Run a text, as its user sent it, over copies, and over what stands of all else. Raises Failed,
-        TooLarge."""
+        TooLarge, Unprovable."""
         for one in copies.values():
             self._stand(one)
         with self._within(catalog, namespace):
@@ -127,8 +129,8 @@ class Sandbox:
 
     def copy(self, table: Table, recipe: Recipe, base: Standing | None = None) -> Standing:
         """Write a table as it may be seen: of its sample, or of `base`, with the others as they stand. Raises
-        Failed."""
-        from pyarrow import array, parquet
+        Failed, Unprovable."""
+        from pyarrow import parquet
 
         name = table.name.folded()
         base = base or self._samples[name][0]
@@ -148,9 +150,10 @@ class Sandbox:
             self.stand(self._stood)
         for column, mask in recipe.masks:
             at = rows.schema.get_field_index(column)
-            kind = rows.schema.field(at).type
-            masked = array([mask(value) for value in rows.column(at).to_pylist()], type=kind)
-            rows = rows.set_column(at, column, masked)
+            try:
+                rows = rows.set_column(at, column, _masked(rows.column(at), mask))
+            except (ValueError, OverflowError):
+                raise Unprovable(UNHELD) from None
         place = self._place()
         parquet.write_table(rows, place / "0.parquet")
         self._copies[key] = Standing(table, place, recipe.columns)
@@ -271,12 +274,14 @@ class Sandbox:
         return place
 
     def run(self, text: str) -> Rows:
-        """Run a text over what stands. Raises Failed, TooLarge."""
+        """Run a text over what stands. Raises Failed, TooLarge, Unprovable."""
         try:
             frame = self._spark.sql(text)
-            rows = frame.limit(self._most + 1).collect() if frame.columns else []
+            rows = within_python(frame).limit(self._most + 1).collect() if frame.columns else []
         except spark_errors() as error:
             raise Failed(condition_of(error)) from None
+        except (ValueError, OverflowError):
+            raise Unprovable(UNHELD) from None
         if len(rows) > self._most:
             raise TooLarge
         return Rows.of(frame.columns, rows)
@@ -290,3 +295,14 @@ class Sandbox:
 
 def _names(table: Table) -> tuple[str, ...]:
     return tuple(one.name for one in table.columns)
+
+
+def _masked(values: Any, mask: Mask) -> Any:
+    """Return what stands in place of a column's values: dates are masked as days, all others as Python has
+    them."""
+    from pyarrow import array, int32, nulls, types
+
+    if mask is nothing:
+        return nulls(len(values), values.type)
+    plain = values.cast(int32()) if types.is_date32(values.type) else values
+    return array([mask(value) for value in plain.to_pylist()], type=plain.type).cast(values.type)
