@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import math
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -22,7 +25,8 @@ from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.masking import mask_of
 from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.proof.rows import Rows
-from gateway.jobs.proof.sandbox import Failed, TooLarge
+from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
+from gateway.jobs.proof.stopping import Stopped, unless_stopped
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
@@ -243,6 +247,65 @@ def test_of_some_statements_nothing_can_be_said(shown: dict[str, Any], why: str)
         difference(runs(**shown))
 
 
+class Session:
+    """What a sandbox asks of Spark before it runs anything."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.conf = SimpleNamespace(get=lambda key: "in-memory")
+        self.sparkContext = SimpleNamespace(setLogLevel=lambda level: None)
+
+    def sql(self, text: str) -> Any:
+        self.texts.append(text)
+        return SimpleNamespace(collect=list)
+
+
+def test_a_statement_that_was_stopped_runs_nothing_more(tmp_path: Path) -> None:
+    session = Session()
+    sandbox = Sandbox(session, tmp_path / "proof", rows=9)
+
+    def governed() -> Rows:
+        sandbox.stop.set()
+        raise Failed("CANCELLED")
+
+    def next_one() -> Rows:
+        return sandbox.run("SELECT 1")
+
+    before = list(session.texts)
+    with pytest.raises(Stopped):
+        difference(StatementRuns(governed=governed, turned=next_one, copied=next_one, sent=next_one))
+    assert session.texts == before
+
+
+async def test_jobs_are_cancelled_until_none_begins_any_more() -> None:
+    """The one that ends the thread begins after the first time."""
+    loop, begun, stop, ended = asyncio.get_running_loop(), asyncio.Event(), Event(), Event()
+    seen: list[bool] = []
+
+    def cancel() -> None:
+        seen.append(stop.is_set())
+        if len(seen) == 2:
+            ended.set()
+
+    def run() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        ended.wait()
+        raise Stopped
+
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=cancel))
+    running = asyncio.create_task(unless_stopped(spark, run, stop, again_s=0.01))
+    await begun.wait()
+    running.cancel()
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(asyncio.CancelledError):
+                await running
+    finally:
+        ended.set()  # a thread that is left would keep the process
+    assert len(seen) > 1
+    assert all(seen)
+
+
 async def test_alarms_are_of_days_of_utc_wherever_postgresql_is(database: str) -> None:
     await fill(database, ())
     connection = await asyncpg.connect(database, server_settings={"timezone": "Asia/Kolkata"})
@@ -396,6 +459,10 @@ async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPo
     await ground.prove(per_stratum=2, statements=5)
     (run,) = await proofs(ground.connection, 5)
     assert (run["statements"], run["proved"]) == (5, 5)
+    # Each is stopped at once, and the run goes on with the next.
+    await ground.prove(per_stratum=2, statements=5, statement_s=0)
+    (slow,) = await left_out(ground.connection)
+    assert (slow["reason"], slow["statements"]) == ("it takes longer than a statement may", 5)
 
 
 @pytest.mark.asyncio(loop_scope="session")

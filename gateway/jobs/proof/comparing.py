@@ -16,7 +16,7 @@ FAILS = "it fails over samples"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRuns:
-    """How one statement is run. Calls block, and raise Failed, TooLarge, Unprovable."""
+    """How one statement is run. Calls block, and raise Failed, TooLarge, Unprovable, Stopped."""
 
     governed: Callable[[], Rows]
     """As the gateway forwards it, over samples."""
@@ -39,7 +39,7 @@ class Difference:
 def difference(runs: StatementRuns) -> Difference | None:
     """Run a statement, and return what it shows otherwise; None where that is nothing.
 
-    Raises Unprovable where nothing can be said, TooLarge.
+    Raises Unprovable where nothing can be said, TooLarge, Stopped.
     """
     governed = _rows(runs.governed)
     if not _alike(governed, _rows(runs.turned)):

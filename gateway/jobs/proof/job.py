@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from threading import Event
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from gateway.jobs.proof.comparing import Difference, StatementRuns, difference
 from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.rows import Rows
 from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
+from gateway.jobs.proof.stopping import unless_stopped
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
 from gateway.jobs.spark import condition_of, spark_errors
@@ -421,9 +423,10 @@ class _Proof:
             below=one.below,
             unanalysed=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
         )
+        stop = sandbox.stop = Event()
         try:
             async with asyncio.timeout(self._options.statement_s):
-                found = await _unless_stopped(spark, lambda: difference(_runs(sandbox, copying, one)))
+                found = await unless_stopped(spark, lambda: difference(_runs(sandbox, copying, one)), stop)
         except TimeoutError:
             self._counts.leave_out(SLOW, one.statement_id)
             return
@@ -528,14 +531,3 @@ def _runs(sandbox: Sandbox, copying: Copying, one: _Chosen) -> StatementRuns:
         copied=lambda: sent(copied=True),
         sent=lambda: sent(copied=False),
     )
-
-
-async def _unless_stopped(spark: Any, run: Callable[[], Any]) -> Any:
-    """Run in a thread; where we are stopped, Spark stops, too."""
-    running = asyncio.ensure_future(asyncio.to_thread(run))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.to_thread(spark.sparkContext.cancelAllJobs)
-        await asyncio.wait([running])
-        raise

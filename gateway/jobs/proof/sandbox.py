@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
 from gateway.jobs.proof.masking import Mask, nothing
 from gateway.jobs.proof.rows import Rows, within_python
+from gateway.jobs.proof.stopping import Stopped
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, dotted, levels, quote
 from gateway.model.files import SESSION_CATALOG
@@ -64,6 +66,8 @@ class Sandbox:
         self._samples: dict[TableName, tuple[Standing, Standing]] = {}
         self._views: dict[TableName, Table] = {}
         self._stood: Sequence[TableName] = ()
+        self.stop = Event()
+        """Once it is set, calls raise Stopped instead of running anything more."""
         self._copies: dict[tuple[TableName, str, Path], Standing] = {}
         self._shown: dict[tuple[TableName, tuple[Standing, ...]], Standing] = {}
         self._there = {row[0] for row in spark.sql("SHOW DATABASES").collect()} - {"default"}
@@ -121,7 +125,7 @@ class Sandbox:
         self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
         """Run a text, as its user sent it, over copies, and over what stands of all else. Raises Failed,
-        TooLarge, Unprovable."""
+        TooLarge, Unprovable, Stopped."""
         for one in copies.values():
             self._stand(one)
         with self._within(catalog, namespace):
@@ -129,7 +133,7 @@ class Sandbox:
 
     def copy(self, table: Table, recipe: Recipe, base: Standing | None = None) -> Standing:
         """Write a table as it may be seen: of its sample, or of `base`, with the others as they stand. Raises
-        Failed, Unprovable."""
+        Failed, Unprovable, Stopped."""
         from pyarrow import parquet
 
         name = table.name.folded()
@@ -161,7 +165,7 @@ class Sandbox:
 
     def shown(self, view: Table, copies: Mapping[TableName, Standing]) -> Standing:
         """Write what a view's text gives over copies of what it reads. Raises Failed, TooLarge,
-        Unprovable."""
+        Unprovable, Stopped."""
         from pyarrow import parquet
 
         key = (view.name.folded(), tuple(copies.values()))
@@ -195,6 +199,7 @@ class Sandbox:
         """Return the rows of a view's text as an Arrow table, under the view's names and types."""
         from pyspark.sql import functions as f
 
+        self._require_going_on()
         try:
             with self._within_view(view) as text:
                 frame = self._spark.sql(text)
@@ -274,7 +279,8 @@ class Sandbox:
         return place
 
     def run(self, text: str) -> Rows:
-        """Run a text over what stands. Raises Failed, TooLarge, Unprovable."""
+        """Run a text over what stands. Raises Failed, TooLarge, Unprovable, Stopped."""
+        self._require_going_on()
         try:
             frame = self._spark.sql(text)
             rows = within_python(frame).limit(self._most + 1).collect() if frame.columns else []
@@ -287,10 +293,15 @@ class Sandbox:
         return Rows.of(frame.columns, rows)
 
     def _arrow(self, text: str) -> Any:
+        self._require_going_on()
         try:
             return self._spark.sql(text).toArrow()
         except spark_errors() as error:
             raise Failed(condition_of(error)) from None
+
+    def _require_going_on(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
 
 
 def _names(table: Table) -> tuple[str, ...]:
