@@ -191,6 +191,7 @@ def test_each_row_of_floats_is_paired_once() -> None:
     ours, theirs = (Rows.of(("a", "b"), found) for found in (pairs, turned))
     assert ours.is_like(theirs)
     assert Rows.of(("a", "b"), [*pairs, pairs[0]]).less(theirs) == 1
+    assert rows(1.0, 1.0 + 1e-15).less(rows(1.0 + 2e-15, 5.0)) == 1
 
 
 def runs(**shown: Any) -> StatementRuns:
