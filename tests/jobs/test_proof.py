@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -16,10 +20,13 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import ProofFailed
-from gateway.jobs.proof.copies import recipe
+from gateway.jobs.proof.comparing import EMPTY, UNSTABLE, Difference, StatementRuns, difference
+from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.masking import mask_of
 from gateway.jobs.proof.report import alarms, left_out, proofs
-from gateway.jobs.proof.sandbox import Rows
+from gateway.jobs.proof.rows import Rows
+from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
+from gateway.jobs.proof.stopping import Stopped, unless_stopped
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
@@ -57,9 +64,21 @@ LEFT_OUT = (
     ("ann", "SELECT id FROM recent"),
     ("ann", "DESCRIBE employee"),
     ("ann", "SELECT id DIV (id - id) AS none FROM employee"),
+    ("ann", "SELECT name, ssn FROM employee WHERE id = 987654"),
+    ("ann", "SELECT id, secret FROM ledger"),
 )
 
 
+def days(year: int, month: int, day: int) -> int:
+    return (date(year, month, day) - date(1970, 1, 1)).days
+
+
+TOGETHER = """
+  - name: secrets beside their numbers
+    on: {catalog: spark_catalog, database: hr, table: ledger, column: secret}
+    conditions: [{type: accessed-together, values: [hr.ledger.id, hr.ledger.secret]}]
+    mask: [{groups: [admins], type: MASK_NULL}]
+"""
 ELSEWHERE = ("ann", "SELECT name FROM spark_catalog.hr.department")
 
 
@@ -74,9 +93,13 @@ ELSEWHERE = ("ann", "SELECT name FROM spark_catalog.hr.department")
         ("MASK", "tinyint", -128, -111),
         ("MASK_SHOW_LAST_4", "int", -1234567, -1114567),
         ("MASK_SHOW_FIRST_4", "bigint", 9223372036854775807, 9223111111111111111),
-        ("MASK_DATE_SHOW_YEAR", "date", date(1987, 6, 5), date(1987, 1, 1)),
-        ("MASK", "date", date(1987, 6, 5), date(1900, 1, 1)),
-        ("MASK_HASH", "date", date(1987, 6, 5), None),
+        ("MASK_DATE_SHOW_YEAR", "date", days(1987, 6, 5), days(1987, 1, 1)),
+        ("MASK_DATE_SHOW_YEAR", "date", days(9999, 12, 31) + 1, days(9999, 12, 31) + 1),
+        ("MASK_DATE_SHOW_YEAR", "date", days(9999, 12, 31) + 366, days(9999, 12, 31) + 1),
+        ("MASK_DATE_SHOW_YEAR", "date", days(1, 1, 1) - 1, days(1, 1, 1) - 366),
+        ("MASK_DATE_SHOW_YEAR", "date", -(2**31), None),
+        ("MASK", "date", days(1987, 6, 5), days(1900, 1, 1)),
+        ("MASK_HASH", "date", days(1987, 6, 5), None),
         ("MASK", "decimal(10,2)", Decimal(1), None),
         ("MASK_NULL", "string", "a", None),
         ("MASK", "string", None, None),
@@ -113,11 +136,175 @@ def test_a_copy_has_what_policies_say_of_its_user() -> None:
     assert [name for name, _ in lent.masks] == ["email", "salary"]
 
 
+def rows(*values: Any, name: str = "a") -> Rows:
+    return Rows.of((name,), [(value,) for value in values])
+
+
 def test_rows_are_compared_as_multisets() -> None:
-    assert Rows(("a",), ("1", "2", "2")).is_like(Rows(("a",), ("2", "1", "2")))
-    assert not Rows(("a",), ("1", "2")).is_like(Rows(("a",), ("1", "2", "2")))
-    assert not Rows(("a",), ("1",)).is_like(Rows(("b",), ("1",)))
-    assert Rows(("a",), ("1", "2", "2")).less(Rows(("a",), ("1", "2"))) == 1
+    assert rows(1, 2, 2).is_like(rows(2, 1, 2))
+    assert not rows(1, 2).is_like(rows(1, 2, 2))
+    assert not rows(1).is_like(rows(1, name="b"))
+    assert rows(1, 2, 2).less(rows(1, 2)) == 1
+
+
+SUM, OTHER_ORDER = 27160626.849999998, 27160626.850000005
+"""Of the same amounts: by nine digits ….8 and ….9."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SUM, OTHER_ORDER),
+        ([("x", SUM)], [("x", OTHER_ORDER)]),
+        ({"b": SUM, "a": 1.0}, {"a": 1.0, "b": OTHER_ORDER}),
+        ({SUM: 1}, {OTHER_ORDER: 1}),
+        (math.nan, math.nan),
+        ([-math.inf, SUM], [-math.inf, OTHER_ORDER]),
+        (0.0, -0.0),
+    ],
+)
+def test_sums_of_floats_may_be_made_in_another_order(one: Any, other: Any) -> None:
+    assert rows(one, one).is_like(rows(other, one))
+    assert not rows(one, one).is_like(rows(other, None))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SUM, SUM * (1 + 1e-8)),
+        (math.nan, 1.0),
+        (math.inf, -math.inf),
+        (math.nan, "nan"),
+        ([1.0, 2.0], [2.0, 1.0]),
+        (("x", SUM), ("y", SUM)),
+        (0.0, 1e-12),
+        (1.0, 1),
+    ],
+)
+def test_other_floats_are_no_order_of_summing(one: Any, other: Any) -> None:
+    assert rows(one, None).less(rows(None, other)) == 1
+
+
+def test_each_row_of_floats_is_paired_once() -> None:
+    pairs = [(1.0, float(i)) for i in range(2_000)]
+    turned = [(1.0 + 1e-15, float(i)) for i in reversed(range(2_000))]
+    ours, theirs = (Rows.of(("a", "b"), found) for found in (pairs, turned))
+    assert ours.is_like(theirs)
+    assert Rows.of(("a", "b"), [*pairs, pairs[0]]).less(theirs) == 1
+    assert rows(1.0, 1.0 + 1e-15).less(rows(1.0 + 2e-15, 5.0)) == 1
+
+
+def runs(**shown: Any) -> StatementRuns:
+    """Return the runs of one statement that shows a row, but for those with something else; errors are
+    raised."""
+
+    def run(what: Any) -> Rows:
+        if isinstance(what, Exception):
+            raise what
+        assert isinstance(what, Rows)
+        return what
+
+    names = ("governed", "turned", "copied", "sent")
+    return StatementRuns(**{name: (lambda name=name: run(shown.get(name, rows(1)))) for name in names})
+
+
+NOTHING = dict.fromkeys(("governed", "turned", "copied"), rows())
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ({}, None),
+        ({"copied": rows(2, 1)}, Difference(what="the rows are others", only_governed=0, only_copied=1)),
+        (
+            {"copied": rows(1, name="b")},
+            Difference(what="the columns are others", only_governed=0, only_copied=0),
+        ),
+        ({"copied": Failed("X")}, Difference(what="it fails over the copies: X")),
+        (
+            dict.fromkeys(("governed", "turned"), Failed("X")),
+            Difference(what="it fails as the gateway forwards it: X"),
+        ),
+        # Rows that only the samples have: a filter did hide.
+        ({**NOTHING, "sent": rows(1)}, None),
+        ({**NOTHING, "sent": TooLarge()}, None),
+    ],
+)
+def test_what_the_runs_of_a_statement_show(shown: dict[str, Any], found: Difference | None) -> None:
+    assert difference(runs(**shown)) == found
+
+
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        ({"turned": rows(2)}, UNSTABLE),
+        (dict.fromkeys(("governed", "turned", "copied"), Failed("X")), "it fails over samples: X"),
+        ({**NOTHING, "sent": rows()}, EMPTY),
+        ({**NOTHING, "sent": Failed("X")}, "it fails over samples: X"),
+    ],
+)
+def test_of_some_statements_nothing_can_be_said(shown: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unprovable, match=f"^{why}$"):
+        difference(runs(**shown))
+
+
+class Session:
+    """What a sandbox asks of Spark before it runs anything."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.conf = SimpleNamespace(get=lambda key: "in-memory")
+        self.sparkContext = SimpleNamespace(setLogLevel=lambda level: None)
+
+    def sql(self, text: str) -> Any:
+        self.texts.append(text)
+        return SimpleNamespace(collect=list)
+
+
+def test_a_statement_that_was_stopped_runs_nothing_more(tmp_path: Path) -> None:
+    session = Session()
+    sandbox = Sandbox(session, tmp_path / "proof", rows=9)
+
+    def governed() -> Rows:
+        sandbox.stop.set()
+        raise Failed("CANCELLED")
+
+    def next_one() -> Rows:
+        return sandbox.run("SELECT 1")
+
+    before = list(session.texts)
+    with pytest.raises(Stopped):
+        difference(StatementRuns(governed=governed, turned=next_one, copied=next_one, sent=next_one))
+    assert session.texts == before
+
+
+async def test_jobs_are_cancelled_until_none_begins_any_more() -> None:
+    """The one that ends the thread begins after the first time."""
+    loop, begun, stop, ended = asyncio.get_running_loop(), asyncio.Event(), Event(), Event()
+    seen: list[bool] = []
+
+    def cancel() -> None:
+        seen.append(stop.is_set())
+        if len(seen) == 2:
+            ended.set()
+
+    def run() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        ended.wait()
+        raise Stopped
+
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=cancel))
+    running = asyncio.create_task(unless_stopped(spark, run, stop, again_s=0.01))
+    await begun.wait()
+    running.cancel()
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(asyncio.CancelledError):
+                await running
+    finally:
+        ended.set()  # a thread that is left would keep the process
+    assert len(seen) > 1
+    assert all(seen)
 
 
 async def test_alarms_are_of_days_of_utc_wherever_postgresql_is(database: str) -> None:
@@ -211,13 +398,15 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     recent = {"text": "SELECT id FROM employee WHERE now() > '2020-01-01'", "columns": {"id": "int"}}
     data = {**world.data, "views": {**world.data["views"]}}
     data["views"]["spark_catalog.hr.recent"] = {**recent, "database": "hr", "output": ["id"]}
+    data["pack"] += TOGETHER
     events = await recorded(World(data), reader, [*LEFT_OUT, *STATEMENTS[3:4], ELSEWHERE])
     # One of a session in a catalog that the proof's Spark does not have.
     elsewhere = dataclasses.replace(
         events[-1], body={**events[-1].body, "catalog": "ice", "namespace": ["n"]}
     )
     await fill(ground.dsn, [*events[:-1], elsewhere])
-    await ground.prove(world=data, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
+    rows = {**DATA, "spark_catalog.hr.ledger": [(1, "pin")]}
+    await ground.prove(world=data, data=rows, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
     assert {one["reason"]: one["statements"] for one in await left_out(ground.connection)} == {
         "its rows go by time, chance or the session": 3,
         "it takes some of its rows, in no order": 1,
@@ -225,7 +414,43 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "a table that it or a policy reads could not be sampled": 1,
         "it fails over samples: DIVIDE_BY_ZERO": 1,
         "it reads a table of another catalog than spark_catalog, or was sent in one": 1,
+        "it has no rows over the samples": 1,
+        "a policy that it reads goes by what is read together": 1,
     }
+
+
+TERMS = """
+  - name: years of terms
+    on: {catalog: spark_catalog, database: hr, table: [term, later], column: [until, after]}
+    mask: [{groups: [admins], type: MASK_DATE_SHOW_YEAR}]
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_dates_and_times_beyond_pythons_years_are_compared(ground: Ground, reader: ReaderPool) -> None:
+    world = World()
+    data = {**world.data, "tables": {**world.data["tables"]}, "views": {**world.data["views"]}}
+    data["tables"]["spark_catalog.hr.term"] = {"id": "int", "until": "date", "seen": "timestamp"}
+    data["views"]["spark_catalog.hr.later"] = {
+        "text": "SELECT id, date_add(until, 366 - id) AS after FROM term",
+        "columns": {"id": "int", "after": "date"},
+        "database": "hr",
+        "output": ["id", "after"],
+    }
+    data["pack"] += TERMS
+    statements = [
+        ("ann", "SELECT id, date_add(until, 365) AS next FROM term"),
+        ("ann", "SELECT map(id, array(struct(seen + INTERVAL 8000 YEARS AS far))) AS far FROM term"),
+        ("ann", "SELECT to_timestamp_ntz(seen) - INTERVAL 3000 YEARS AS early FROM term"),
+        ("ann", "SELECT * FROM later"),
+    ]
+    await fill(ground.dsn, await recorded(World(data), reader, statements))
+    seen = datetime(2026, 11, 1, tzinfo=UTC)
+    rows = {"spark_catalog.hr.term": [(i, date(9999, 12, 31 - i), seen) for i in range(3)]}
+    await ground.prove(world=data, data=rows, per_stratum=10)
+    (run,) = await proofs(ground.connection, 1)
+    assert await left_out(ground.connection) == []
+    assert (run["proved"], run["different"], run["obliged"]) == (4, 0, 4)
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -235,6 +460,10 @@ async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPo
     await ground.prove(per_stratum=2, statements=5)
     (run,) = await proofs(ground.connection, 5)
     assert (run["statements"], run["proved"]) == (5, 5)
+    # Each is stopped at once, and the run goes on with the next.
+    await ground.prove(per_stratum=2, statements=5, statement_s=0)
+    (slow,) = await left_out(ground.connection)
+    assert (slow["reason"], slow["statements"]) == ("it takes longer than a statement may", 5)
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -163,6 +163,67 @@ def test_what_is_compared_of_two_verdicts() -> None:
     ]
 
 
+EMPLOYEE, DIRECTORY = "spark_catalog.hr.employee", "spark_catalog.hr.directory"
+EVES = """
+  - name: eve reads
+    on: {catalog: spark_catalog, database: hr, table: [employee, directory], column: "*"}
+    allow: [{users: [eve], access: [select]}]
+  - name: no pay for eve
+    on: {catalog: spark_catalog, database: hr, table: employee, column: salary}
+    mask: [{users: [eve], type: MASK_NULL}]
+  - name: rows of eve
+    on: {catalog: spark_catalog, database: hr, table: employee}
+    filter: [{users: [eve], where: "id < 9"}]
+"""
+NULL_PAY = ("gained", EMPLOYEE, "salary", "CASE WHEN FALSE THEN `salary` END")
+FEW_ROWS = ("filter", EMPLOYEE, "", "id < 9")
+
+
+@pytest.mark.parametrize(
+    ("text", "gained"),
+    [
+        (
+            "SELECT name, salary FROM employee",
+            {("gained", EMPLOYEE, "", "as it is, but for some rows, salary"), NULL_PAY, FEW_ROWS},
+        ),
+        ("SELECT name FROM employee", {("gained", EMPLOYEE, "", "as it is, but for some rows"), FEW_ROWS}),
+        ("SELECT pay FROM directory", {("gained", DIRECTORY, "", "as it is"), NULL_PAY, FEW_ROWS}),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_of_a_table_it_is_told_what_is_masked_and_filtered(
+    reader: ReaderPool, text: str, gained: set[tuple[str, str, str, str]]
+) -> None:
+    worlds = (World(), World({**World().data, "pack": OLD + EVES}))
+    old, new = [judged_of(await one.judge(text, reader, user="eve", rules=Rules())) for one in worlds]
+    assert set(changes(old, new)) == {
+        Change(kind, table, column, "refused", seen) for kind, table, column, seen in gained
+    }
+    lost = {"gained": "lost", "filter": "filter"}
+    assert set(changes(new, old)) == {
+        Change(lost[kind], table, column, seen, "refused") for kind, table, column, seen in gained
+    }
+
+
+def test_what_is_masked_is_told_of_what_was_denied_alone() -> None:
+    guarded = {"masks": {("t", "a"): "NULL", ("t", "b"): "0"}, "filters": {"t": "id < 9"}}
+    of_column = Judged(
+        cleared=False, denied=frozenset({AskedAccess("t", "a", "select")}), allowed=frozenset({"t"})
+    )
+    assert changes(of_column, cleared(**guarded)) == [
+        Change("filter", "t", "", "refused", "id < 9"),
+        Change("gained", "t", "a", "refused", "NULL"),
+    ]
+    of_others = frozenset({AskedAccess("u", "", access) for access in ("select", "delete")})
+    both = Judged(cleared=False, denied=of_others, allowed=frozenset({"t"}))
+    assert changes(both, cleared(**guarded)) == [
+        Change("gained", "u", "", "refused", "as it is"),
+        Change("gained", "u", "", "refused", "delete"),
+    ]
+    insert = Judged(cleared=False, denied=frozenset({AskedAccess("u", "", "insert")}))
+    assert changes(insert, cleared(**guarded)) == [Change("gained", "u", "", "refused", "insert")]
+
+
 @pytest.mark.parametrize(
     ("recorded", "code", "old", "trusted"),
     [

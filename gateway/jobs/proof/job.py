@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from threading import Event
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -16,8 +17,11 @@ import orjson
 
 from gateway.errors import Faults, ProofFailed
 from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.proof.comparing import Difference, StatementRuns, difference
 from gateway.jobs.proof.copies import Unprovable, recipe
-from gateway.jobs.proof.sandbox import Failed, Rows, Sandbox, TooLarge
+from gateway.jobs.proof.rows import Rows
+from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
+from gateway.jobs.proof.stopping import unless_stopped
 from gateway.jobs.proof.views import Copying, bottom_up, named
 from gateway.jobs.rollup_texts import LONGEST
 from gateway.jobs.spark import condition_of, spark_errors
@@ -52,7 +56,7 @@ COLLATED = "it reads a view with a collation of its own"
 ELSEWHERE = "it reads a table of another catalog than spark_catalog, or was sent in one"
 VARYING = "its rows go by time, chance or the session"
 LIMITED = "it takes some of its rows, in no order"
-UNSTABLE = "its rows go by the order in which tables are read"
+TOGETHER = "a policy that it reads goes by what is read together"
 LARGE = "it has more rows than are compared"
 SLOW = "it takes longer than a statement may"
 UNSAMPLED = "a table that it or a policy reads could not be sampled"
@@ -267,6 +271,9 @@ class _Proof:
         )
         if not isinstance(verdict, Cleared):
             return REFUSED
+        if "accessed_together" in verdict.facets:
+            # Of a copy, which stands for one table, nobody knows what it is read with.
+            return TOGETHER
         try:
             below, scanned = await self._read(gate, verdict, text, session)
             for table in verdict.tables:
@@ -416,9 +423,10 @@ class _Proof:
             below=one.below,
             unanalysed=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
         )
+        stop = sandbox.stop = Event()
         try:
             async with asyncio.timeout(self._options.statement_s):
-                found = await _unless_stopped(spark, lambda: _both(sandbox, copying, one))
+                found = await unless_stopped(spark, lambda: difference(_runs(sandbox, copying, one)), stop)
         except TimeoutError:
             self._counts.leave_out(SLOW, one.statement_id)
             return
@@ -432,23 +440,14 @@ class _Proof:
             self._counts.leave_out(f"{NOT_SET_UP}: {condition_of(error)}", one.statement_id)
             return
         if found is None:
-            self._counts.leave_out(UNSTABLE, one.statement_id)
-            return
-        governed, copied = found
-        if isinstance(governed, str) and isinstance(copied, str):
-            self._counts.leave_out(f"it fails over samples: {governed}", one.statement_id)
-            return
-        if _alike(governed, copied):
             self._counts.proved += 1
             self._counts.obliged += copying.hides
-            return
+        else:
+            await self._alarm(gate, one, found)
+
+    async def _alarm(self, gate: Gate, one: _Chosen, found: Difference) -> None:
         found_shape = await gate.reader.fingerprint(one.text)
         shape = found_shape if isinstance(found_shape, str) else ""
-        more = less = None
-        what = _told(governed, copied)
-        if isinstance(governed, Rows) and isinstance(copied, Rows):
-            more, less = governed.less(copied), copied.less(governed)
-            what = "the rows are others" if more or less else "the columns are others"
         self._counts.alarms.append(
             (
                 self._work.run,
@@ -456,9 +455,9 @@ class _Proof:
                 one.principal.user,
                 (shape or one.cleared.plan_class)[:LONGEST],
                 sorted(str(name) for name in one.names),
-                more,
-                less,
-                what,
+                found.only_governed,
+                found.only_copied,
+                found.what,
             )
         )
         self._work.progress(
@@ -516,51 +515,19 @@ async def _fit(gate: Gate, text: str) -> Reading:
     return reading
 
 
-def _both(sandbox: Sandbox, copying: Copying, one: _Chosen) -> tuple[Rows | str, Rows | str] | None:
-    """Run both ways; None where the first is not the same twice."""
-
+def _runs(sandbox: Sandbox, copying: Copying, one: _Chosen) -> StatementRuns:
     def governed(*, turned: bool) -> Rows:
         sandbox.stand(one.names, turned=turned)
         return sandbox.run(one.cleared.forwarded)
 
-    def copied() -> Rows:
+    def sent(*, copied: bool) -> Rows:
         sandbox.stand(one.names)
-        made = copying.of(one.principal, one.scanned)
+        made = copying.of(one.principal, one.scanned) if copied else {}
         return sandbox.copied(made, one.text, one.catalog, one.namespace)
 
-    first = _rows(lambda: governed(turned=False))
-    if not _alike(first, _rows(lambda: governed(turned=True))):
-        return None
-    return first, _rows(copied)
-
-
-def _rows(run: Callable[[], Rows]) -> Rows | str:
-    """Return the rows, or the name of the error."""
-    try:
-        return run()
-    except Failed as error:
-        return str(error)
-
-
-def _alike(one: Rows | str, other: Rows | str) -> bool:
-    if isinstance(one, Rows) and isinstance(other, Rows):
-        return one.is_like(other)
-    # Both fail: which of two errors comes first goes by the plan.
-    return isinstance(one, str) and isinstance(other, str)
-
-
-def _told(governed: Rows | str, copied: Rows | str) -> str:
-    if isinstance(governed, str):
-        return f"it fails as the gateway forwards it: {governed}"
-    return f"it fails over the copies: {copied if isinstance(copied, str) else ''}"
-
-
-async def _unless_stopped(spark: Any, run: Callable[[], Any]) -> Any:
-    """Run in a thread; where we are stopped, Spark stops, too."""
-    running = asyncio.ensure_future(asyncio.to_thread(run))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.to_thread(spark.sparkContext.cancelAllJobs)
-        await asyncio.wait([running])
-        raise
+    return StatementRuns(
+        governed=lambda: governed(turned=False),
+        turned=lambda: governed(turned=True),
+        copied=lambda: sent(copied=True),
+        sent=lambda: sent(copied=False),
+    )

@@ -1,4 +1,7 @@
-"""Masks of values, one by one, from docs/masks.md and not from the gateway's own SQL."""
+"""Masks of values, one by one, from docs/masks.md and not from the gateway's own SQL.
+
+Dates are days since 1970-01-01, since Spark has years that Python has not.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ from datetime import date
 from typing import Any
 
 SHOWN = 4
-_MASKED_DATE = date(1900, 1, 1)
+_EPOCH = date(1970, 1, 1)
+_MASKED_DATE = (date(1900, 1, 1) - _EPOCH).days
+_CYCLE = 146_097
+"""Days of 400 years, after which the calendar is the same."""
+_FIRST_DAY = -(2**31)
+"""Of Spark's dates."""
 _TEXT = re.compile(r"(?:string(?: collate \w+)?|varchar\((\d+)\))\Z")
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TOLD = frozenset(
@@ -24,22 +32,20 @@ def mask_of(mask_type: str, data_type: str) -> Mask | None:
     if mask_type not in _TOLD or type_.startswith("char"):
         return None
     if mask_type == "MASK_NULL":
-        return _nothing
+        return nothing
     text = _TEXT.match(type_)
     if text is not None:
         size = int(text[1]) if text[1] else None
         return _unless_null(lambda value: _text(mask_type, value, size))
     if type_ in _INTEGERS:
-        return (
-            _nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _integer(mask_type, value))
-        )
+        return nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _integer(mask_type, value))
     if type_ == "date":
-        return _nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _date(mask_type, value))
-    return _nothing
+        return nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _date(mask_type, value))
+    return nothing
 
 
-def _nothing(value: Any) -> None:
-    return None
+def nothing(value: Any) -> None:
+    """Mask by NULL."""
 
 
 def _unless_null(mask: Mask) -> Mask:
@@ -79,5 +85,14 @@ def _integer(mask_type: str, value: int) -> int:
     return int(sign + digits)
 
 
-def _date(mask_type: str, value: date) -> date:
-    return date(value.year, 1, 1) if mask_type == "MASK_DATE_SHOW_YEAR" else _MASKED_DATE
+def _date(mask_type: str, days: int) -> int | None:
+    return _first_of_year(days) if mask_type == "MASK_DATE_SHOW_YEAR" else _MASKED_DATE
+
+
+def _first_of_year(days: int) -> int | None:
+    """Return the first of January; None where Spark has no such date."""
+    before = _EPOCH.toordinal() - 1
+    cycles, day = divmod(days + before, _CYCLE)
+    january = date.fromordinal(day + 1).replace(month=1, day=1)
+    first = cycles * _CYCLE + january.toordinal() - 1 - before
+    return first if first >= _FIRST_DAY else None

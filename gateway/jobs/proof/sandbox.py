@@ -8,15 +8,18 @@ lie in a directory that only the job's user can enter, and go with the sandbox.
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
+from gateway.jobs.proof.masking import Mask, nothing
+from gateway.jobs.proof.rows import Rows, within_python
+from gateway.jobs.proof.stopping import Stopped
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, dotted, levels, quote
 from gateway.model.files import SESSION_CATALOG
@@ -24,8 +27,7 @@ from gateway.model.files import SESSION_CATALOG
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
-_DIGITS = 9
-"""Of a float that are compared: sums of floats go by the order of rows."""
+UNHELD = "it meets a value that Python cannot hold"
 
 
 class Failed(Exception):
@@ -34,22 +36,6 @@ class Failed(Exception):
 
 class TooLarge(Exception):
     """A statement has more rows than are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a statement shows: names of columns, and rows in a form that can be compared."""
-
-    names: tuple[str, ...]
-    rows: tuple[str, ...]
-
-    def less(self, other: Rows) -> int:
-        """Return how many rows the other has not."""
-        return (Counter(self.rows) - Counter(other.rows)).total()
-
-    def is_like(self, other: Rows) -> bool:
-        """Whether both are the same multiset of rows, under the same names."""
-        return self.names == other.names and Counter(self.rows) == Counter(other.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +66,8 @@ class Sandbox:
         self._samples: dict[TableName, tuple[Standing, Standing]] = {}
         self._views: dict[TableName, Table] = {}
         self._stood: Sequence[TableName] = ()
+        self.stop = Event()
+        """Once it is set, calls raise Stopped instead of running anything more."""
         self._copies: dict[tuple[TableName, str, Path], Standing] = {}
         self._shown: dict[tuple[TableName, tuple[Standing, ...]], Standing] = {}
         self._there = {row[0] for row in spark.sql("SHOW DATABASES").collect()} - {"default"}
@@ -136,7 +124,8 @@ class Sandbox:
     def copied(
         self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
-        """Run a text, as its user sent it, over copies. Raises Failed, TooLarge."""
+        """Run a text, as its user sent it, over copies, and over what stands of all else. Raises Failed,
+        TooLarge, Unprovable, Stopped."""
         for one in copies.values():
             self._stand(one)
         with self._within(catalog, namespace):
@@ -144,8 +133,8 @@ class Sandbox:
 
     def copy(self, table: Table, recipe: Recipe, base: Standing | None = None) -> Standing:
         """Write a table as it may be seen: of its sample, or of `base`, with the others as they stand. Raises
-        Failed."""
-        from pyarrow import array, parquet
+        Failed, Unprovable, Stopped."""
+        from pyarrow import parquet
 
         name = table.name.folded()
         base = base or self._samples[name][0]
@@ -165,9 +154,10 @@ class Sandbox:
             self.stand(self._stood)
         for column, mask in recipe.masks:
             at = rows.schema.get_field_index(column)
-            kind = rows.schema.field(at).type
-            masked = array([mask(value) for value in rows.column(at).to_pylist()], type=kind)
-            rows = rows.set_column(at, column, masked)
+            try:
+                rows = rows.set_column(at, column, _masked(rows.column(at), mask))
+            except (ValueError, OverflowError):
+                raise Unprovable(UNHELD) from None
         place = self._place()
         parquet.write_table(rows, place / "0.parquet")
         self._copies[key] = Standing(table, place, recipe.columns)
@@ -175,7 +165,7 @@ class Sandbox:
 
     def shown(self, view: Table, copies: Mapping[TableName, Standing]) -> Standing:
         """Write what a view's text gives over copies of what it reads. Raises Failed, TooLarge,
-        Unprovable."""
+        Unprovable, Stopped."""
         from pyarrow import parquet
 
         key = (view.name.folded(), tuple(copies.values()))
@@ -209,6 +199,7 @@ class Sandbox:
         """Return the rows of a view's text as an Arrow table, under the view's names and types."""
         from pyspark.sql import functions as f
 
+        self._require_going_on()
         try:
             with self._within_view(view) as text:
                 frame = self._spark.sql(text)
@@ -288,35 +279,41 @@ class Sandbox:
         return place
 
     def run(self, text: str) -> Rows:
-        """Run a text over what stands. Raises Failed, TooLarge."""
+        """Run a text over what stands. Raises Failed, TooLarge, Unprovable, Stopped."""
+        self._require_going_on()
         try:
             frame = self._spark.sql(text)
-            rows = frame.limit(self._most + 1).collect() if frame.columns else []
+            rows = within_python(frame).limit(self._most + 1).collect() if frame.columns else []
         except spark_errors() as error:
             raise Failed(condition_of(error)) from None
+        except (ValueError, OverflowError):
+            raise Unprovable(UNHELD) from None
         if len(rows) > self._most:
             raise TooLarge
-        return Rows(tuple(frame.columns), tuple(repr(_plain(tuple(row))) for row in rows))
+        return Rows.of(frame.columns, rows)
 
     def _arrow(self, text: str) -> Any:
+        self._require_going_on()
         try:
             return self._spark.sql(text).toArrow()
         except spark_errors() as error:
             raise Failed(condition_of(error)) from None
+
+    def _require_going_on(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
 
 
 def _names(table: Table) -> tuple[str, ...]:
     return tuple(one.name for one in table.columns)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value in a form that is the same for the same value."""
-    if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
-    if isinstance(value, dict):
-        return sorted((repr(_plain(key)), repr(_plain(one))) for key, one in value.items())
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    if isinstance(value, bytearray):
-        return bytes(value)
-    return value
+def _masked(values: Any, mask: Mask) -> Any:
+    """Return what stands in place of a column's values: dates are masked as days, all others as Python has
+    them."""
+    from pyarrow import array, int32, nulls, types
+
+    if mask is nothing:
+        return nulls(len(values), values.type)
+    plain = values.cast(int32()) if types.is_date32(values.type) else values
+    return array([mask(value) for value in plain.to_pylist()], type=plain.type).cast(values.type)

@@ -14,6 +14,7 @@ _Key = TypeVar("_Key")
 
 LOST, GAINED, MASK, FILTER = "lost", "gained", "mask", "filter"
 REFUSED, PLAIN, EVERY_ROW = "refused", "as it is", "every row"
+SELECT = "select"
 BY_POLICIES = frozenset({"ACCESS_DENIED"})
 """Codes of refusals that policies decide, and nothing else."""
 UNREAD = frozenset({"TIMEOUT", "UNAVAILABLE"})
@@ -49,6 +50,8 @@ class Judged:
     missing: bool = False
     """Whether it may pass and names a table that is not there, so that nothing is asked of its columns."""
     denied: frozenset[AskedAccess] = frozenset()
+    allowed: frozenset[str] = frozenset()
+    """Tables of which it may select something."""
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The columns that it reads of a table, where that is known: not where one is named that is not there."""
     masks: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -59,8 +62,12 @@ class Judged:
 def judged_of(verdict: Verdict) -> Judged:
     """Return what of a verdict is compared."""
     denied = frozenset(place_of(one) for one in verdict.decisions if not one.allowed)
+    places = (place_of(one) for one in verdict.decisions if one.allowed)
+    allowed = frozenset(place.resource for place in places if place.access == SELECT)
     if not isinstance(verdict, Cleared):
-        return Judged(cleared=False, code=verdict.code, plan_class=verdict.plan_class, denied=denied)
+        return Judged(
+            cleared=False, code=verdict.code, plan_class=verdict.plan_class, denied=denied, allowed=allowed
+        )
     masks: dict[tuple[str, str], set[str]] = defaultdict(set)
     filters: dict[str, set[str]] = defaultdict(set)
     used: dict[str, frozenset[str] | None] = {}
@@ -79,6 +86,7 @@ def judged_of(verdict: Verdict) -> Judged:
         plan_class=verdict.plan_class,
         missing=bool(verdict.missing),
         denied=denied,
+        allowed=allowed,
         used={table: names for table, names in used.items() if names is not None},
         masks=_joined(masks),
         filters=_joined(filters),
@@ -105,13 +113,12 @@ def changes(old: Judged, new: Judged) -> list[Change]:
     """Return what is otherwise under `new`, in order; nothing for what is refused under both."""
     if not (old.cleared or new.cleared):
         return []
-    lost = _gone(old, new)
-    gained = _gone(new, old)
-    found = [Change(LOST, one.resource, one.column, _seen(old, one), REFUSED) for one in lost]
-    found += [Change(GAINED, one.resource, one.column, REFUSED, _seen(new, one)) for one in gained]
+    lost, gained = _gone(old, new), _gone(new, old)
+    seen, shown = _seen(old, new, lost), _seen(new, old, gained)
+    found = [Change(LOST, *place, what, REFUSED) for place, what in seen]
+    found += [Change(GAINED, *place, REFUSED, what) for place, what in shown]
     if old.cleared and new.cleared:
-        moved = {(one.resource, one.column) for one in (*lost, *gained)}
-        for key in (old.masks.keys() | new.masks.keys()) - moved:
+        for key in (old.masks.keys() | new.masks.keys()) - {place for place, _ in seen | shown}:
             table, column = key
             used = old.used.get(table, new.used.get(table))
             if used is not None and column not in used:
@@ -123,12 +130,14 @@ def changes(old: Judged, new: Judged) -> list[Change]:
             before, after = old.filters.get(table, EVERY_ROW), new.filters.get(table, EVERY_ROW)
             if before != after:
                 found.append(Change(FILTER, table, "", before, after))
-    elif not found:
-        # Refused, or not, for what is no decision on one thing: a mask that does not fit, say.
-        if old.cleared:
-            found.append(Change(LOST, "", "", PLAIN, f"{REFUSED}: {new.code}"))
-        else:
-            found.append(Change(GAINED, "", "", f"{REFUSED}: {old.code}", PLAIN))
+    elif found:
+        found += [Change(FILTER, one, "", old.filters[one], REFUSED) for one in _filtered(old, new, lost)]
+        found += [Change(FILTER, one, "", REFUSED, new.filters[one]) for one in _filtered(new, old, gained)]
+    # Refused, or not, for what is no decision on one thing: a mask that does not fit, say.
+    elif old.cleared:
+        found.append(Change(LOST, "", "", PLAIN, f"{REFUSED}: {new.code}"))
+    else:
+        found.append(Change(GAINED, "", "", f"{REFUSED}: {old.code}", PLAIN))
     return sorted(found)
 
 
@@ -138,14 +147,48 @@ def _gone(old: Judged, new: Judged) -> set[AskedAccess]:
         return set()
     gone = set(new.denied - old.denied)
     for table in old.used.keys() & new.used.keys():
-        gone |= {AskedAccess(table, column, "select") for column in old.used[table] - new.used[table]}
+        gone |= {AskedAccess(table, column, SELECT) for column in old.used[table] - new.used[table]}
     return gone
 
 
-def _seen(judged: Judged, place: AskedAccess) -> str:
-    if place.access != "select":
-        return place.access
-    return judged.masks.get((place.resource, place.column), PLAIN)
+def _seen(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[tuple[tuple[str, str], str]]:
+    """Return what was seen of what is gone, by table and column; of tables that are gone as a whole, what is
+    masked by itself as well."""
+    tables = _whole(judged, other, gone)
+    masked = [
+        (table, column)
+        for table, column in judged.masks
+        if table in tables and column in judged.used.get(table, (column,))
+    ]
+    found = {(place, judged.masks[place]) for place in masked}
+    for one in gone:
+        place = (one.resource, one.column)
+        if one.access != SELECT:
+            found.add((place, one.access))
+        elif one.column:
+            found.add((place, judged.masks.get(place, PLAIN)))
+        else:
+            but = ["some rows"] if one.resource in judged.filters else []
+            but += sorted(column for table, column in masked if table == one.resource)
+            found.add((place, f"{PLAIN}, but for {', '.join(but)}" if but else PLAIN))
+    return found
+
+
+def _filtered(judged: Judged, other: Judged, gone: set[AskedAccess]) -> list[str]:
+    """Return the tables with filters of which something is gone."""
+    tables = {one.resource for one in gone if one.access == SELECT} | _whole(judged, other, gone)
+    return [table for table in judged.filters if table in tables]
+
+
+def _whole(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[str]:
+    """Return the tables that are gone as a whole. Where a view is denied, nothing is asked about what it
+    reads: that is gone with it."""
+    selects = [one for one in gone if one.access == SELECT]
+    found = {one.resource for one in selects if not one.column}
+    if selects and not other.cleared:
+        guarded = {table for table, _ in judged.masks} | judged.filters.keys()
+        found |= guarded - other.allowed - {one.resource for one in other.denied}
+    return found
 
 
 def mistrust(recorded: str, code: str, plan_class: str, old: Judged) -> str:
