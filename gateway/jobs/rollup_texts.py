@@ -17,6 +17,7 @@ LONGEST = 4_000
 """Characters of a fingerprint that are kept: what differs only behind them counts as one."""
 PAUSES_S = (1.0, 5.0, 25.0)
 """Seconds before a parser that did not answer is asked again: it may just start, or be busy."""
+_EASY = "SELECT 1"
 _NO_ANSWER = frozenset({"UNAVAILABLE", "TIMEOUT"})
 
 FingerprintOf = Callable[[str], Awaitable[str | NotRead]]
@@ -61,6 +62,7 @@ async def _asked(text: str, fingerprint: FingerprintOf) -> str | None:
         found = await fingerprint(text)
     if isinstance(found, str):
         return found
-    if found.code in _NO_ANSWER:
+    # Where it answers otherwise, it is this text that it does not get through.
+    if found.code in _NO_ANSWER and isinstance(await fingerprint(_EASY), NotRead):
         raise BackendUnavailable(f"the shapes of statements are not known: {found.message}")
     return None

@@ -126,3 +126,17 @@ async def test_a_parser_that_stays_away_fails_the_run(
 
     with pytest.raises(BackendUnavailable, match="restarting"):
         await write_fingerprints(rows("a"), tmp_path, fingerprint)
+
+
+async def test_a_text_that_the_parser_does_not_get_through_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may send statements could stop the roll-ups with it."""
+    monkeypatch.setattr(rollup_texts, "PAUSES_S", (0.0,))
+
+    async def fingerprint(text: str) -> Any:
+        return NotRead("TIMEOUT", "late") if text == "a" else f"{text}'s shape"
+
+    assert await write_fingerprints(rows("a", "b"), tmp_path, fingerprint) == 2
+    found = parquet.read_table(tmp_path / "fingerprints.parquet").to_pylist()
+    assert [row["fingerprint"] for row in found] == [None, "b's shape"]
