@@ -455,3 +455,10 @@ async def test_check_tells_faults_of_classifiers(tmp_path: Path) -> None:
     file.write_text("classes:\n  x: {tag: X, formats: [email], when: [{share: 0.5}]}\n")
     assert (await check([file], with_parser=False, with_backend=False)).faults == ()
     assert [rule.tag for rule in classifiers_of([file]).classes] == ["X"]
+
+
+def test_a_codice_fiscale_in_a_text_is_told_by_its_check_letter() -> None:
+    (fiscale,) = Formats({}, (), today=date(2026, 1, 1)).named("it_codice_fiscale")
+    assert fiscale.find is not None
+    told = fiscale.find("C.F. RSSMRA80A01H501U, e RCCMNL83S18D969H; non RSSMRA80A01H501V")
+    assert list(told) == ["RSSMRA80A01H501U", "RCCMNL83S18D969H"]

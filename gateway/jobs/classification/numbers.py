@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
+from gateway.jobs.classification.libraries import library
 from gateway.jobs.classification.value_format import Find, Whole, of_pattern
 
 _SSN = re.compile(r"(?<![\w-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w-])")
@@ -82,12 +84,8 @@ def _ric(value: str) -> bool:
 
 
 def _cpf(value: str) -> bool:
-    digits = [int(c) for c in value if c.isdigit()]
-    for size in (9, 10):
-        rest = sum(d * (size + 1 - at) for at, d in enumerate(digits[:size])) * 10 % 11 % 10
-        if rest != digits[size]:
-            return False
-    return len(set(digits)) > 1
+    # Eleven times the same digit has its check digits, and is nobody's.
+    return len({c for c in value if c.isdigit()}) > 1 and bool(_stdnum("br.cpf").is_valid(value))
 
 
 def _cpfs_within(text: str) -> Iterator[str]:
@@ -95,13 +93,7 @@ def _cpfs_within(text: str) -> Iterator[str]:
 
 
 def _fiscale(value: str) -> bool:
-    """Italy's, with the values that letters and digits of odd places have."""
-    odd = "BAFHJNPRTVCESULDGIMOQKWZYX"
-    total = 0
-    for at, char in enumerate(value.upper()[:15]):
-        rank = int(char) if char.isdigit() else ord(char) - 65
-        total += odd.index("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[rank]) if at % 2 == 0 else rank
-    return chr(65 + total % 26) == value.upper()[15]
+    return bool(_stdnum("it.codicefiscale").calc_check_digit(value.upper()[:15]) == value.upper()[15])
 
 
 def _fiscales_within(text: str) -> Iterator[str]:
@@ -109,8 +101,11 @@ def _fiscales_within(text: str) -> Iterator[str]:
 
 
 def _dni(value: str) -> bool:
-    digits = "".join(c for c in value if c.isdigit())
-    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(digits) % 23] == value[-1].upper()
+    return bool(_stdnum("es.dni").calc_check_digit(value[:8]) == value[-1].upper())
+
+
+def _stdnum(name: str) -> Any:
+    return library(f"stdnum.{name}", "python-stdnum")
 
 
 def _dnis_within(text: str) -> Iterator[str]:
