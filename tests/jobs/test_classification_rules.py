@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections import Counter
 from dataclasses import replace
@@ -236,6 +238,7 @@ THINGS = ("Desk", "Lamp", "Vase", "Shelf")
         ("dossier 05325234{n}", None),
         ("Auftrag Nr. 05325234{n}", None),
         ("https://maps.example/?q=51.7084{n},-9.779783", "coordinates"),
+        ("https://maps.example/maps/@51.7084{n},-9.779783,15z", "coordinates"),
         ("[51.7084{n}, -9.779783, 17.123456]", None),
         ("jdbc:mysql://db:3306/x?user=app&password=9mZmcD{n}", "secret_key"),
         ("password=unchanged and {n}", None),
@@ -297,6 +300,13 @@ def test_forms_of_values(name: str, kind: str, value: str, rule: str) -> None:
     values = [value.replace("{n}", str(n)).replace("{a}", "Mol" + chr(87 + n)) for n in range(10, 30)]
     (finding,) = scorer().findings(Sampled(name=name, kind=kind, values=values))
     assert finding.rule == rule
+
+
+@pytest.mark.parametrize("name", ["2fa_seed", "two_factor_seed", "authenticator_secret"])
+def test_what_second_factors_are_made_of_is_secret(name: str) -> None:
+    values = [base64.b32encode(hashlib.sha256(bytes([n])).digest()[:20]).decode() for n in range(30)]
+    (finding,) = scorer().findings(Sampled(name=name, kind="text", values=values))
+    assert finding.rule == "secret_key"
 
 
 def test_few_towns_are_towns_beside_people() -> None:

@@ -322,9 +322,9 @@ _POINT = re.compile(r"(?:SRID=\d+;)?POINT ?\(\s*([+-]?\d{1,3}\.\d+) ([+-]?\d{1,3
 _DEGREES = re.compile(r"""\d{1,3}(?:°\s?\d{1,2}['′]\s?[\d.]*["″]?|\.\d{2,}\s?°)\s?[NSEWO].*""")
 _PAIR_WITHIN = re.compile(
     r"(?<![\w.+-])(?<![0-9][,;])(?<![0-9][,;] )[+-]?\d{1,2}\.\d{4,}"
-    r"(?:,\s?|%2C)[+-]?\d{1,3}\.\d{4,}(?![\w.]|[,;] ?[-\d])"
+    r"(?:,\s?|%2C)[+-]?\d{1,3}\.\d{4,}(?![\w.]|(?!,\d{1,2}(?:\.\d+)?z)[,;] ?[-\d])"
 )
-"""Two and no more: of a vector there are others beside them."""
+"""Two and no more, but how near a map shows them: of a vector there are others beside them."""
 
 
 def _coordinates(value: str) -> bool:
