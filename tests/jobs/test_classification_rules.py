@@ -234,6 +234,8 @@ THINGS = ("Desk", "Lamp", "Vase", "Shelf")
         ("paid to de{iban}", "iban"),
         ("mail=p{n}%40mail.example&x=1", "email"),
         ("tel. 600 123 4{n}", "phone"),
+        ("paid to ES20 0049 0216 2358 5483 17{n}", None),
+        ("call 0049 30 304168{n} today", "phone"),
         ("emergency: Yasmin (11) 96126-61{n}", "phone"),
         ("dossier 05325234{n}", None),
         ("Auftrag Nr. 05325234{n}", None),
