@@ -15,16 +15,15 @@ from gateway.jobs.locks import HELD, MADE_UP_FOR, locked
 _LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
 _RUNS = f"""
 WITH run AS (
-    SELECT id, job, whole, started_at, ended_at,
-           CASE WHEN state = 'running' AND started_at < $1 AND {locked("job")} <> ALL ($2::oid[])
-           THEN 'killed' ELSE state END AS state
-    FROM sluice.job_run
+    SELECT id, job, whole, started_at, ended_at, held,
+           CASE WHEN state = 'running' AND started_at < $1 AND NOT held THEN 'killed' ELSE state END AS state
+    FROM sluice.job_run, LATERAL (SELECT {locked("job")} = ANY ($2::oid[])) AS l (held)
 ), counted AS (
     SELECT *, {MADE_UP_FOR} AS again, whole OR EXISTS (
         SELECT FROM sluice.verification found WHERE found.run = run.id AND found.findings > 0
     ) AS says FROM run
 )
-SELECT job, bool_or(state = 'running') AS runs, bool_or(says) AS says,
+SELECT job, bool_or(held) AS runs, bool_or(says) AS says,
        max(started_at) FILTER (WHERE whole AND started_at <= now() AND NOT again) AS began,
        max(ended_at) FILTER (WHERE whole AND state = 'done' AND ended_at <= now()) AS done,
        (array_agg(state ORDER BY id DESC) FILTER (WHERE says AND state <> 'running'))[1] AS ended
@@ -48,7 +47,8 @@ class JobState:
     """Whether the newest whole run that has ended failed or was killed, or one of a part has since found that
     the record was changed."""
     runs: bool
-    """Whether somebody runs it, in whole or in part: there is no second one."""
+    """Whether somebody runs it, in whole or in part: there is no second one. By its lock: what a machine that
+    went down left as `running` may lie ahead of the clock, and be of nobody."""
     says: bool
     """Whether there is anything to be said of it: not where only parts were run, and found nothing."""
 

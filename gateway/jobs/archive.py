@@ -243,7 +243,7 @@ class _Archive:
         self._require(await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
         chains = await asyncio.to_thread(_chains, written)
         work.progress(f"{day.day}: verified, {expected.events:,} events")
-        seen = SeenErasures(erasure, frozenset(left - numbers))
+        seen = SeenErasures(erasure, frozenset(left - numbers), told=erasure)
         return _NewCopy(came=came.events, sums=expected, chains=chains, erasures=seen)
 
     def _keep(self, day: _Day, why: str) -> None:
@@ -327,12 +327,12 @@ class _Archive:
         links, digests = sums.hexadecimal()
         await connection.execute(
             "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, erasure,"
-            " left_erasures, bytes, verified_at)"
-            " VALUES ($1, $2, $3, $4, $5, $6, $7, $10, $8, clock_timestamp())"
+            " left_erasures, left_up_to, bytes, verified_at)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $10, $7, $8, clock_timestamp())"
             " ON CONFLICT (day) DO UPDATE SET version = excluded.version, events = excluded.events,"
             " unchained = excluded.unchained, links = excluded.links, digests = excluded.digests,"
-            " erasure = excluded.erasure, left_erasures = excluded.left_erasures, bytes = excluded.bytes,"
-            " verified_at = excluded.verified_at,"
+            " erasure = excluded.erasure, left_erasures = excluded.left_erasures,"
+            " left_up_to = excluded.left_up_to, bytes = excluded.bytes, verified_at = excluded.verified_at,"
             " dropped_at = CASE WHEN $9 THEN archive_day.dropped_at END",
             day.day,
             VERSION,

@@ -80,15 +80,20 @@ class SeenErasures:
     last: int = 0
     """Number of the last one that it has seen."""
     left: frozenset[int] = frozenset()
-    """Those up to there that were not carried out."""
+    """Those up to `told` that were not carried out."""
+    told: int = 0
+    """Not before `last` but where a job wrote it that does not tell what it leaves: whatever is behind is
+    carried out once more."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any] | None) -> SeenErasures:
         """Return those of a row of `sluice.archive_day`."""
-        return cls() if row is None else cls(row["erasure"], frozenset(row["left_erasures"]))
+        if row is None:
+            return cls()
+        return cls(row["erasure"], frozenset(row["left_erasures"]), row["left_up_to"])
 
     def has(self, number: int) -> bool:
-        return number <= self.last and number not in self.left
+        return number <= min(self.last, self.told) and number not in self.left
 
 
 class Troubles:
@@ -227,8 +232,11 @@ async def _drop(
             there = await links_in_database(connection, _partition(day))
             if there != (kept.events - gone.events, (kept.links - gone.links) % MODULUS):
                 return "it has events that are not archived"
-            seen, some = SeenErasures.of(row), await read_erasures(connection, keys)
-            newer = Erasures(one for one in some if not seen.has(one.number))
+            # Whether one is signed takes its time, and statements wait: only what is new is read again.
+            newest = max((one.number for one in erasures), default=0)
+            erasures += await read_erasures(connection, keys, behind=newest)
+            seen = SeenErasures.of(row)
+            newer = Erasures(one for one in erasures if not seen.has(one.number))
             if any(until > midnight(day) for until in newer.values()):
                 return "texts were erased since it was archived"
             await connection.execute(f"DROP TABLE {_partition(day)}")

@@ -163,7 +163,7 @@ class LakeTable:
 def landings(lake: Path) -> Iterator[tuple[str, Path]]:
     """Yield where something lies that runs have read of the record, with the names of their jobs."""
     for directory in _entries(lake):
-        if (directory / LANDING).is_dir():
+        if os.path.isdir(directory / LANDING):  # noqa: PTH112 - `is_dir` raises where it may not look
             yield _LANDS_IN.get(directory.name, directory.name.removeprefix("_")), directory / LANDING
 
 

@@ -317,6 +317,23 @@ async def test_what_an_older_key_has_signed_holds_in_the_archive(place: Place) -
     assert await texts() == {"cem"}
 
 
+async def test_what_a_job_passed_over_that_did_not_tell_is_carried_out_too(place: Place) -> None:
+    newer = Ed25519PrivateKey.generate()
+    keys: dict[str, Any] = {"key": newer.public_key().public_bytes_raw(), "older": PUBLIC}
+    await place.fill(day_of_events(count=24))
+    await place.seal()
+    await place.archive(days=3)
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7", key=KEY)
+    await erase(place.connection, "ann", until=NOW, by="dpo", reason="request 8", key=newer)
+    await place.archive(days=3, key=keys["key"])
+    # As a job of before migration 0023 has it, or one of an older gateway.
+    await place.connection.execute("UPDATE sluice.archive_day SET left_erasures = '{}', left_up_to = 0")
+    assert (await place.archive(days=3, **keys)).rows_out > 0
+    rows = (await place.archived()).values()
+    assert {row["user_name"] for row in rows if row["kind"] == "decided" and row["statement"]} == {"cem"}
+    assert (await place.archive(days=3, **keys)).rows_out == 0
+
+
 async def test_an_erasure_that_was_passed_over_is_carried_out_once_its_key_is_known(place: Place) -> None:
     newer = Ed25519PrivateKey.generate()
     keys: dict[str, Any] = {"key": newer.public_key().public_bytes_raw(), "older": PUBLIC}

@@ -73,6 +73,7 @@ async def test_a_day_that_somebody_writes_late_events_of_stays(
             "day": DAY.date(),
             "erasure": 0,
             "left_erasures": [],
+            "left_up_to": 0,
             "events": events,
             "unchained": 0,
             "links": f"{links:064x}",

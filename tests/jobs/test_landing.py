@@ -7,6 +7,7 @@ Some 10 s, without Spark.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -211,6 +212,22 @@ async def test_texts_that_a_run_has_read_go_with_it_though_it_fails(
         await run_job(made(), dsn=database, lake=tmp_path, spark=SparkOptions())
     assert landed
     assert not list(landings(tmp_path))
+
+
+def test_directories_that_are_closed_to_us_are_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = os.stat
+
+    def stat(path: Any, **how: Any) -> os.stat_result:
+        if "lost+found/" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, **how)
+
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "replay" / LANDING).mkdir(parents=True)
+    monkeypatch.setattr(os, "stat", stat)
+    assert list(landings(tmp_path)) == [("replay", tmp_path / "replay" / LANDING)]
 
 
 async def test_the_archive_removes_what_killed_runs_have_read_and_nothing_of_those_that_run(

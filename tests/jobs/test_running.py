@@ -274,6 +274,21 @@ async def test_a_run_of_a_part_does_not_stand_in_for_one_of_the_schedule(
     assert not (await start(database, tmp_path, job(nothing), unless_since=missed)).number
 
 
+async def test_a_run_of_a_machine_that_went_down_with_its_clock_ahead_is_nobodys(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    await start(database, tmp_path, job(nothing))
+    await connection.execute(
+        "UPDATE sluice.job_run SET state = 'running', started_at = now() + interval '1 d'"
+    )
+    states = JobStates({})
+    await states.look(database)
+    assert not states.jobs["sample"].runs
+    await connection.execute("SELECT pg_advisory_lock($1, hashtext('sample'))", LOCKS)
+    await states.look(database)
+    assert states.jobs["sample"].runs
+
+
 def test_a_period_of_the_record_is_a_part_of_it() -> None:
     assert verify(VerifyOptions()).whole
     assert not verify(VerifyOptions(since=datetime.now(UTC))).whole
