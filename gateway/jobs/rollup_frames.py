@@ -262,7 +262,7 @@ def _reads_rows(f: Any) -> Any:
 
     shape = f.coalesce("fingerprint", f.lit(""))
     is_command = surely(_is_plan(f) & (f.col("plan_class") == "SqlCommand"))
-    acts = surely(f.exists("told.decisions", lambda one: one["action"] != "select"))
+    acts = surely(f.exists("told.decisions", lambda one: ~one["action"].isin(*_READING)))
     looks = (
         surely(f.col("told.plan") == "analyze")
         | surely(f.col("plan_class").isin(*_LOOKS))
@@ -272,6 +272,8 @@ def _reads_rows(f: Any) -> Any:
     return ~looks
 
 
+_READING = ("select", "execute")
+"""Actions of queries: a function that is no part of Spark is executed."""
 _LOOKS = ("CreateView", "AlterViewAs", "ExplainCommand", "DescribeQueryCommand")
 _LOOK = "^(create (or replace )?view|alter view|explain|desc|describe) "
 

@@ -287,12 +287,17 @@ class _Rollups:
         archive = self._work.table(ARCHIVE, writer="archive")
         gone = {row["day"] for row in days}
         for row in days:
+            if row["day"] < day and not (makers.are_missing or day in gone):
+                continue
             # A statement that ends after the next day has its end in PostgreSQL, or is not known to end.
-            kept = archive.read(spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"])
+            # Of a day before that the archive has lost, what made views is not known.
+            kept = archive.read(
+                spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"], all_there=row["day"] >= day
+            )
             archived = frames.narrow(kept, NAMES)
             if row["day"] == day:
                 events = frames.once(events, frames.of_hours(archived, hours))
-            if row["day"] == day or (row["day"] < day and (makers.are_missing or day in gone)):
+            if row["day"] <= day:
                 # What was made before yesterday is in PostgreSQL, or not known.
                 decided = archived.where("kind = 'decided'")
                 made_by = decided if made_by is None else frames.once(made_by, decided)

@@ -324,7 +324,7 @@ def _with_relations(body: pb.WithRelations, references: dict[int, pb.Relation]) 
     for reference in body.references[:MAX_ITEMS]:
         if body.root.WhichOneof("rel_type") == "sql" and reference.HasField("subquery_alias"):
             alias = reference.subquery_alias
-            views += [f", {alias.alias}=", alias.input]
+            views += [f", {bare(alias.alias)}=", alias.input]
         else:
             references[reference.common.plan_id] = reference
     return [*_by_template(body.root.sql)[:-1], *views, ")"] if views else body.root

@@ -18,7 +18,7 @@ from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.job import ClassifyOptions, classify
 from gateway.jobs.classification.proposing import drift_of
 from gateway.jobs.classification.rules import load_classifiers
-from gateway.jobs.classification.scoring import Sampled
+from gateway.jobs.classification.scoring import Sampled, Scorer
 from gateway.jobs.classification.source import (
     Described,
     Limits,
@@ -307,6 +307,22 @@ async def test_a_catalog_that_cannot_be_listed_stops_no_other_and_loses_nothing(
     lake.unlisted = ()
     await lake.look(catalogs=("Far", "spark_catalog"))
     assert await lake.proposed() == {"c2 EMAIL": "proposed"}
+
+
+async def test_a_value_that_a_format_does_not_get_through_keeps_no_other_table_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(scorer: Scorer, columns: Sequence[Sampled]) -> Any:
+        if "bad" in columns[0].values:
+            raise KeyError("bad")
+        return table(scorer, columns)
+
+    table = Scorer.table
+    monkeypatch.setattr(Scorer, "table", breaks)
+    lake.tables_ = {TableParts("spark_catalog", "lab", "a"): {"c1": ["bad"]}, PEOPLE: {"c1": MAILS}}
+    with pytest.raises(BackendUnavailable, match=r"^spark_catalog.lab.a: cannot be scored: KeyError$"):
+        await lake.look()
+    assert await lake.proposed() == {"c1 EMAIL": "proposed"}
 
 
 async def test_a_gateway_that_is_gone_ends_the_run_where_a_catalog_is_listed(lake: Lake) -> None:

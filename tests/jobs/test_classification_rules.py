@@ -211,6 +211,19 @@ def test_a_name_that_things_have_too_is_none_beside_what_only_things_have() -> N
     assert scorer().findings(replace(names, name="designer"), beside=("designer", "sku")) != []
 
 
+def test_people_with_a_telephone_or_an_address_have_names_beside_prices() -> None:
+    names = Sampled(
+        name="name", kind="text", values=["Mary Smith", "John Miller", "Emma Jones", "Paul Clark"] * 5
+    )
+    price = Sampled(name="price", kind="fraction", values=["9.95"])
+    phones = Sampled(name="c1", kind="text", values=[f"+49 30 90182{n}" for n in range(10, 40)])
+    assert scorer().table([names, price])[0] == []
+    assert [one.rule for one in scorer().table([names, price, phones])[0]] == ["person_name"]
+    assert [one.rule for one in scorer().findings(names, beside=("name", "price", "phone"))] == [
+        "person_name"
+    ]
+
+
 def test_keys_of_json_are_beside_those_of_the_same_object() -> None:
     people = [
         {"customer": {"name": f"{one} Miller", "town": 7}, "items": [{"sku": n, "price": 3}]}
@@ -244,6 +257,9 @@ THINGS = ("Desk", "Lamp", "Vase", "Shelf")
         ("[51.7084{n}, -9.779783, 17.123456]", None),
         ("jdbc:mysql://db:3306/x?user=app&password=9mZmcD{n}", "secret_key"),
         ("password=unchanged and {n}", None),
+        ("ref RSSM\u0130A85T10A562S {n}", None),
+        ("\u212aSSMRA85T10A562S {n}", None),
+        ("see https://x.example/?q=open%20case then ring +49 30 90182{n}", "phone"),
         ("DNI {dni} of the customer", "national_id"),
     ],
 )
@@ -260,6 +276,15 @@ def test_what_a_longer_text_holds(text: str, rule: str | None) -> None:
         )
     found = {one.rule for one in scorer().findings(Sampled(name="c1", kind="text", values=values))}
     assert found == ({rule} if rule else set())
+
+
+@pytest.mark.parametrize("each", [1, 3, 20])
+def test_cards_count_however_many_a_text_holds(each: int) -> None:
+    numbers = [f"4{n * 7919:014}" for n in range(1, 40 * each + 1)]
+    cards = [one + luhn.calc_check_digit(one) for one in numbers]
+    texts = [f"batch {', '.join(cards[at : at + each])}" for at in range(0, len(cards), each)]
+    (finding,) = scorer().findings(Sampled(name="c1", kind="text", values=texts))
+    assert finding.rule == "card"
 
 
 def test_check_digits_that_are_right_by_chance_are_no_cards() -> None:

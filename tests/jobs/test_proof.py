@@ -20,7 +20,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.errors import ProofFailed
-from gateway.jobs.proof.comparing import EMPTY, UNSTABLE, Difference, StatementRuns, difference
+from gateway.jobs.proof.comparing import EMPTY, REMNANTS, UNSTABLE, Difference, StatementRuns, difference
 from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.masking import mask_of
 from gateway.jobs.proof.report import alarms, left_out, proofs
@@ -90,6 +90,8 @@ ELSEWHERE = ("ann", "SELECT name FROM spark_catalog.hr.department")
         ("MASK_SHOW_FIRST_4", "varchar(20)", "4111 1111 1111 1234", "4111 xxxx xxxx xxxx"),
         ("MASK_HASH", "string", "a", hashlib.sha256(b"a").hexdigest()),
         ("MASK_HASH", "varchar(8)", "a", hashlib.sha256(b"a").hexdigest()[:8]),
+        # Letters that have a case in Python only, and numbers that are no digits.
+        ("MASK", "string", "2º Ⅷ ½ Ñandú 8", "nº Ⅷ ½ Xxxxx n"),
         ("MASK", "tinyint", -128, -111),
         ("MASK_SHOW_LAST_4", "int", -1234567, -1114567),
         ("MASK_SHOW_FIRST_4", "bigint", 9223372036854775807, 9223111111111111111),
@@ -215,6 +217,10 @@ NOTHING = dict.fromkeys(("governed", "turned", "copied"), rows())
     ("shown", "found"),
     [
         ({}, None),
+        (
+            dict.fromkeys(("governed", "turned"), rows(1.0)) | {"copied": rows(1.1)},
+            Difference(what="the rows are others", only_governed=1, only_copied=1),
+        ),
         ({"copied": rows(2, 1)}, Difference(what="the rows are others", only_governed=0, only_copied=1)),
         (
             {"copied": rows(1, name="b")},
@@ -238,6 +244,7 @@ def test_what_the_runs_of_a_statement_show(shown: dict[str, Any], found: Differe
     ("shown", "why"),
     [
         ({"turned": rows(2)}, UNSTABLE),
+        (dict.fromkeys(("governed", "turned"), rows(0.0)) | {"copied": rows(2.8e-17)}, REMNANTS),
         (dict.fromkeys(("governed", "turned", "copied"), Failed("X")), "it fails over samples: X"),
         ({**NOTHING, "sent": rows()}, EMPTY),
         ({**NOTHING, "sent": Failed("X")}, "it fails over samples: X"),

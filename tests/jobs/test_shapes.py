@@ -50,6 +50,7 @@ def other_renderings(text: str) -> list[str]:
         render(message(sql(text).filter(text).select(F.lit(text).alias("x")))),
         render(pb.AnalyzePlanRequest(schema=pb.AnalyzePlanRequest.Schema(plan=message(sql(text))))),
         render(message(sql(text, views={"v": frame.filter(text)}))),
+        render(message(sql(text, views={"o'x": frame.filter(text)}))),
         render(message(sql("SELECT :x", x=F.lit(text)))),
         render(message(frame.select(F.transform("tags", lambda x: F.concat(x, F.lit(text)))))),
         render(schema) + f".filter({render(pb.Expression.Literal(string=text))})",

@@ -288,7 +288,7 @@ def _like_cards_within(text: str) -> Iterator[str]:
 
 
 _IBAN_WITHIN = re.compile(
-    r"(?<!\w)[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?(?!\w)", re.IGNORECASE
+    r"(?<!\w)(?ai:[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?)(?!\w)"
 )
 
 

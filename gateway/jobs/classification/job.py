@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.proposing import Classified, Wrote, forget, write
 from gateway.jobs.classification.rules import Classifiers
@@ -114,6 +114,7 @@ class _Classify:
         self._attributes = {rule.name: rule.attributes for rule in self._rules.classes}
         self._done = self._rows = self._proposed = self._bytes = self._columns = 0
         self._unlisted: dict[str, str] = {}
+        self._troubles: list[str] = []
         """What is told of catalogs that cannot be listed, by their names in lower case."""
 
     async def run(self) -> Outcome:
@@ -142,8 +143,8 @@ class _Classify:
             f" {self._columns / seconds:,.0f} columns and {self._bytes / seconds:,.0f} bytes a second;"
             f" {self._proposed:,} tags proposed"
         )
-        if self._unlisted:
-            raise BackendUnavailable("; ".join(self._unlisted.values()))
+        if self._unlisted or self._troubles:
+            raise BackendUnavailable("; ".join([*self._unlisted.values(), *self._troubles]))
         return Outcome(rows_in=self._rows, rows_out=self._proposed)
 
     async def _there(self, source: SampledTables) -> list[TableParts]:
@@ -207,10 +208,16 @@ class _Classify:
             limits = self._options.limits
             began = time.monotonic()
             sample = await asyncio.to_thread(source.sample, table, described, partitions, limits)
-            columns = await asyncio.to_thread(self._score, sample)
         except Unreadable as error:
             await asyncio.to_thread(source.check)
             await self._unreadable(table, error)
+            return
+        try:
+            columns = await asyncio.to_thread(self._score, sample)
+        except Faults:
+            raise  # of a library that is missing, for one
+        except Exception as error:  # noqa: BLE001 - whatever a format does with a value
+            await self._unscored(table, error)
             return
         tagged = await asyncio.to_thread(self._policies.tags, table, sorted(columns))
         classified = Classified(
@@ -241,6 +248,14 @@ class _Classify:
         told += f", {len(sample.unreadable)} columns may not be read" if sample.unreadable else ""
         seconds = time.monotonic() - began
         work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
+
+    async def _unscored(self, table: TableParts, error: Exception) -> None:
+        """A value that a format does not get through must not keep the tables behind it from being looked at.
+        Of the error only its name is told: the rest may quote the value."""
+        told = f"{table.name}: cannot be scored: {type(error).__name__}"
+        self._troubles.append(told)
+        self._work.progress(told)
+        await self._write(_nothing(table, "unreadable", "", type(error).__name__))
 
     async def _unreadable(self, table: TableParts, error: Unreadable) -> None:
         self._work.progress(f"{table.name}: cannot be read: {error}")

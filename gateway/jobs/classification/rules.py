@@ -17,8 +17,8 @@ CLASSIFIER_KEYS = ("classes", "lists")
 KINDS = ("text", "integer", "fraction", "date", "time")
 """What types of columns come to; all others (binary, true or false) are of no class."""
 _CLASS_KEYS = (
-    *("about", "tag", "attributes", "types", "names", "beside", "vague", "against", "among", "otherwise"),
-    *("unless", "never"),
+    *("about", "tag", "attributes", "types", "names", "beside", "vague", "against", "despite", "among"),
+    *("otherwise", "unless", "never"),
     *("formats", "named_formats", "text", "when"),
 )
 _WHEN_KEYS = ("named", "sure", "among", "once", "empty", "share", "distinct", "years", "within")
@@ -64,6 +64,8 @@ class ClassRule:
     """Names that things have as well."""
     against: tuple[Phrase, ...]
     """Names of other columns of the table that make a vague one none of the class, whatever is in it."""
+    despite: frozenset[str]
+    """Classes of other columns of the table, beside those of `among`, with which `against` says nothing."""
     among: frozenset[str]
     """Classes of other columns of the table that make a `=name` sure."""
     otherwise: tuple[Phrase, ...]
@@ -182,7 +184,8 @@ def _classes(
             beside=one.phrases("beside"),
             vague=one.phrases("vague"),
             against=one.phrases("against"),
-            among=one.among(named),
+            despite=one.classes("despite", named),
+            among=one.classes("among", named),
             otherwise=one.phrases("otherwise"),
             unless=one.phrases("unless"),
             never=one.phrases("never"),
@@ -223,11 +226,11 @@ class _Reading:
                 self._faults.add((*self._path, "types", at), f"there is no type `{one}`{hint(one, KINDS)}")
         return frozenset(found) or frozenset({"text"})
 
-    def among(self, named: Collection[str]) -> frozenset[str]:
-        found = self._list("among")
+    def classes(self, key: str, named: Collection[str]) -> frozenset[str]:
+        found = self._list(key)
         for at, one in enumerate(found):
             if one not in named:
-                self._faults.add((*self._path, "among", at), f"there is no class `{one}`{hint(one, named)}")
+                self._faults.add((*self._path, key, at), f"there is no class `{one}`{hint(one, named)}")
         return frozenset(found)
 
     def phrases(self, key: str) -> tuple[Phrase, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -135,7 +134,7 @@ class Scorer:
         names = [column.name for column in columns]
         found = [self.findings(column, beside=names) for column in columns]
         classes = frozenset(one.rule for findings in found for one in findings)
-        if all(rule.among.isdisjoint(classes) for rule in self._rules):
+        if all((rule.among | rule.despite).isdisjoint(classes) for rule in self._rules):
             return found
         for at, column in enumerate(columns):
             if not found[at] and column.kind != "nested":
@@ -188,7 +187,8 @@ class Scorer:
         for rule in self._rules:
             names = self._names[rule.name]
             among = not rule.among.isdisjoint(classes)
-            if (classes and not among) or column.kind not in rule.types or names.never.best(name):
+            matters = among or not rule.despite.isdisjoint(classes)
+            if (classes and not matters) or column.kind not in rule.types or names.never.best(name):
                 continue
             if names.vague.best(name) and self._is_of_things(rule, beside, classes):
                 continue
@@ -226,8 +226,8 @@ class Scorer:
         )
 
     def _is_of_things(self, rule: ClassRule, beside: Sequence[str], classes: Collection[str]) -> bool:
-        """Whether the table is one of things and not of people: no class of `among` is there."""
-        others = rule.among - {rule.name}
+        """Whether the table is one of things and not of people: no class of `among` or `despite` is there."""
+        others = (rule.among | rule.despite) - {rule.name}
         names, beside_words = self._names[rule.name], [words(one) for one in beside]
         return (
             any(map(names.against.best, beside_words))
@@ -271,9 +271,8 @@ class Scorer:
     def _within(self, counted: Mapping[str, int], column: Sampled) -> Iterable[Evidence]:
         """Yield what longer texts hold."""
         name, total = words(column.name), sum(counted.values())
-        decoded = Counter[str]()
-        for value, count in counted.items():
-            decoded[unquote_plus(value) if _ENCODED.search(value) else value] += count
+        # As it stands, and as what an address on the web says.
+        forms = {one: (one, unquote_plus(one)) if _ENCODED.search(one) else (one,) for one in counted}
         for rule in self._rules:
             _, _, looked_for = self._formats[rule.name]
             wanted = [one for one in rule.when if one.within]
@@ -281,17 +280,15 @@ class Scorer:
                 continue
             hit, different = 0, set[str]()
             formats: dict[str, int] = {}
-            for value, count in decoded.items():
+            for value, count in counted.items():
                 for format_ in looked_for:
-                    there = next(iter(format_.find(value)), None) if format_.find is not None else None
-                    if there is not None and (
-                        len(there) < len(value) or (format_.alone is not None and format_.alone(value))
-                    ):
+                    there = _first(format_, forms[value])
+                    if there is not None:
                         hit += count
                         different.add(there)
                         formats[format_.name] = formats.get(format_.name, 0) + count
                         break
-            if any(_by_chance(one, counted, len(different)) for one in looked_for if one.chance is not None):
+            if hit and any(_by_chance(one, forms.values()) for one in looked_for):
                 continue
             if hit and any(hit >= one.within * total and len(different) >= one.distinct for one in wanted):
                 yield Evidence(
@@ -333,15 +330,29 @@ def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:
     return tuple(one for name in names for one in formats.named(name))
 
 
-def _by_chance(format_: ValueFormat, values: Iterable[str], found: int) -> bool:
-    """Whether no more have their check digits right than of any numbers that are like them.
+def _first(format_: ValueFormat, forms: Iterable[str]) -> str | None:
+    """Return what a text, in one of its forms, holds first; None where it is nothing but that."""
+    for text in forms:
+        there = next(iter(format_.find(text)), None) if format_.find is not None else None
+        if there is not None and (
+            len(there) < len(text) or (format_.alone is not None and format_.alone(text))
+        ):
+            return there
+    return None
+
+
+def _by_chance(format_: ValueFormat, values: Iterable[Iterable[str]]) -> bool:
+    """Whether no more have their check digits right than of any numbers that are like them, in all the forms
+    of all values.
 
     More are those that are three standard deviations above what would be.
     """
-    chance = format_.chance
-    if chance is None or not found:
+    chance, find = format_.chance, format_.find
+    if chance is None or find is None:
         return False
-    like = len({one for value in values for one in chance.like(value)})
+    texts = [text for forms in values for text in forms]
+    found = len({one for text in texts for one in find(text)})
+    like = len({one for text in texts for one in chance.like(text)})
     usual = chance.share * like
     return found <= usual + 3 * math.sqrt(usual * (1 - chance.share))
 

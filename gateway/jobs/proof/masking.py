@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -67,10 +68,9 @@ def _text(mask_type: str, value: str, size: int | None) -> str:
 
 
 def _crossed(text: str, upper: str, digit: str) -> str:
-    return "".join(
-        upper if one.isupper() else "x" if one.islower() else digit if one.isdecimal() else one
-        for one in text
-    )
+    # By category, as Java has it: `º` and `Ⅷ` are letters with a case to Python only.
+    shown = {"Lu": upper, "Ll": "x", "Nd": digit}
+    return "".join(shown.get(unicodedata.category(one), one) for one in text)
 
 
 def _integer(mask_type: str, value: int) -> int:

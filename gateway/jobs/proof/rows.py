@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 TOLERANCE = 1e-9
 """By which part of its size a float may be another: sums of floats go by the order of rows."""
+REMNANT = 1e-6
+"""What may be left of floats that cancel, where their sum in another order is nothing."""
 _Floats = tuple[float, ...]
 
 
@@ -33,14 +35,16 @@ class Rows:
         """Return rows of values as Spark gives them."""
         return cls(tuple(names), tuple(_row(tuple(one)) for one in values))
 
-    def less(self, other: Rows) -> int:
-        """Return how many rows the other has not."""
+    def less(self, other: Rows, remnant: float = 0.0) -> int:
+        """Return how many rows the other has not; floats may also be others by a `remnant`."""
         ours, theirs = _by_rest(self.rows), _by_rest(other.rows)
-        return sum(_lone(found, theirs[rest]) for rest, found in ours.items())
+        return sum(_lone(found, theirs[rest], remnant) for rest, found in ours.items())
 
-    def is_like(self, other: Rows) -> bool:
+    def is_like(self, other: Rows, remnant: float = 0.0) -> bool:
         """Whether both are the same multiset of rows, under the same names."""
-        return self.names == other.names and len(self.rows) == len(other.rows) and not self.less(other)
+        return (
+            self.names == other.names and len(self.rows) == len(other.rows) and not self.less(other, remnant)
+        )
 
 
 def within_python(frame: Any) -> Any:
@@ -103,7 +107,7 @@ def _by_rest(rows: Iterable[ShownRow]) -> defaultdict[str, Counter[_Floats]]:
     return found
 
 
-def _lone(ours: Counter[_Floats], theirs: Counter[_Floats]) -> int:
+def _lone(ours: Counter[_Floats], theirs: Counter[_Floats], remnant: float) -> int:
     """Return how many of ours find none of theirs that is close, where each is taken once."""
     ours, theirs = ours - theirs, theirs - ours
     if not ours or not theirs:
@@ -114,11 +118,11 @@ def _lone(ours: Counter[_Floats], theirs: Counter[_Floats]) -> int:
     places = [floats[at] for floats in others]
     lone = 0
     for floats in sorted(ours, key=itemgetter(at)):
-        wanted, margin = ours[floats], 2 * TOLERANCE * abs(floats[at])
+        wanted, margin = ours[floats], 2 * TOLERANCE * abs(floats[at]) + remnant
         place = bisect_left(places, floats[at] - margin)
         while wanted and place < len(others) and places[place] <= floats[at] + margin:
             other = others[place]
-            if theirs[other] and _are_close(floats, other):
+            if theirs[other] and _are_close(floats, other, remnant):
                 paired = min(wanted, theirs[other])
                 wanted -= paired
                 theirs[other] -= paired
@@ -127,5 +131,6 @@ def _lone(ours: Counter[_Floats], theirs: Counter[_Floats]) -> int:
     return lone
 
 
-def _are_close(one: _Floats, other: _Floats) -> bool:
-    return all(math.isclose(a, b, rel_tol=TOLERANCE) for a, b in zip(one, other, strict=True))
+def _are_close(one: _Floats, other: _Floats, remnant: float) -> bool:
+    pairs = zip(one, other, strict=True)
+    return all(math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=remnant) for a, b in pairs)
