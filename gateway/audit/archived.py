@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ _Source = tuple[int, Callable[[], Iterator[_Row]]]
 """The first position that rows can have, and how to get them, in order of their positions."""
 Tell = Callable[[Kind, str], None]
 """Given what is wrong with the archive, and where."""
-BATCH_ROWS = 500
+BATCH_ROWS = 50
+"""Texts of one may have some MB."""
+BATCH_PLACES = 50_000
 PLACE = ["gateway", "chain_position"]
 _FILES = "hour=*/*.parquet"
 _REPLACED = "_replaced"
@@ -87,9 +89,9 @@ class Archive:
                 continue
             with _told(tell), _opened(file) as opened:
                 for number in range(opened.num_row_groups):
-                    places = opened.read_row_group(number, columns=PLACE)
-                    there += places.num_rows
-                    astray += places.num_rows - _in_their_places(places, one)
+                    for places in _places(opened, number):
+                        there += places.num_rows
+                        astray += places.num_rows - _in_their_places(places, one)
         if astray:
             tell(Kind.ADDED, f"{astray:,} events in `{one.name}` of the archive where no chain has a place")
         if there != one.events:
@@ -141,18 +143,31 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell
         tell(Kind.MISSING, f"`{directory.name}` of the archive")
     found: list[_Source] = []
     for file in files:
+        if not file.is_file():
+            tell(Kind.UNREADABLE, f"`{file}` of the archive is no file")
+            continue
         with _told(tell), _opened(file) as opened:
             for number in range(opened.num_row_groups):
-                places = opened.read_row_group(number, columns=PLACE)
-                begins = _least(places, gateway, first, last)
-                if begins is not None:
-                    found.append((begins, _reader(file, number, gateway, first, last, tell)))
+                begins = [_least(places, gateway, first, last) for places in _places(opened, number)]
+                there = [one for one in begins if one is not None]
+                if there:
+                    found.append((min(there), _reader(file, number, gateway, first, last, tell)))
     return found
+
+
+def _places(opened: Any, number: int) -> Iterator[Any]:
+    """Yield the places of a row group: a small file may have very many."""
+    import pyarrow
+
+    for batch in opened.iter_batches(batch_size=BATCH_PLACES, row_groups=[number], columns=PLACE):
+        yield pyarrow.Table.from_batches([batch])
 
 
 def _reader(
     file: Path, group: int, gateway: str, first: int, last: int, tell: Tell
 ) -> Callable[[], Iterator[_Row]]:
+    hour = f"{file.parent.parent.name}/{file.parent.name}"
+
     def rows() -> Iterator[_Row]:
         with _told(tell), _opened(file) as opened:
             # What an older version has written may be without the newest columns.
@@ -161,9 +176,20 @@ def _reader(
                 for row in batch.to_pylist():
                     position = row["chain_position"]
                     if row["gateway"] == gateway and position is not None and first <= position <= last:
+                        if (where := _of_hour(row["time"])) not in ("", hour):
+                            tell(
+                                Kind.CHANGED,
+                                f"event {row['event_id']}, number {position} of `{gateway}`, lies in `{hour}`"
+                                f" of the archive, and is of `{where}`",
+                            )
                         yield {**newer, **row} if newer else row
 
     return rows
+
+
+def _of_hour(time: datetime | None) -> str:
+    """Return where the archive has the events of a time; empty where there is none."""
+    return "" if time is None else f"{time.astimezone(UTC):day=%Y-%m-%d/hour=%H}"
 
 
 def _least(places: Any, gateway: str, first: int, last: int) -> int | None:

@@ -99,12 +99,14 @@ def json_object(text: Any) -> dict[str, Any]:
     a key twice: others read the first value of such a key, and we the last."""
     try:
         found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        found = text
+        written = orjson.dumps(found)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        # No JSON, or one that goes deeper than any that was written.
+        return {"": text}
     if not isinstance(found, dict):
         return {"": found}
     # Where every string is still there, so is every key; only that is looked at for each event.
-    same = text.count('"') == orjson.dumps(found).count(b'"') and "\\u0022" not in text
+    same = text.count('"') == written.count(b'"') and "\\u0022" not in text
     return found if same or not _has_twice(text) else {"": text}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -36,6 +37,7 @@ MOST_POSITIONS = 1 << 63
 KEPT = "seals.jsonl"
 """File in a gateway's ledger directory with the seals that it has made: one that the database has no more is
 missed there."""
+_NO_ASCII = re.compile(r"[^\x00-\x7f]+")
 _SIGNED = b"sluice seal 1\n"
 _LEAF, _NODE = b"\0", b"\1"
 _TURN = 0x736C756963652053
@@ -72,6 +74,11 @@ class Seal:
         """Return the seal as it is kept and exported: one line of JSON."""
         return canonical({**self._signed(), "signature": self.signature}).decode()
 
+    def line(self) -> str:
+        """Return the same as it is written to a file: nothing in it ends a line, or is shown as something
+        else."""
+        return as_line(self.text())
+
     def digest(self) -> str:
         return hashlib.sha256(self.text().encode()).hexdigest()
 
@@ -105,6 +112,12 @@ class Seal:
             "root": self.root,
             "key": self.key,
         }
+
+
+def as_line(text: str) -> str:
+    """Return the text of a seal in ASCII; `read_seal` reads the same seal. Names of gateways may hold what
+    many readers take for the end of a line."""
+    return _NO_ASCII.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
 def read_seal(text: str) -> Seal:
@@ -144,7 +157,7 @@ def keep_seal(directory: Path, seal: Seal) -> None:
         file.seek(max(0, file.tell() - 1))
         # A line that was cut stays by itself.
         between = b"" if file.read(1) in (b"", b"\n") else b"\n"
-        file.write(between + seal.text().encode() + b"\n")
+        file.write(between + seal.line().encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -152,7 +165,7 @@ def keep_seal(directory: Path, seal: Seal) -> None:
 def kept_seals(directory: Path) -> list[str]:
     """Return the texts of the seals that were written down there. Lines that are none are told in the log."""
     try:
-        lines = (directory / KEPT).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (directory / KEPT).read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -160,6 +173,8 @@ def kept_seals(directory: Path) -> list[str]:
         return []
     found = []
     for number, line in enumerate(lines, 1):
+        if not line:
+            continue
         try:
             found.append(read_seal(line).text())
         except NotASeal as error:

@@ -24,7 +24,9 @@ from gateway.database.asking import asking
 from gateway.errors import Faults, LedgerUnavailable
 
 BATCH = 1_000
-"""Events that are in memory at once."""
+"""Events after which it is told how far it came."""
+PREFETCH = 50
+"""Events that are in memory at once: texts of one may have some MB."""
 SEALED_WITHIN = timedelta(days=2)
 """After which events are to be in a seal: one is made each day."""
 _TIME = f"{known_time('time')} AS time"
@@ -117,7 +119,11 @@ async def expected(
         first, last, whole = await stretch(connection, name, since, until)
         if not whole:
             # What was made anew fits in itself: only who knows of a link behind it tells.
-            last = min((end.position for _, end in told if end.position >= last), default=last)
+            behind = [end.position for _, end in told if end.position >= last]
+            if behind:
+                last = min(behind)
+            else:
+                last, whole = (await places(connection, name))[1] or last, True
         chains.append(
             Chain(
                 gateway=name,
@@ -372,7 +378,7 @@ async def _erased(
 ) -> None:
     """Look among events in no chain for those whose texts are gone without an erasure on record; those in
     chains are looked at where these are walked."""
-    async for row in connection.cursor(_ERASED, since, until, prefetch=BATCH):
+    async for row in connection.cursor(_ERASED, since, until, prefetch=PREFETCH):
         if not erasures.cover(row):
             found.add(lost(row, _event(row)))
 
@@ -475,14 +481,14 @@ class _Rows:
             self._gateway,
             first,
             last,
-            prefetch=BATCH,
+            prefetch=PREFETCH,
         )
         async for row in rows:
             ours = self._linked(row)
             while archived is not None and archived["chain_position"] <= ours.position:
                 if (archived["chain_position"], archived["event_id"]) != (ours.position, ours.event_id):
                     yield self._alone(archived)
-                elif (copy := linked(archived)).link != ours.link or copy.digest != ours.digest:
+                elif (copy := self._linked(archived)).link != ours.link or copy.digest != ours.digest:
                     self._tell(Kind.CHANGED, archived, "is another in the archive than in PostgreSQL")
                 archived = next(kept, None)
             yield ours

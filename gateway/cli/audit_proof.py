@@ -23,6 +23,7 @@ from gateway.audit.erasing import erase
 from gateway.audit.seals import (
     KEPT,
     NotASeal,
+    as_line,
     keep_seal,
     kept_seals,
     make_seal,
@@ -62,7 +63,7 @@ def run(
         return _seal(settings, dsn, terminal)
     if arguments.action == "seals":
         for text in asyncio.run(_with(dsn, seals)):
-            terminal.line(text)
+            terminal.line(as_line(text))
         return exit_codes.OK
     if arguments.action == "erase":
         return _erase(arguments, settings, terminal, dsn, until)
@@ -70,7 +71,8 @@ def run(
     keys = _public_keys(settings, arguments.public_key)
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
-    exported += [text for text in kept_seals(spool) if text not in exported] if spool is not None else []
+    if spool is not None:
+        exported += [one for one in kept_seals(spool) if not {one, as_line(one)} & set(exported)]
 
     # An archive in a catalog has no files that can be read here.
     if arguments.on is not None or settings.jobs.catalog is not None:
@@ -185,7 +187,7 @@ def _public_keys(settings: Settings, paths: Sequence[Path]) -> Sequence[Ed25519P
 
 def _lines(path: Path) -> list[str]:
     try:
-        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+        return [line for line in path.read_text("utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise Faults([f"`{path}` cannot be read: {error}"]) from None
 

@@ -8,9 +8,10 @@ events of a day have the whole day written again. `archive_dropping` says when a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from typing import Any
 
 from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
@@ -371,11 +372,12 @@ async def partitions(connection: Any) -> dict[date, str]:
         " WHERE i.inhparent = 'sluice.audit_event'::regclass AND c.relnamespace = 'sluice'::regnamespace"
         " AND c.relname ~ '^audit_event_[0-9]{8}$'"
     )
-    names = [str(row["relname"]) for row in rows]
-    return {
-        datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date(): name
-        for name in sorted(names)
-    }
+    found = {}
+    for name in sorted(str(row["relname"]) for row in rows):
+        # Somebody else's, with a name that is no day, has none of ours.
+        with contextlib.suppress(ValueError):
+            found[date.fromisoformat(name.removeprefix(_PREFIX))] = name
+    return found
 
 
 def _concerns(one: Erasure, day: date) -> bool:

@@ -6,7 +6,9 @@ Some 5 s, without Spark: the files are written as the archive's job has them.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import os
 import random
 import shutil
 import sys
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import orjson
 import pyarrow
 import pytest
 import yaml
@@ -26,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pyarrow import parquet
 
 from gateway.audit.archived import Archive
+from gateway.audit.chain import digest_of
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
@@ -34,7 +38,7 @@ from gateway.jobs.events import STORED, land
 from gateway.jobs.locks import LOCKS
 from gateway.jobs.tables import REPLACED
 from tests.effort import tries
-from tests.jobs.records import DAY, day_of_events, fill
+from tests.jobs.records import DAY, day_of_events, fill, written
 
 KEY = Ed25519PrivateKey.generate()
 Table = Any
@@ -64,7 +68,11 @@ async def test_a_run_that_was_cut_off_is_told_and_is_no_change(archived: Day) ->
 
 @pytest.fixture
 async def archived(database: str, tmp_path: Path) -> AsyncIterator[Day]:
-    await fill(database, day_of_events(count=24))
+    of_an_hour = (
+        dataclasses.replace(one, time=written(DAY + timedelta(seconds=second)))
+        for second, one in enumerate(day_of_events(count=24))
+    )
+    await fill(database, of_an_hour)
     connection = await asyncpg.connect(database)
     try:
         await make_seal(connection, KEY, DAY.date())
@@ -228,6 +236,35 @@ async def test_what_both_have_is_the_same_in_both(archived: Day) -> None:
     parquet.write_table(replaced(archived.rows, "user_name", pyarrow.array(users)), archived.file)
     found = await archived.looked_at()
     assert [(one.kind, one.first) for one in found.findings] == [(Kind.CHANGED, 17)]
+
+
+async def test_texts_that_only_the_archive_has_lost_are_missed(archived: Day) -> None:
+    await back_again(archived, "chain_position > 15")
+    rows = archived.rows.to_pylist()
+    lost = next(
+        row for row in rows if row["chain_position"] > 15 and row["kind"] == "decided" and row["statement"]
+    )
+    digests = {name: digest_of(lost[name]) for name in ("statement", "forwarded") if lost[name] is not None}
+    lost |= {"statement": None, "forwarded": None, "erased": orjson.dumps(digests).decode()}
+    parquet.write_table(pyarrow.Table.from_pylist(rows, archived.rows.schema), archived.file)
+    found = [(one.kind, one.first) for one in (await archived.looked_at()).findings]
+    assert found == [(Kind.ERASED, lost["chain_position"])]
+
+
+async def test_events_in_files_of_another_hour_are_told(archived: Day) -> None:
+    elsewhere = archived.file.parent.parent / "hour=17" / archived.file.name
+    elsewhere.parent.mkdir()
+    archived.file.rename(elsewhere)
+    found = await archived.looked_at()
+    assert {one.kind for one in found.findings} == {Kind.CHANGED}
+    assert f"lies in `day={DAY.date()}/hour=17` of the archive, and is of" in found.findings[0].where
+
+
+async def test_what_is_no_file_is_not_waited_for(archived: Day) -> None:
+    os.mkfifo(archived.file.parent / "z.parquet")
+    found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
+    assert {kind for kind, _ in found} == {Kind.UNREADABLE}
+    assert found[0][1].endswith("z.parquet` of the archive is no file")
 
 
 async def test_the_archive_knows_of_a_cut_tail(archived: Day) -> None:

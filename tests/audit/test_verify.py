@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
-from gateway.audit.chain import Head, canonical, digest_of
+from gateway.audit.chain import Head, canonical, digest_of, start
 from gateway.audit.erasing import Erasures, erase, read_erasures
 from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import event_digest
@@ -415,7 +415,7 @@ async def test_an_event_in_a_place_that_no_chain_has_is_found(record: Any, chang
     assert not (await looked_at(record)).holds
 
 
-@pytest.mark.parametrize("body", ["7", "null", "[]", '"x"'])
+@pytest.mark.parametrize("body", ["7", "null", "[]", '"x"', '{"a":' + "[" * 300 + "]" * 300 + "}"])
 async def test_what_is_no_record_at_all_is_a_changed_event(record: Any, body: str) -> None:
     await change(record, 3, f"body = '{body}', erased = '7'")
     assert kinds(await looked_at(record)) == {"changed", "erased"}
@@ -787,6 +787,24 @@ async def test_a_stretch_that_was_made_anew_is_not_what_was_sealed_behind_it(rec
     assert kinds(await looked_at(record, since=third["time"], until=fifth["time"])) == {"forged"}
 
 
+async def test_a_stretch_that_nobody_has_sealed_is_held_to_the_end_of_the_chain(record: Any) -> None:
+    """With a link that was made anew for the event behind it as well."""
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal")
+    third, fourth, fifth = [await event(record, position) for position in (3, 4, 5)]
+    await change(record, 4, "user_name = 'alice'")
+    head = Head(3, bytes(third["link"]))
+    for position in (4, 5):
+        head = head.next(event_digest(await event(record, position)))
+        await record.execute(
+            "UPDATE sluice.audit_event SET link = $2 WHERE event_id = $1",
+            (fourth, fifth)[position - 4]["event_id"],
+            head.link,
+        )
+    found = await looked_at(record, since=fourth["time"], until=fifth["time"], keys=())
+    assert [(one.kind, one.first) for one in found.findings] == [(Kind.CHANGED, 6)]
+
+
 async def test_events_that_were_given_a_time_before_the_stretch_are_changed(record: Any) -> None:
     third, fifth = await event(record, 3), await event(record, 5)
     day = third["time"].astimezone(UTC).date() - timedelta(days=1)
@@ -845,7 +863,7 @@ async def test_a_stretch_of_time_ends_where_it_is_said_to_end(record: Any) -> No
     await record.execute("INSERT INTO sluice.archive_chain VALUES ('2100-01-01', $1, 9, 10)", gateway)
     found = await looked_at(record, until=last + timedelta(minutes=1))
     told = [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]
-    assert told == [(Kind.MISSING, 7, 9)]
+    assert told == [(Kind.TRUNCATED, 7, 10)]
 
 
 async def test_a_clock_that_went_back_is_no_alarm(record: Any) -> None:
@@ -992,6 +1010,22 @@ async def test_a_gateway_seals_the_day_that_has_ended(record: Any, database: str
 def test_a_day_is_sealed_when_it_has_settled(now: str, day: str, rest: timedelta) -> None:
     found, wait = day_to_seal(datetime.fromisoformat(now).replace(tzinfo=UTC))
     assert (found.date().isoformat(), wait) == (day, rest)
+
+
+async def test_no_name_of_a_gateway_cuts_a_line_of_seals(record: Any, tmp_path: Path) -> None:
+    name = "x\u2028y\u0085z\u200eä"
+    await record.execute("INSERT INTO sluice.audit_chain VALUES ($1, 0, $2)", name, start(name).link)
+    seal = await make_seal(record, KEY, DAY + timedelta(days=5))
+    assert seal is not None
+    assert name in seal.heads
+    keep_seal(tmp_path, seal)
+    assert kept_seals(tmp_path) == [seal.text()]
+    assert read_seal(seal.line()) == seal
+    assert seal.line().isascii()
+    with (tmp_path / KEPT).open("a") as file:
+        file.write(f"{seal.text()}\n")  # as before
+    assert kept_seals(tmp_path) == [seal.text()] * 2
+    assert (await looked_at(record, exported=[seal.line()])).holds
 
 
 def test_a_seal_is_read_as_it_was_written() -> None:
