@@ -123,3 +123,53 @@ def test_of_a_type_with_maps_it_is_known() -> None:
         "m": (True, ()),
         "s": (False, ("a",)),
     }
+
+
+class Asked:
+    """A session that gives the rows of a table, or raises what is among them."""
+
+    def __init__(self, columns: dict[str, list[Any]]) -> None:
+        self._columns = columns
+        self.texts: list[str] = []
+
+    def sql(self, text: str, args: Any = None) -> Any:
+        self.texts.append(text)
+        self._rows = zip(
+            *(values for name, values in self._columns.items() if f"`{name}`" in text), strict=True
+        )
+        return self
+
+    def toLocalIterator(self) -> Any:  # noqa: N802 - pyspark's name
+        for row in self._rows:
+            for value in row:
+                if isinstance(value, Exception):
+                    raise value
+            yield row
+
+    def collect(self) -> Any:
+        return list(self.toLocalIterator())
+
+
+LATIN_1 = UnicodeDecodeError("utf-8", b"M\xfcller", 1, 2, "invalid start byte")
+YEARS = OverflowError("date value out of range: 52000-01-01")
+
+
+@pytest.mark.parametrize("fault", [LATIN_1, YEARS, ValueError("year 52000 is out of range")])
+def test_a_value_that_python_does_not_have_is_its_columns_trouble(fault: Exception) -> None:
+    asked = Asked({"a": ["1"], "b": [fault], "c": ["3"]})
+    source = GatewaySource(asked)
+    described = Told(*((name, "string", None) for name in "abc")).describe(TABLE)
+    sample = source.sample(TABLE, described, (), Limits())
+    assert {name: set(one.values) for name, one in sample.columns.items()} == {"a": {"1"}, "c": {"3"}}
+    assert (sample.unreadable, sample.reason) == (["b"], type(fault).__name__)
+    only = Told(("b", "string", None)).describe(TABLE)
+    with pytest.raises(Unreadable, match=rf"^{type(fault).__name__}$") as raised:
+        source.sample(TABLE, only, (), Limits())
+    assert raised.value.__cause__ is None
+
+
+def test_partitions_of_which_python_does_not_have_one_are_no_strata() -> None:
+    dated = Told(("day", "date", None), ("# Partition Information", "", ""), ("day", "date", None))
+    described = dated.describe(TABLE)
+    assert described.partitioned_by == ("day",)
+    assert GatewaySource(Asked({"day": [YEARS]})).partitions(TABLE, described) == []

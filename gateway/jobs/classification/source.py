@@ -103,6 +103,10 @@ class Unreadable(Exception):
     """Spark or the gateway refuses the table; the text is the condition's name and never a value."""
 
 
+class Unconverted(Unreadable):
+    """Spark has a value that Python has not: a text that is no UTF-8, a day beyond Python's years."""
+
+
 class GatewaySource:
     """Asks a PySpark session. Its calls block, and belong into a thread."""
 
@@ -201,11 +205,15 @@ class GatewaySource:
         )
 
     def partitions(self, table: TableParts, described: Described) -> list[tuple[Any, ...]]:
-        """Return the values of partition columns, in order. Raises Unreadable."""
+        """Return the values of partition columns, in order; none where Python has not all of them. Raises
+        Unreadable."""
         if not described.partitioned_by:
             return []
         names = ", ".join(map(quote, described.partitioned_by))
-        rows = self._rows(f"SELECT DISTINCT {names} FROM {table.quoted} LIMIT {MOST_PARTITIONS}")
+        try:
+            rows = self._rows(f"SELECT DISTINCT {names} FROM {table.quoted} LIMIT {MOST_PARTITIONS}")
+        except Unconverted:
+            return []  # what is read of the columns comes as text
         return sorted(rows, key=repr)
 
     def sample(
@@ -275,12 +283,16 @@ class GatewaySource:
                     break
         except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
+        except (ValueError, OverflowError) as error:
+            raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
     def _rows(self, text: str) -> list[tuple[Any, ...]]:
         try:
             return [tuple(row) for row in self._session.sql(text).collect()]
         except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
+        except (ValueError, OverflowError) as error:
+            raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
 
 @dataclass(slots=True)
