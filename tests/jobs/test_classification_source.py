@@ -173,3 +173,39 @@ def test_partitions_of_which_python_does_not_have_one_are_no_strata() -> None:
     described = dated.describe(TABLE)
     assert described.partitioned_by == ("day",)
     assert GatewaySource(Asked({"day": [YEARS]})).partitions(TABLE, described) == []
+
+
+class Spelt(GatewaySource):
+    """A catalog that tells capitals from small letters."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.texts: list[str] = []
+
+    def _rows(self, text: str) -> Any:
+        match text:
+            case "SHOW DATABASES IN `Ora`":
+                return [("HR",)]
+            case "SHOW TABLES IN `Ora`.`HR`":
+                return [("HR", "People", False)]
+            case _ if "`Ora`.`HR`.`People`" in text:
+                self.texts.append(text)
+                return [("Id", "int", None), ("# Partition Information", "", ""), ("Id", "int", None)]
+        raise Unreadable("NO_SUCH_THING")
+
+    def _take(self, text: str, arguments: Any, until: int, read: Any) -> None:
+        self._rows(text)
+
+
+def test_a_table_is_asked_for_as_it_is_spelt_and_kept_in_small_letters() -> None:
+    source = Spelt()
+    (table,) = source.tables("Ora")
+    assert table == TableParts("ora", "hr", "people")
+    described = source.describe(table)
+    source.partitions(table, described)
+    source.sample(table, described, [(1,)], Limits())
+    source.sample(table, described, (), Limits())
+    assert [text.split()[0] for text in source.texts] == ["DESCRIBE", "SELECT", "SELECT", "SELECT"]
+    assert all("`Id`" in text for text in source.texts[1:])
+    with pytest.raises(Unreadable):
+        source.describe(table._replace(table="gone"))

@@ -113,6 +113,8 @@ class GatewaySource:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._views: set[TableParts] = set()
+        self._spelt: dict[TableParts, str] = {}
+        """Tables quoted as they were listed: there are catalogs that tell capitals from small letters."""
 
     def check(self) -> None:
         """Raise BackendUnavailable where nothing can be read any more, of whichever table."""
@@ -163,18 +165,23 @@ class GatewaySource:
 
     def _shown(self, what: str, catalog: str, namespace: tuple[str, ...]) -> list[TableParts]:
         rows = self._rows(f"SHOW {what} IN {dotted((catalog, *namespace))}")
-        return [
-            TableParts(catalog.lower(), joined(namespace).lower(), str(name).lower())
-            for _, name, temporary, *_ in rows
-            if not temporary
-        ]
+        found = []
+        for _, name, temporary, *_ in rows:
+            if not temporary:
+                table = TableParts(catalog.lower(), joined(namespace).lower(), str(name).lower())
+                self._spelt[table] = dotted((catalog, *namespace, str(name)))
+                found.append(table)
+        return found
+
+    def _quoted(self, table: TableParts) -> str:
+        return self._spelt.get(table, table.quoted)
 
     def describe(self, table: TableParts) -> Described:
         """Return what a table is. Raises Unreadable."""
         try:
-            rows = self._rows(f"DESCRIBE TABLE EXTENDED {table.quoted}")
+            rows = self._rows(f"DESCRIBE TABLE EXTENDED {self._quoted(table)}")
         except Unreadable:
-            rows = self._rows(f"DESCRIBE TABLE {table.quoted}")
+            rows = self._rows(f"DESCRIBE TABLE {self._quoted(table)}")
         columns: list[SampledColumn] = []
         partitions: list[str] = []
         details = []
@@ -211,7 +218,7 @@ class GatewaySource:
             return []
         names = ", ".join(map(quote, described.partitioned_by))
         try:
-            rows = self._rows(f"SELECT DISTINCT {names} FROM {table.quoted} LIMIT {MOST_PARTITIONS}")
+            rows = self._rows(f"SELECT DISTINCT {names} FROM {self._quoted(table)} LIMIT {MOST_PARTITIONS}")
         except Unconverted:
             return []  # what is read of the columns comes as text
         return sorted(rows, key=repr)
@@ -230,7 +237,7 @@ class GatewaySource:
                 fields=fields_of(column.type),
                 maps="map<" in column.type,
             )
-        strata = _Strata(table, described, spread(partitions, limits.strata), limits)
+        strata = _Strata(self._quoted(table), described, spread(partitions, limits.strata), limits)
         for at in range(0, len(wanted), COLUMNS_AT_ONCE):
             group = wanted[at : at + COLUMNS_AT_ONCE]
             budget = limits.bytes * len(group) // len(wanted)
@@ -306,7 +313,8 @@ class _Read:
 class _Strata:
     """The statements that sample a table."""
 
-    table: TableParts
+    table: str
+    """As statements have it."""
     described: Described
     partitions: Sequence[tuple[Any, ...]]
     limits: Limits
@@ -314,7 +322,7 @@ class _Strata:
     def queries(self, columns: Sequence[SampledColumn]) -> list[tuple[str, dict[str, Any]]]:
         """Return texts with their arguments."""
         what = ", ".join(_expression(column, self.limits.value_chars) for column in columns)
-        select = f"SELECT {what} FROM {self.table.quoted}"
+        select = f"SELECT {what} FROM {self.table}"
         if not self.partitions:
             half = max(1, self.limits.rows // 2)
             thinned = f"TABLESAMPLE ({self.limits.sample_percent:f} PERCENT) REPEATABLE ({_SEED})"
