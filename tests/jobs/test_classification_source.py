@@ -209,3 +209,13 @@ def test_a_table_is_asked_for_as_it_is_spelt_and_kept_in_small_letters() -> None
     assert all("`Id`" in text for text in source.texts[1:])
     with pytest.raises(Unreadable):
         source.describe(table._replace(table="gone"))
+
+
+def test_a_table_that_was_left_for_its_bytes_is_not_a_whole_one() -> None:
+    described = Told(("a", "string", None)).describe(TABLE)
+    for limits, statements in ((Limits(), 1), (Limits(bytes=2_000), 2)):
+        asked = Asked({"a": ["x" * 500] * 10})
+        sample = GatewaySource(asked).sample(TABLE, described, (), limits)
+        assert len(asked.texts) == statements
+        assert sample.bytes == min(limits.bytes, 5_000)
+    assert "TABLESAMPLE" in asked.texts[1]

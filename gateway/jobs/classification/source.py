@@ -272,7 +272,7 @@ class GatewaySource:
         for number, (text, arguments) in enumerate(queries, 1):
             # What one stratum leaves the next may have.
             self._take(text, arguments, budget * number // len(queries), read)
-            if strata.is_whole(read.rows, number):
+            if not read.spent and strata.is_whole(read.rows, number):
                 break
         return read
 
@@ -287,6 +287,7 @@ class GatewaySource:
                         values.append(value)
                         read.bytes += len(value.encode("utf-8", "replace"))
                 if read.bytes >= until:
+                    read.spent = True
                     break
         except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
@@ -307,6 +308,8 @@ class _Read:
     values: list[list[str]]
     rows: int = 0
     bytes: int = 0
+    spent: bool = False
+    """Whether a statement's rows were left for the bytes that they had."""
 
 
 @dataclass(frozen=True, slots=True)
