@@ -6,7 +6,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from gateway.jobs.classification.source import GatewaySource, Limits, TableParts, Unreadable
+from gateway.jobs.classification.source import (
+    GatewaySource,
+    Limits,
+    TableParts,
+    Unreadable,
+    whole_numbers,
+)
 
 TABLE = TableParts("spark_catalog", "lab", "t")
 BEFORE = (("id", "int", None), ("# Detailed Table Information", "string", None), ("# ", "string", None))
@@ -129,13 +135,13 @@ class Asked:
     """A session that gives the rows of a table, or raises what is among them."""
 
     def __init__(self, columns: dict[str, list[Any]]) -> None:
-        self._columns = columns
+        self.columns = columns
         self.texts: list[str] = []
 
     def sql(self, text: str, args: Any = None) -> Any:
         self.texts.append(text)
         self._rows = zip(
-            *(values for name, values in self._columns.items() if f"`{name}`" in text), strict=True
+            *(values for name, values in self.columns.items() if f"`{name}`" in text), strict=True
         )
         return self
 
@@ -219,3 +225,27 @@ def test_a_table_that_was_left_for_its_bytes_is_not_a_whole_one() -> None:
         assert len(asked.texts) == statements
         assert sample.bytes == min(limits.bytes, 5_000)
     assert "TABLESAMPLE" in asked.texts[1]
+
+
+def test_fractions_that_are_all_whole_and_long_are_integers() -> None:
+    values = {
+        "decimal": (["4917123456.0000000000", "12.0000000000"], ["4917123456", "12"]),
+        "double": (["4.917123456E12", "1.0E7", "NaN"], ["4917123456000", "10000000", "NaN"]),
+        "longest": ([f"{'9' * 38}.0", f"-{'9' * 37}.0"], ["9" * 38, f"-{'9' * 37}"]),
+        "degrees": (["52.000000", "-13.000000"], []),
+        "prices": (["1500.0", "20.0", "100000.0"], []),
+        "partly": (["4.917123456E12", "4917123456.5"], []),
+        "endless": (["4.917123456E12", "Infinity"], []),
+        "beyond": (["1.7976931348623157E308", "1.0E999999"], []),
+        "masked": (["4.917123456E12", "***"], []),
+        "nothing": (["NaN"], []),
+        "empty": ([], []),
+    }
+    for given, expected in values.values():
+        assert whole_numbers(given) == expected
+    asked = Asked({name: given for name, (given, _) in values.items() if len(given) == 2})
+    described = Told(*((name, "decimal(38,10)", None) for name in asked.columns)).describe(TABLE)
+    sample = GatewaySource(asked).sample(TABLE, described, (), Limits())
+    assert {name for name, one in sample.columns.items() if one.kind == "integer"} == {"decimal", "longest"}
+    assert sample.columns["decimal"].values == values["decimal"][1]
+    assert sample.columns["degrees"].values == values["degrees"][0]

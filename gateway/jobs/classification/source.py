@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ MOST_PARTITIONS = 10_000
 """Values of partition columns that strata are chosen of."""
 NESTED_CHARS = 8
 """How many times a plain value's characters a nested one may have."""
+LONG_DIGITS = 6
+"""So many has a whole number that is not taken for a measure: the shortest numbers of documents have them."""
+MOST_DIGITS = 40
+"""Of a whole number; Spark's decimals have 38."""
 _VOLATILE = re.compile(r"last access|created by|^owner$|current-snapshot-timestamp", re.IGNORECASE)
 """What DESCRIBE says that is another at each look or says nothing about the data."""
 _SEED = 17
@@ -262,7 +267,10 @@ class GatewaySource:
             self._read(group[half:], strata, budget * (len(group) - half) // len(group), sample)
             return
         for column, values in zip(group, found.values, strict=True):
-            sample.columns[column.name] = replace(sample.columns[column.name], values=values)
+            sampled = replace(sample.columns[column.name], values=values)
+            if column.kind == "fraction" and (whole := whole_numbers(values)):
+                sampled = replace(sampled, kind="integer", values=whole)
+            sample.columns[column.name] = sampled
         sample.rows = max(sample.rows, found.rows)
         sample.bytes += found.bytes
 
@@ -382,6 +390,29 @@ def kind_of(type_: str) -> str:
     if re.fullmatch(r"decimal\(\d+,0\)", type_):
         return "integer"
     return next((kind for kind, starts in _TYPES if type_.startswith(starts) and type_ != "interval"), "")
+
+
+def whole_numbers(values: Sequence[str]) -> list[str]:
+    """Return fractions as whole numbers; none where they are not all whole, or most are too short for a
+    number that stands for something: degrees and prices may be whole by chance.
+
+    Catalogs and data frames that know no integers write those as fractions. What is no number (NaN) stays.
+    """
+    found, numbers, long = [], 0, 0
+    for value in values:
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            return []
+        if number.is_nan():
+            found.append(value)
+            continue
+        if not number.is_finite() or number.adjusted() > MOST_DIGITS or number != number.to_integral_value():
+            return []
+        numbers += 1
+        long += abs(number) >= 10 ** (LONG_DIGITS - 1)
+        found.append(format(number.to_integral_value(), "f"))
+    return found if numbers and 2 * long >= numbers else []
 
 
 _FIELD = re.compile(r"(?:struct<|,)`?([^`:,<>]+)`?:")
