@@ -499,3 +499,34 @@ def test_a_codice_fiscale_in_a_text_is_told_by_its_check_letter() -> None:
     assert fiscale.find is not None
     told = fiscale.find("C.F. RSSMRA80A01H501U, e RCCMNL83S18D969H; non RSSMRA80A01H501V")
     assert list(told) == ["RSSMRA80A01H501U", "RCCMNL83S18D969H"]
+
+
+BRACKETS = {
+    "a Python dict": "{{'id': {n}, 'mail': 'p{n}@mail.example', 'ok': True}}",
+    "an array as text": "{{p{n}@mail.example,q{n}@mail.example}}",
+    "a line of a log": '[2024-05-01 10:00:00] [WARN] user "u{n}" p{n}@mail.example locked [ip=81.12.3.4]',
+    "an object of JavaScript": "{{id: {n}, mail: 'p{n}@mail.example', kind: \"new\"}}",
+    "a struct as text": "{{{n}, p{n}@mail.example, true}}",
+}
+
+
+@pytest.mark.parametrize("shape", BRACKETS.values(), ids=BRACKETS)
+def test_a_text_in_brackets_that_is_no_json_is_a_text(shape: str) -> None:
+    values = [shape.format(n=n) for n in range(20)]
+    found = scorer().findings(Sampled(name="c1", kind="text", values=values))
+    assert ("email", "text") in [(one.rule, one.where) for one in found]
+
+
+def test_texts_among_json_are_looked_into_as_a_share_of_all() -> None:
+    coded = [json.dumps({"n": n, "mail": f"j{n}@mail.example"}) for n in range(100)]
+    plain = [json.dumps({"n": n, "state": "none"}) for n in range(100)]
+    texts = [f"call +49 30 90182{n} about it" for n in range(10, 20)]
+    scoring = scorer()
+    for values, rules in (
+        (coded + texts, [("email", "json"), ("phone", "text")]),
+        (plain + texts, [("phone", "text")]),
+        (coded + texts[:2], [("email", "json")]),
+    ):
+        found = scoring.findings(Sampled(name="c1", kind="text", values=values))
+        assert [(one.rule, one.where) for one in found] == rules
+        assert all(one.sampled == len(values) for one in found if one.where == "text")

@@ -114,8 +114,9 @@ class _Classify:
         self._attributes = {rule.name: rule.attributes for rule in self._rules.classes}
         self._done = self._rows = self._proposed = self._bytes = self._columns = 0
         self._unlisted: dict[str, str] = {}
-        self._troubles: list[str] = []
         """What is told of catalogs that cannot be listed, by their names in lower case."""
+        self._troubles: list[str] = []
+        """What is told of tables that cannot be scored."""
 
     async def run(self) -> Outcome:
         work, options = self._work, self._options

@@ -110,19 +110,32 @@ def leaves(text: str) -> list[tuple[_Path, str]] | None:
 
     What is no value is an empty one. A text that was cut gives what is whole in it, each with its last key.
     """
+    found = _parsed(text)
+    return _cut_leaves(text) if found is None else found
+
+
+def is_whole_json(text: str) -> bool:
+    """Whether a text is JSON from its beginning to its end."""
+    return _parsed(text) is not None
+
+
+def _parsed(text: str) -> list[tuple[_Path, str]] | None:
     try:
         found: list[tuple[_Path, str]] = []
         _gather(json.loads(text), (), found)
     except (ValueError, RecursionError):
-        return _cut_leaves(text)
+        return None
     return found
 
 
 def is_json(text: str, *, cut: bool = False) -> bool:
-    """Whether a text is an object or a list, going by its ends; by its beginning where it was cut."""
+    """Whether a text is an object or a list that something can be taken from, going by its ends first; by its
+    beginning where it was cut."""
     if cut:
-        return _BEGINS.match(text) is not None
-    return len(text) > 1 and (text[0], text[-1]) in (("{", "}"), ("[", "]"))
+        like = _BEGINS.match(text) is not None
+    else:
+        like = len(text) > 1 and (text[0], text[-1]) in (("{", "}"), ("[", "]"))
+    return like and leaves(text) is not None
 
 
 def _gather(value: Any, path: _Path, found: list[tuple[_Path, str]]) -> None:

@@ -12,7 +12,15 @@ from urllib.parse import unquote_plus
 from gateway.jobs.classification.days import years_between
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import Phrases, words
-from gateway.jobs.classification.nested import MOST_KEYS, MOST_TEXT, Inner, distinct, inner_columns, is_json
+from gateway.jobs.classification.nested import (
+    MOST_KEYS,
+    MOST_TEXT,
+    Inner,
+    distinct,
+    inner_columns,
+    is_json,
+    is_whole_json,
+)
 from gateway.jobs.classification.numbers import SHAPES
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 from gateway.jobs.classification.value_format import ValueFormat
@@ -159,12 +167,16 @@ class Scorer:
         if column.kind == "text":
             cut = {text[:MOST_TEXT].strip() for text in column.values if len(text) >= self._cut_at}
             coded = [value for value in counted if is_json(value, cut=value in cut)]
+            texts: Mapping[str, int] = counted
             if coded and len(coded) >= _JSON_SHARE * len(counted):
                 columns = inner_columns((value, min(counted[value], 100)) for value in coded)
                 found += self._inside(columns, (), "json")
-            # Of JSON that was cut, what is whole is seen as such, and the rest as text.
-            if len(coded) < _JSON_SHARE * len(counted) or not coded or not cut.isdisjoint(coded):
-                found += self._within(counted, column)
+                # Of JSON that was cut, what is whole is seen as such, and the rest as text.
+                if cut.isdisjoint(coded):
+                    whole_json = {value for value in coded if is_whole_json(value)}
+                    texts = {value: count for value, count in counted.items() if value not in whole_json}
+            if texts:
+                found += self._within(texts, column, sum(counted.values()))
         return _once(found)
 
     # -- as a whole ------------------------------------------------------------------------------------------
@@ -268,9 +280,9 @@ class Scorer:
 
     # -- within ----------------------------------------------------------------------------------------------
 
-    def _within(self, counted: Mapping[str, int], column: Sampled) -> Iterable[Evidence]:
-        """Yield what longer texts hold."""
-        name, total = words(column.name), sum(counted.values())
+    def _within(self, counted: Mapping[str, int], column: Sampled, total: int) -> Iterable[Evidence]:
+        """Yield what longer texts hold, of so many values in `total`."""
+        name = words(column.name)
         # As it stands, and as what an address on the web says.
         forms = {one: (one, unquote_plus(one)) if _ENCODED.search(one) else (one,) for one in counted}
         for rule in self._rules:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ MOST_PARTITIONS = 10_000
 """Values of partition columns that strata are chosen of."""
 NESTED_CHARS = 8
 """How many times a plain value's characters a nested one may have."""
+LONG_DIGITS = 6
+"""So many has a whole number that is not taken for a measure: the shortest numbers of documents have them."""
+MOST_DIGITS = 40
+"""Of a whole number; Spark's decimals have 38."""
 _VOLATILE = re.compile(r"last access|created by|^owner$|current-snapshot-timestamp", re.IGNORECASE)
 """What DESCRIBE says that is another at each look or says nothing about the data."""
 _SEED = 17
@@ -103,12 +108,18 @@ class Unreadable(Exception):
     """Spark or the gateway refuses the table; the text is the condition's name and never a value."""
 
 
+class Unconverted(Unreadable):
+    """Spark has a value that Python has not: a text that is no UTF-8, a day beyond Python's years."""
+
+
 class GatewaySource:
     """Asks a PySpark session. Its calls block, and belong into a thread."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self._views: set[TableParts] = set()
+        self._spelt: dict[TableParts, str] = {}
+        """Tables quoted as they were listed: there are catalogs that tell capitals from small letters."""
 
     def check(self) -> None:
         """Raise BackendUnavailable where nothing can be read any more, of whichever table."""
@@ -159,18 +170,23 @@ class GatewaySource:
 
     def _shown(self, what: str, catalog: str, namespace: tuple[str, ...]) -> list[TableParts]:
         rows = self._rows(f"SHOW {what} IN {dotted((catalog, *namespace))}")
-        return [
-            TableParts(catalog.lower(), joined(namespace).lower(), str(name).lower())
-            for _, name, temporary, *_ in rows
-            if not temporary
-        ]
+        found = []
+        for _, name, temporary, *_ in rows:
+            if not temporary:
+                table = TableParts(catalog.lower(), joined(namespace).lower(), str(name).lower())
+                self._spelt[table] = dotted((catalog, *namespace, str(name)))
+                found.append(table)
+        return found
+
+    def _quoted(self, table: TableParts) -> str:
+        return self._spelt.get(table, table.quoted)
 
     def describe(self, table: TableParts) -> Described:
         """Return what a table is. Raises Unreadable."""
         try:
-            rows = self._rows(f"DESCRIBE TABLE EXTENDED {table.quoted}")
+            rows = self._rows(f"DESCRIBE TABLE EXTENDED {self._quoted(table)}")
         except Unreadable:
-            rows = self._rows(f"DESCRIBE TABLE {table.quoted}")
+            rows = self._rows(f"DESCRIBE TABLE {self._quoted(table)}")
         columns: list[SampledColumn] = []
         partitions: list[str] = []
         details = []
@@ -201,11 +217,15 @@ class GatewaySource:
         )
 
     def partitions(self, table: TableParts, described: Described) -> list[tuple[Any, ...]]:
-        """Return the values of partition columns, in order. Raises Unreadable."""
+        """Return the values of partition columns, in order; none where Python has not all of them. Raises
+        Unreadable."""
         if not described.partitioned_by:
             return []
         names = ", ".join(map(quote, described.partitioned_by))
-        rows = self._rows(f"SELECT DISTINCT {names} FROM {table.quoted} LIMIT {MOST_PARTITIONS}")
+        try:
+            rows = self._rows(f"SELECT DISTINCT {names} FROM {self._quoted(table)} LIMIT {MOST_PARTITIONS}")
+        except Unconverted:
+            return []  # what is read of the columns comes as text
         return sorted(rows, key=repr)
 
     def sample(
@@ -222,7 +242,7 @@ class GatewaySource:
                 fields=fields_of(column.type),
                 maps="map<" in column.type,
             )
-        strata = _Strata(table, described, spread(partitions, limits.strata), limits)
+        strata = _Strata(self._quoted(table), described, spread(partitions, limits.strata), limits)
         for at in range(0, len(wanted), COLUMNS_AT_ONCE):
             group = wanted[at : at + COLUMNS_AT_ONCE]
             budget = limits.bytes * len(group) // len(wanted)
@@ -247,7 +267,10 @@ class GatewaySource:
             self._read(group[half:], strata, budget * (len(group) - half) // len(group), sample)
             return
         for column, values in zip(group, found.values, strict=True):
-            sample.columns[column.name] = replace(sample.columns[column.name], values=values)
+            sampled = replace(sample.columns[column.name], values=values)
+            if column.kind == "fraction" and (whole := whole_numbers(values)):
+                sampled = replace(sampled, kind="integer", values=whole)
+            sample.columns[column.name] = sampled
         sample.rows = max(sample.rows, found.rows)
         sample.bytes += found.bytes
 
@@ -257,7 +280,7 @@ class GatewaySource:
         for number, (text, arguments) in enumerate(queries, 1):
             # What one stratum leaves the next may have.
             self._take(text, arguments, budget * number // len(queries), read)
-            if strata.is_whole(read.rows, number):
+            if not read.spent and strata.is_whole(read.rows, number):
                 break
         return read
 
@@ -272,15 +295,20 @@ class GatewaySource:
                         values.append(value)
                         read.bytes += len(value.encode("utf-8", "replace"))
                 if read.bytes >= until:
+                    read.spent = True
                     break
         except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
+        except (ValueError, OverflowError) as error:
+            raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
     def _rows(self, text: str) -> list[tuple[Any, ...]]:
         try:
             return [tuple(row) for row in self._session.sql(text).collect()]
         except spark_errors() as error:
             raise Unreadable(condition_of(error)) from None
+        except (ValueError, OverflowError) as error:
+            raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
 
 @dataclass(slots=True)
@@ -288,13 +316,16 @@ class _Read:
     values: list[list[str]]
     rows: int = 0
     bytes: int = 0
+    spent: bool = False
+    """Whether a statement's rows were left for the bytes that they had."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Strata:
     """The statements that sample a table."""
 
-    table: TableParts
+    table: str
+    """As statements have it."""
     described: Described
     partitions: Sequence[tuple[Any, ...]]
     limits: Limits
@@ -302,7 +333,7 @@ class _Strata:
     def queries(self, columns: Sequence[SampledColumn]) -> list[tuple[str, dict[str, Any]]]:
         """Return texts with their arguments."""
         what = ", ".join(_expression(column, self.limits.value_chars) for column in columns)
-        select = f"SELECT {what} FROM {self.table.quoted}"
+        select = f"SELECT {what} FROM {self.table}"
         if not self.partitions:
             half = max(1, self.limits.rows // 2)
             thinned = f"TABLESAMPLE ({self.limits.sample_percent:f} PERCENT) REPEATABLE ({_SEED})"
@@ -359,6 +390,29 @@ def kind_of(type_: str) -> str:
     if re.fullmatch(r"decimal\(\d+,0\)", type_):
         return "integer"
     return next((kind for kind, starts in _TYPES if type_.startswith(starts) and type_ != "interval"), "")
+
+
+def whole_numbers(values: Sequence[str]) -> list[str]:
+    """Return fractions as whole numbers; none where they are not all whole, or most are too short for a
+    number that stands for something: degrees and prices may be whole by chance.
+
+    Catalogs and data frames that know no integers write those as fractions. What is no number (NaN) stays.
+    """
+    found, numbers, long = [], 0, 0
+    for value in values:
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            return []
+        if number.is_nan():
+            found.append(value)
+            continue
+        if not number.is_finite() or number.adjusted() > MOST_DIGITS or number != number.to_integral_value():
+            return []
+        numbers += 1
+        long += abs(number) >= 10 ** (LONG_DIGITS - 1)
+        found.append(format(number.to_integral_value(), "f"))
+    return found if numbers and 2 * long >= numbers else []
 
 
 _FIELD = re.compile(r"(?:struct<|,)`?([^`:,<>]+)`?:")
