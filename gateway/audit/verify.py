@@ -117,13 +117,14 @@ async def expected(
         if reached and name in reached:
             told.append(("the gateway's own spool", reached[name]))
         first, last, whole = await stretch(connection, name, since, until)
+        _, end = await places(connection, name)
         if not whole:
             # What was made anew fits in itself: only who knows of a link behind it tells.
-            behind = [end.position for _, end in told if end.position >= last]
+            behind = [head.position for _, head in told if head.position >= last]
             if behind:
                 last = min(behind)
             else:
-                last, whole = (await places(connection, name))[1] or last, True
+                last, whole = end or last, True
         chains.append(
             Chain(
                 gateway=name,
@@ -136,7 +137,8 @@ async def expected(
             )
         )
         sealed = max((seal.heads[name].position for seal in known if name in seal.heads), default=0)
-        await _unsealed(connection, found, name, sealed, keys=bool(keys))
+        if end is not None and end > sealed:
+            await _unsealed(connection, found, name, sealed, end, keys=bool(keys))
     return chains
 
 
@@ -299,12 +301,11 @@ def _fault(seal: Seal, before: Seal | None, keys: Sequence[Ed25519PublicKey]) ->
     return f"has less of `{back[0]}` than the seal before it" if back else ""
 
 
-async def _unsealed(connection: Any, found: Verified, gateway: str, sealed: int, *, keys: bool) -> None:
+async def _unsealed(
+    connection: Any, found: Verified, gateway: str, sealed: int, last: int, *, keys: bool
+) -> None:
     """Count the events of a chain behind what is sealed; tell of those that are there for long, where `keys`
     say which seals count."""
-    _, last = await places(connection, gateway)
-    if last is None or last <= sealed:
-        return
     found.unsealed += last - sealed
     made_at = datetime.fromisoformat(found.last_seal) if keys and found.last_seal else None
     if keys and await connection.fetchval(_LONG_UNSEALED, gateway, sealed, made_at, SEALED_WITHIN):

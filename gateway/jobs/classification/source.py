@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from itertools import islice
@@ -285,7 +285,7 @@ class GatewaySource:
         return read
 
     def _take(self, text: str, arguments: Mapping[str, Any], until: int, read: _Read) -> None:
-        try:
+        with _readable():
             frame = self._session.sql(text, args=dict(arguments)) if arguments else self._session.sql(text)
             rows = frame.toLocalIterator()
             for row in rows:
@@ -297,18 +297,10 @@ class GatewaySource:
                 if read.bytes >= until:
                     read.spent = True
                     break
-        except spark_errors() as error:
-            raise Unreadable(condition_of(error)) from None
-        except (ValueError, OverflowError) as error:
-            raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
     def _rows(self, text: str) -> list[tuple[Any, ...]]:
-        try:
+        with _readable():
             return [tuple(row) for row in self._session.sql(text).collect()]
-        except spark_errors() as error:
-            raise Unreadable(condition_of(error)) from None
-        except (ValueError, OverflowError) as error:
-            raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
 
 @dataclass(slots=True)
@@ -390,6 +382,17 @@ def kind_of(type_: str) -> str:
     if re.fullmatch(r"decimal\(\d+,0\)", type_):
         return "integer"
     return next((kind for kind, starts in _TYPES if type_.startswith(starts) and type_ != "interval"), "")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise Unreadable for what Spark says, and Unconverted for what Python makes of its values."""
+    try:
+        yield
+    except spark_errors() as error:
+        raise Unreadable(condition_of(error)) from None
+    except (ValueError, OverflowError) as error:
+        raise Unconverted(type(error).__name__) from None  # its text quotes the value
 
 
 def whole_numbers(values: Sequence[str]) -> list[str]:
