@@ -8,8 +8,10 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,6 +106,9 @@ NO_IO = frozenset(
     }
 )
 """Modules with a clock, randomness, files, sockets, threads or logs in them."""
+OPENS_OR_READS_THE_CLOCK = frozenset({"open", "print", "input", "eval", "exec"}) | {
+    f"{kind}.{method}" for kind in ("datetime", "date") for method in ("now", "utcnow", "today")
+}
 STDLIB_ONLY = frozenset({"errors", "model"})
 SQLGLOT_HOME = "sql"
 MAX_LINES = 600
@@ -125,8 +130,9 @@ def room_of(path: Path) -> str:
     return first.removesuffix(".py")
 
 
-def modules() -> list[Path]:
-    return sorted(p for p in GATEWAY.rglob("*.py") if "_rules" not in p.parts)
+@cache
+def modules() -> tuple[Path, ...]:
+    return tuple(sorted(p for p in GATEWAY.rglob("*.py") if "_rules" not in p.parts))
 
 
 def module_of(path: Path) -> str:
@@ -134,10 +140,62 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports_of(path: Path) -> Iterator[Import]:
-    """Yield every import of a file, those inside functions and under TYPE_CHECKING too."""
+@dataclass(frozen=True)
+class Facts:
+    """What the tests here ask of a module; its syntax tree, which is large, is not kept."""
+
+    docstring: str | None
+    lines: int
+    imports: tuple[Import, ...]
+    """Those inside functions and under TYPE_CHECKING too."""
+    imports_on_load: tuple[str, ...]
+    """Modules that its top level imports."""
+    calls: tuple[tuple[int, str], ...]
+    """Line and dotted name of what is called; what is called on anything but names has `?` for that."""
+    types: tuple[str, ...]
+    """Classes, and type aliases of the top level."""
+
+
+@cache
+def facts_of(path: Path) -> Facts:
+    source = path.read_text()
+    tree = ast.parse(source, filename=str(path))
+    nodes = list(ast.walk(tree))
+    return Facts(
+        docstring=ast.get_docstring(tree) if source.strip() else "",
+        lines=source.count("\n"),
+        imports=tuple(imports_in(nodes, path)),
+        imports_on_load=tuple(found.module for found in imports_in(tree.body, path)),
+        calls=tuple((node.lineno, dotted(node.func)) for node in nodes if isinstance(node, ast.Call)),
+        types=tuple([node.name for node in nodes if isinstance(node, ast.ClassDef)] + aliases_in(tree)),
+    )
+
+
+def dotted(node: ast.expr) -> str:
+    """Return the name of what is called, as it is written."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(attr=name, value=value):
+            return f"{dotted(value)}.{name}"
+    return "?"
+
+
+def aliases_in(tree: ast.Module) -> list[str]:
+    """Return the names of type aliases, as far as a module gives them to others."""
+    found = []
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if name[0].isupper() and not name.isupper():
+                    found.append(name)
+    return found
+
+
+def imports_in(nodes: Iterable[ast.AST], path: Path) -> Iterator[Import]:
+    """Yield the imports among nodes."""
     room = room_of(path)
-    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(room, path, node.lineno, alias.name)
@@ -151,7 +209,14 @@ def imports_of(path: Path) -> Iterator[Import]:
 
 
 def all_imports() -> list[Import]:
-    return [found for path in modules() for found in imports_of(path)]
+    return [found for path in modules() for found in facts_of(path).imports]
+
+
+def all_calls() -> Iterator[tuple[str, int, str]]:
+    """Yield path within `gateway/`, line and dotted name of every call."""
+    for path in modules():
+        home = path.relative_to(GATEWAY).as_posix()
+        yield from ((home, line, name) for line, name in facts_of(path).calls)
 
 
 def allowed(found: Import) -> bool:
@@ -203,18 +268,11 @@ def test_pure_rooms_have_no_clock_no_files_no_sockets_and_no_logs() -> None:
 
 
 def test_pure_rooms_neither_open_files_nor_read_the_clock() -> None:
-    wrong = []
-    for path in modules():
-        if room_of(path) not in PURE:
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
-            match node.func:
-                case ast.Name(id="open" | "print" | "input" | "eval" | "exec"):
-                    wrong.append(f"{path}:{node.lineno} calls {ast.unparse(node.func)}")
-                case ast.Attribute(attr="now" | "utcnow" | "today", value=ast.Name(id="datetime" | "date")):
-                    wrong.append(f"{path}:{node.lineno} reads the clock")
+    wrong = [
+        f"{home}:{line} calls {name}"
+        for home, line, name in all_calls()
+        if home.split("/")[0].removesuffix(".py") in PURE and name in OPENS_OR_READS_THE_CLOCK
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -239,23 +297,13 @@ def test_sqlglot_lives_in_one_room() -> None:
 
 def test_only_the_pipeline_makes_a_cleared_verdict() -> None:
     """Law 4: `Cleared(...)` is constructed in one module."""
-    makers = {
-        path.relative_to(GATEWAY).parts[0]
-        for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Cleared"
-    }
+    makers = {home.split("/")[0] for home, _, name in all_calls() if name.split(".")[-1] == "Cleared"}
     assert makers <= {"pipeline.py", "pipeline"}, makers
 
 
 def test_connections_to_postgresql_are_made_in_one_place() -> None:
     """So each of them has a name, knows its time zone and notices that nobody is at its other end."""
-    makers = {
-        path.relative_to(GATEWAY).as_posix()
-        for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("asyncpg.connect", "asyncpg.create_pool")
-    }
+    makers = {home for home, _, name in all_calls() if name in ("asyncpg.connect", "asyncpg.create_pool")}
     assert makers == {"database/connections.py"}, makers
 
 
@@ -279,13 +327,10 @@ OF_COMMANDS = {
 def test_only_commands_of_administrators_write_to_catalogs() -> None:
     """INVARIANT (one way): the gateway that serves changes catalogs by statements alone, behind `judge`."""
     wrong = [
-        f"{path.relative_to(GATEWAY)}:{node.lineno} calls {node.func.attr}"
-        for path in modules()
-        if room_of(path) != "catalog" and str(path.relative_to(GATEWAY)) != "cli/catalogs.py"
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in CHANGES_OF_CATALOGS
+        f"{home}:{line} calls {name}"
+        for home, line, name in all_calls()
+        if not home.startswith("catalog/") and home != "cli/catalogs.py"
+        if "." in name and name.split(".")[-1] in CHANGES_OF_CATALOGS
     ]
     wrong += [
         str(found)
@@ -301,12 +346,11 @@ def test_only_commands_of_administrators_write_to_catalogs() -> None:
 def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
     """The gateway imports the room for its schedule."""
     wrong = [
-        f"{path}:{node.lineno}"
+        f"{path} imports {module}"
         for path in modules()
         if room_of(path) == "jobs"
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        and ast.unparse(node).split()[1].split(".")[0] in {"pyspark", "pyarrow"}
+        for module in facts_of(path).imports_on_load
+        if module.split(".")[0] in {"pyspark", "pyarrow"}
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -381,14 +425,7 @@ def test_a_name_of_a_class_or_of_a_type_means_one_thing() -> None:
     """Type aliases count where a module gives them to others: `_Row` is its own affair."""
     homes: dict[str, list[str]] = {}
     for path in modules():
-        tree = ast.parse(path.read_text())
-        named = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-        for node in tree.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                    if name[0].isupper() and not name.isupper():
-                        named.append(name)
-        for name in named:
+        for name in facts_of(path).types:
             homes.setdefault(name, []).append(str(path.relative_to(GATEWAY)))
     twice = {name: paths for name, paths in homes.items() if len(paths) > 1}
     assert not twice
@@ -433,10 +470,10 @@ def test_where_messages_of_spark_connect_are_held_mypy_allows_no_any_without_a_r
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(GATEWAY)))
 def test_a_module_says_what_it_is_for_and_stays_small(path: Path) -> None:
-    source = path.read_text()
-    if path.name != "__init__.py" or source.strip():
-        assert ast.get_docstring(ast.parse(source)), "no module docstring"
-    assert source.count("\n") <= MAX_LINES, "too long: is it one room, or two that share a wall?"
+    facts = facts_of(path)
+    if path.name != "__init__.py" or facts.lines:
+        assert facts.docstring, "no module docstring"
+    assert facts.lines <= MAX_LINES, "too long: is it one room, or two that share a wall?"
     assert path.name not in {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 
 
