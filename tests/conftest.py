@@ -19,7 +19,7 @@ from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.pool import ReaderPool
 from tests.readers import patient_reader
 
-pytest_plugins = ["tests.costs", "tests.lanes"]
+pytest_plugins = ["tests.costs", "tests.lanes", "tests.patience"]
 
 
 def pytest_collection_finish() -> None:

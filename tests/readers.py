@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.model.reading import NotParsed, Reading
 from gateway.model.spark_minors import minor_of
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
+from tests.speed import patience
+
+
+def patient(limits: ReaderLimits) -> ReaderLimits:
+    """Return the same limits of a parser, that waits as long as tests do."""
+    return replace(limits, start_timeout_s=patience(), deadline_s=patience(), wait_s=patience(300))
 
 
 def patient_reader() -> ReaderPool:
     """Return a parser, not started: a loaded machine may take longer than a gateway would wait."""
-    return ReaderPool(limits=ReaderLimits(deadline_s=120.0))
+    return ReaderPool(limits=patient(ReaderLimits()))
 
 
 def is_older(reader: ReaderPool, since: str | None) -> bool:

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from tests.speed import patience
+
 ROOT = Path(__file__).parents[1]
 DOOR = "__init__.py"
-PATIENCE_S = 840.0
-"""What a run gets on a machine that is busy with other things; on a quiet one it takes a tenth of it."""
 
 Noticed = dict[str, dict[str, str | None]]
 """Rule → the `case` that noticed, or what is `wrong` with the entry."""
@@ -186,7 +186,7 @@ def tell(noticed: Noticed) -> None:
 def told_by(module: str) -> dict[str, dict[str, Any]]:
     """Run all removals in a process of their own, which may import the code as often as it likes."""
     done = subprocess.run(
-        [sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=patience(840)
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, Any]] = json.loads(done.stdout)

@@ -15,9 +15,9 @@ import pytest
 
 from tests.costs import Cost, read_steps, suite_of, table
 from tests.lanes import world_of
+from tests.speed import patience
 
 REPOSITORY = Path(__file__).parents[1]
-PATIENCE_S = 120.0
 
 LEAVES_A_PROCESS = """
 import subprocess
@@ -64,7 +64,7 @@ def lanes(directory: Path, *, waits: bool) -> subprocess.Popen[str]:
 
 
 def wait_for(file: Path) -> int:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience()
     while not file.exists():
         assert time.monotonic() < deadline, f"{file} did not come"
         time.sleep(0.02)
@@ -81,7 +81,7 @@ def runs(pid: int) -> bool:
 
 def ends(pid: int) -> bool:
     """Whether a process that was killed ends: the kernel takes a moment."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience()
     while runs(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not runs(pid)
@@ -93,7 +93,7 @@ def test_ctrl_c_stops_what_the_tests_started(tmp_path: Path) -> None:
     orphan = wait_for(tmp_path / "orphan")
     assert runs(orphan)
     run.send_signal(signal.SIGINT)
-    output, _ = run.communicate(timeout=PATIENCE_S)
+    output, _ = run.communicate(timeout=patience())
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
     assert (tmp_path / "stopped").exists(), "fixtures were not torn down"
     assert ends(orphan), output
@@ -101,7 +101,7 @@ def test_ctrl_c_stops_what_the_tests_started(tmp_path: Path) -> None:
 
 def test_a_run_that_leaves_something_behind_has_failed(tmp_path: Path) -> None:
     run = lanes(tmp_path, waits=False)
-    output, _ = run.communicate(timeout=PATIENCE_S)
+    output, _ = run.communicate(timeout=patience())
     orphan = int((tmp_path / "orphan").read_text())
     assert "2 passed" in output
     assert "left running, and killed:" in output

@@ -158,6 +158,7 @@ def reader_limits(settings: ReaderSettings) -> ReaderLimits:
         max_chars=settings.statement_chars,
         max_nesting=settings.nesting,
         max_case_nesting=settings.nesting,
+        start_timeout_s=settings.start_timeout_s,
         deadline_s=settings.timeout_s,
         wait_s=settings.wait_s,
     )

@@ -74,8 +74,9 @@ STOP_S = 20.0
 def jobs(settings: Settings) -> dict[str, Job]:
     """Return all jobs, by name."""
     # They may be stopped for most of the time, and the clock of their parsers is not.
-    patient = settings.reader.timeout_s / settings.jobs.share
-    reader = settings.reader.model_copy(update={"timeout_s": patient})
+    times = ("start_timeout_s", "timeout_s")
+    patient = {name: getattr(settings.reader, name) / settings.jobs.share for name in times}
+    reader = settings.reader.model_copy(update=patient)
     settings = settings.model_copy(update={"reader": reader})
     made = (
         archive(_archive_options(settings)),

@@ -32,6 +32,8 @@ class ReaderLimits:
     """`/*` without its `*/`; Spark's comments nest, and its lexer's memory grows steeply with it."""
     max_arrows: int = 1_000
     """`->` in all; lambdas nest without brackets."""
+    start_timeout_s: float = 60.0
+    """Seconds until a new parser must have said hello: 2.5 on an idle machine, 6 with both cores busy."""
     deadline_s: float = 5.0
     """Seconds until a parser that has not answered is killed and replaced."""
     wait_s: float = 30.0

@@ -32,10 +32,6 @@ _Kept = Reading | Proof | ExpressionNode
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
-START_TIMEOUT_S = 60.0
-"""Seconds until a JVM must have said hello: 2.5 idle, 6 with both cores busy."""
-
-
 KEPT_ANSWERS = 4096
 """Readings and proofs that are kept: masks and filters come again with every statement, and a client of Spark
 Connect sends the same SQL with every action on its DataFrame."""
@@ -355,7 +351,7 @@ class ReaderPool(Closing):
 
     async def _launch(self, java: Path, parsers: Parsers) -> ParserProcess:
         process = await ParserProcess.launch(
-            java, parsers, heap=self._heap, threads=self._threads, start_timeout_s=START_TIMEOUT_S
+            java, parsers, heap=self._heap, threads=self._threads, start_timeout_s=self.limits.start_timeout_s
         )
         # Names of jars are anybody's to give, and jars may be others when a process is replaced.
         found = process.hello.spark_version

@@ -252,6 +252,8 @@ class ReaderSettings(Section):
     """Parser processes; each uses about 270 MB and one core at full load."""
     heap: Heap = "512m"
     """Java heap of each."""
+    start_timeout_s: Seconds = 60.0
+    """Seconds until a parser that was started must be ready; it takes 2 to 6 on two cores."""
     timeout_s: Seconds = 5.0
     """Seconds for one statement; a parser that answers later is replaced."""
     wait_s: Seconds = 30.0

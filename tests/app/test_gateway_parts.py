@@ -24,6 +24,7 @@ from gateway.model.table_formats import ICEBERG
 from gateway.policy.reserved import ReservedPlace
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings, Tls
+from tests.speed import patience
 
 
 async def test_parts_start_together_and_come_back_in_order() -> None:
@@ -33,7 +34,7 @@ async def test_parts_start_together_and_come_back_in_order() -> None:
         await both.wait()  # would hang if one started after the other
         return name
 
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         assert await together(part("a"), part("b")) == ["a", "b"]
 
 
@@ -85,7 +86,7 @@ async def test_a_thread_ends_before_its_canceller_goes_on() -> None:
 
     def work() -> None:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(patience(10))
         ended.set()
 
     task = asyncio.create_task(to_the_end(work))

@@ -35,6 +35,7 @@ from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 from tests.catalog.gravitino_double import METALAKE, Gravitino
 from tests.jobs.records import question
+from tests.speed import patience
 
 DRIVER = "org.postgresql.Driver"
 
@@ -638,7 +639,7 @@ async def left(directory: Path, double: Gravitino, **chosen: str) -> Settings:
 def test_a_replay_judges_what_lies_in_metalakes_by_their_tags(tmp_path: Path) -> None:
     double = lake()
     double.tag("PII", "column", "pg.shop.person.email")
-    more = f"reader: {{timeout_s: 120}}\nusers: {{file: {tmp_path / 'users'}}}"
+    more = f"reader: {{timeout_s: {patience()}}}\nusers: {{file: {tmp_path / 'users'}}}"
     made = asyncio.run(left(tmp_path, double, more=more))
     sides = tmp_path / "old.yaml", tmp_path / "new.yaml"
     sides[0].write_text(READS)

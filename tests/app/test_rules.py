@@ -13,6 +13,7 @@ from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.settings.models import PolicySettings
 from tests.app.readers import ReaderThatCounts
+from tests.speed import patience
 
 PACK = """\
 service: spark
@@ -117,7 +118,7 @@ async def test_a_bug_met_while_reading_ends_nothing(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr("gateway.app.rules.fingerprint", breaks)
         watching = asyncio.create_task(rules.watch())
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             await twice.wait()
         watching.cancel()
     assert rules.current is good

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.app import signals
 from gateway.app.signals import until_signalled
+from tests.speed import patience
 
 
 class UnreadLog:
@@ -34,7 +35,7 @@ async def test_a_log_that_nobody_reads_any_more_does_not_keep_the_gateway_from_s
         finally:
             cleaned_up = True
 
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         await until_signalled(work())
     assert cleaned_up
     assert [type(fault) for fault in faults] == [BrokenPipeError]

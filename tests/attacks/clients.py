@@ -86,7 +86,7 @@ class _Recording(WireClient):
 
     def __init__(self, host: str, port: int, user: str, password: str) -> None:
         self.seen: list[bytes] = []
-        super().__init__(host, port, user, password, timeout_s=TIMEOUT_S)
+        super().__init__(host, port, user, password, quiet_s=TIMEOUT_S)
 
     def _some(self, limit: int) -> bytes:
         chunk = super()._some(limit)

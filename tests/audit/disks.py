@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from gateway.audit.disk import LocalDisk
+from tests.speed import patience
 
 
 class FailingDisk(LocalDisk):
@@ -46,7 +47,7 @@ class FailingDisk(LocalDisk):
 
     def sync(self, fd: int) -> None:
         self.syncing.set()
-        self.gate.wait(30)
+        self.gate.wait(patience(30))
         self._ask("sync")
         self.synced.append(fd)
         super().sync(fd)

@@ -13,6 +13,7 @@ import pytest
 from gateway.audit.shipper import ShipperLimits
 from tests.audit.ledgers import IMPATIENT, kinds, running, shipped
 from tests.audit.samples import cleared, completed, until
+from tests.speed import patience
 
 
 class Interference:
@@ -86,7 +87,7 @@ async def test_a_connection_cut_anywhere(
     interference, dsn = between
     events = [cleared() for _ in range(20)]
     interference.cut_after = 0
-    async with running(tmp_path, dsn, flush_timeout_s=20.0) as ledger:
+    async with running(tmp_path, dsn, flush_timeout_s=patience(20)) as ledger:
         for event in events:
             await ledger.decided(event)
             await ledger.record(completed(event))
@@ -133,7 +134,7 @@ async def test_a_connection_that_dribbles(
 ) -> None:
     interference, dsn = between
     interference.piece = 7
-    async with running(tmp_path, dsn, shipper=IMPATIENT, flush_timeout_s=30.0) as ledger:
+    async with running(tmp_path, dsn, shipper=IMPATIENT, flush_timeout_s=patience(30)) as ledger:
         event = cleared()
         await ledger.decided(event)
         await ledger.record(completed(event))

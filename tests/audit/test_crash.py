@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.audit.ledgers import ask, kinds, running, shipped
+from tests.speed import patience
 
 KILLS = 10
 
@@ -37,7 +38,7 @@ async def run_until_killed(directory: Path, dsn: str, lifetime_s: float) -> list
             if len(line) == 37:
                 lines.append(line.decode().strip())
 
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         await listen()
         await process.wait()
     return lines

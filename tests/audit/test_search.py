@@ -14,6 +14,7 @@ from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
+from tests.speed import patience
 
 OLD = "2026-01-05T12:00:00.000000Z"
 
@@ -152,5 +153,5 @@ async def test_following_sees_other_gateways_through_the_database(tmp_path: Path
         coming = asyncio.ensure_future(anext(stream))
         event = cleared(time=f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%S.%f}Z")
         await other.decided(event)
-        assert await asyncio.wait_for(coming, 120) == event
+        assert await asyncio.wait_for(coming, patience()) == event
         await stream.aclose()

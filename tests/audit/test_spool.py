@@ -21,6 +21,7 @@ from gateway.audit.spool import Spool, SpoolLimits
 from gateway.errors import LedgerUnavailable
 from tests.audit.disks import TROUBLES, FailingDisk, FullDisk
 from tests.audit.samples import until
+from tests.speed import patience
 
 QUICK = SpoolLimits(probe_interval_s=0.02)
 
@@ -223,7 +224,7 @@ def test_a_real_limit_on_the_size_of_files(tmp_path: Path) -> None:
             except LedgerUnavailable as error:
                 print(error.message)
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(patience()):
                 while spool.failure:
                     await asyncio.sleep(0.01)
             await spool.append(entry(101))
@@ -240,7 +241,7 @@ def test_a_real_limit_on_the_size_of_files(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": "."},
-        timeout=60,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,7 @@ from gateway.model.spark_configuration import (
 )
 from tests.backends.fake_connect_server import Configured, rows, spark_connect
 from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
+from tests.speed import patience
 
 SESSION = "00112233-4455-6677-8899-aabbccddeeff"
 EXTENSIONS = "spark.sql.extensions"
@@ -60,7 +61,9 @@ class Endpoint:
 async def thrift(secrets: Sequence[str] = ()) -> AsyncIterator[Endpoint]:
     async with FakeHiveServer() as server:
         server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
-        address = SparkAddress(host=server.host, port=server.port, call_timeout_s=5, connect_timeout_s=5)
+        address = SparkAddress(
+            host=server.host, port=server.port, call_timeout_s=patience(5), connect_timeout_s=patience(5)
+        )
         backend = SparkThriftBackend(SparkThriftOptions(address=address, reader=READER, secrets=secrets))
 
         async def opened() -> None:

@@ -24,6 +24,7 @@ from gateway.model.table_formats import DELTA
 from gateway.session.ports import BackendError, Envelope
 from gateway.wire.connect import METHODS, pb
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, rows, spark_connect
+from tests.speed import patience
 
 TOKEN = "the-shared-token"
 SESSION = "00112233-4455-6677-8899-aabbccddeeff"
@@ -51,7 +52,9 @@ def envelope(**more: Any) -> Envelope:
 @contextlib.asynccontextmanager
 async def backend_for(server: FakeConnectServer, token: str = TOKEN) -> AsyncIterator[SparkConnectBackend]:
     backend = SparkConnectBackend(
-        SparkConnectOptions(host="127.0.0.1", port=server.port, token=token, channels=2, connect_timeout_s=5)
+        SparkConnectOptions(
+            host="127.0.0.1", port=server.port, token=token, channels=2, connect_timeout_s=patience(5)
+        )
     )
     try:
         yield backend
@@ -257,7 +260,7 @@ async def test_a_spark_that_is_away_is_found_again_when_it_is_back() -> None:
             with pytest.raises(BackendUnavailable, match="cannot be reached"):
                 await backend.call("Config", b"")
         await server.start(server.port)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             while True:
                 with contextlib.suppress(BackendUnavailable):
                     assert await backend.call("Config", b"") == b"here"
@@ -274,7 +277,7 @@ async def test_an_iterator_that_is_closed_ends_the_call() -> None:
         responses = backend.execute(cleared(b"\x0a\x00"), envelope())
         assert await anext(responses) == b"first"
         await responses.aclose()
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             await server.ended.wait()
 
 

@@ -28,6 +28,7 @@ from gateway.wire import calls, messages
 from gateway.wire.rows import decode_rows
 from gateway.wire.tcli import TFetchOrientation, TOperationState, TTypeId
 from tests.backends.fake_hive_server import LOGIN, Answer, FakeHiveServer, Received, Refuse
+from tests.speed import patience
 
 ALICE = Principal(user="alice")
 NUMBERS = Answer.of([("n", TTypeId.BIGINT)], [(n,) for n in range(2500)])
@@ -308,7 +309,7 @@ async def test_a_cancel_does_not_wait_behind_a_poll() -> None:
         operation = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
         poll = asyncio.create_task(operation.status())
         await server.until(lambda: "GetOperationStatus" in server.calls)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             await operation.cancel()
             assert (await poll).state == TOperationState.CANCELED
         assert server.canceled == [operation.id]
@@ -332,7 +333,7 @@ async def test_closing_a_session_ends_what_it_runs_even_behind_a_poll() -> None:
         operation = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
         poll = asyncio.create_task(operation.status())
         await server.until(lambda: "GetOperationStatus" in server.calls)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             await session.close()
             # Told in time that it is closed, or cut off: either way the poll has ended.
             await asyncio.wait({poll})

@@ -26,6 +26,7 @@ from tests.backends.fake_hive_server import (
     Silence,
 )
 from tests.backends.test_spark_thrift import ALICE, Sink, backend_for, cleared, session_on
+from tests.speed import patience
 
 ONE = Answer.of([("n", TTypeId.INT), ("s", TTypeId.STRING)], [(1, "x"), (None, "y")])
 QUICK = dict.fromkeys(("call_timeout_s", "urgent_timeout_s", "fetch_timeout_s", "connect_timeout_s"), 0.2)
@@ -93,7 +94,7 @@ async def test_silence_at_any_stage_ends_at_its_deadline(method: str) -> None:
     async with FakeHiveServer() as server:
         server.on("ONE", ONE)
         server.misbehave(method, Silence())
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             with pytest.raises(BackendUnavailable, match=r"in time|stopped sending"):
                 await _run_all(server, **QUICK)
 
@@ -172,12 +173,12 @@ async def test_a_slow_client_holds_spark_up_and_not_memory() -> None:
         operation = await session.execute(cleared("BIG"), run_async=False, timeout_s=0)
         sink = SlowSink()
         relay = asyncio.create_task(operation.relay(0, 300, 0, 5, sink))
-        await asyncio.wait_for(sink.asked.wait(), 120)
+        await asyncio.wait_for(sink.asked.wait(), patience())
         sink.asked.clear()
         total = 0
         while not relay.done():
             waiting = asyncio.create_task(sink.asked.wait())
-            await asyncio.wait({waiting, relay}, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+            await asyncio.wait({waiting, relay}, return_when=asyncio.FIRST_COMPLETED, timeout=patience(10))
             waiting.cancel()
             sink.asked.clear()
             # Give an impatient gateway the chance to read on although nothing was taken.
@@ -215,8 +216,8 @@ async def test_a_relay_whose_client_vanished_swallows_its_reply_and_no_other(cou
         big = await session.execute(cleared("BIG"), run_async=False, timeout_s=0)
         sink = SlowSink()
         relay = asyncio.create_task(big.relay(0, 100, 0, 5, sink))
-        await asyncio.wait_for(sink.asked.wait(), 120)
-        await asyncio.wait_for(sink.full.wait(), 120)
+        await asyncio.wait_for(sink.asked.wait(), patience())
+        await asyncio.wait_for(sink.full.wait(), patience())
         relay.cancel()
         with pytest.raises(asyncio.CancelledError):
             await relay
@@ -254,7 +255,7 @@ async def test_everything_pending_fails_when_spark_goes() -> None:
         await server.drop()
         for task in pending:
             with pytest.raises(BackendUnavailable):
-                await asyncio.wait_for(task, 120)
+                await asyncio.wait_for(task, patience())
         with pytest.raises(BackendUnavailable):
             await operation.status()
         await operation.close()
@@ -295,7 +296,7 @@ async def test_a_listener_that_says_nothing_is_left_after_the_deadline() -> None
             await backend_for(server, connect_timeout_s=0.2).open_session(
                 ALICE, protocol_version=9, settings={}
             )
-        await asyncio.wait_for(left.wait(), 120)
+        await asyncio.wait_for(left.wait(), patience())
 
 
 async def test_a_reply_above_the_limit_is_not_gathered() -> None:

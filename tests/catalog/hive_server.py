@@ -14,6 +14,7 @@ from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.readable import CatalogUnavailable
 from gateway.model.java_options import QUICK_START
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from tests.speed import patience
 
 
 @contextlib.contextmanager
@@ -39,11 +40,11 @@ def hive_metastore(place: Path, **process: Any) -> Iterator[int]:
     with (place / "log").open("w") as log:
         running = subprocess.Popen(command, cwd=place, stdout=log, stderr=log, **process)
     try:
-        asyncio.run(asyncio.wait_for(_answers(port, running, place), 300))
+        asyncio.run(asyncio.wait_for(_answers(port, running, place), patience(300)))
         yield port
     finally:
         running.terminate()
-        running.wait(60)
+        running.wait(patience())
 
 
 async def _answers(port: int, process: subprocess.Popen[bytes], place: Path) -> None:

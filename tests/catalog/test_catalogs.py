@@ -20,6 +20,7 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.catalog import Column, TableKind, TableName, ViewBody
 from gateway.session.ports import BackendError, Catalog
 from tests.backends.fake_hive_server import Answer, FakeHiveServer, Silence
+from tests.speed import patience
 
 EMPLOYEE = TableName("spark_catalog", "hr", "employee")
 NAMES = TableName("spark_catalog", "hr", "names")
@@ -123,7 +124,9 @@ class Live:
     """A live catalog on a scripted server, with its clock."""
 
     def __init__(self, server: FakeHiveServer) -> None:
-        address = SparkAddress(host=server.host, port=server.port, call_timeout_s=5, connect_timeout_s=5)
+        address = SparkAddress(
+            host=server.host, port=server.port, call_timeout_s=patience(5), connect_timeout_s=patience(5)
+        )
         self.server = server
         self.clock = Clock()
         self.service = SparkThriftService(SparkThriftBackend(SparkThriftOptions(address=address)))

@@ -15,6 +15,7 @@ from gateway.cli import main
 from gateway.cli.exit_codes import ERROR, FAULTS, UNAVAILABLE
 from tests.catalog.doubles import Double, gravitino, iceberg, serving
 from tests.catalog.gravitino_double import Gravitino
+from tests.speed import patience
 
 SETTINGS = """\
 catalogs:
@@ -52,13 +53,13 @@ def served(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(patience(10))
     try:
         yield
     finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(patience(10))
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(patience(10))
         loop.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.cli import exit_codes, main
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
+from tests.speed import patience
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -24,11 +25,11 @@ def spark() -> Iterator[FakeHiveServer]:
     server = FakeHiveServer()
     server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
     server.settings["spark.sql.catalog.lake"] = "some.Catalog"
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(patience(10))
     yield server
-    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(patience(10))
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(patience(10))
     loop.close()
 
 

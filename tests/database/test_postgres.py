@@ -23,6 +23,7 @@ from gateway.database.binaries import Binaries, can_reach, choose, find_binaries
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendUnavailable, Faults
 from tests.audit.samples import until
+from tests.speed import patience
 
 SETTINGS = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text("utf-8")
 
@@ -61,7 +62,7 @@ def cmdline(pid: int) -> bytes:
 
 
 async def answer(dsn: str, query: str = "SELECT current_user::text") -> object:
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=patience(10))
     try:
         return await connection.fetchval(query)
     finally:
@@ -121,7 +122,7 @@ async def test_a_server_that_dies_is_started_again(cluster: Path) -> None:
         assert await answer(dsn) == "sluice"
     finally:
         await asyncio.to_thread(server.stop)
-        await asyncio.wait_for(supervision, 120)
+        await asyncio.wait_for(supervision, patience())
 
 
 async def test_a_restart_under_way_does_not_outlive_a_stop(cluster: Path) -> None:
@@ -159,7 +160,7 @@ def orphan(cluster: Path) -> int:
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": "."},
-        timeout=60,
+        timeout=patience(),
         check=False,
     )
     return int(done.stdout.split()[-1])

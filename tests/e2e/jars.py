@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.reader.java_runtime import find_java, find_spark_home
+from tests.speed import patience
 
 SOURCES = Path(__file__).parent / "java"
 
@@ -24,7 +25,7 @@ def compile_into(directory: Path, source: str) -> None:
             str(SOURCES / source),
         ],
         check=True,
-        timeout=120,
+        timeout=patience(),
     )
     for made in directory.rglob("*"):
         made.chmod(0o755 if made.is_dir() else 0o644)

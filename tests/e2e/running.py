@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import yaml
 from pyhive import hive
 from thrift.transport.TSocket import TSocket
 from thrift_sasl import TSaslClientTransport
@@ -30,6 +29,8 @@ from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.demo.tour import ENGINEER, PEOPLE
 from gateway.model.spark_minors import PLANS, minor_of
 from gateway.reader.java_runtime import find_spark_home, spark_version
+from tests.patience import be_patient
+from tests.speed import patience
 
 T = TypeVar("T")
 
@@ -42,12 +43,12 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, name="session-loop", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 300) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout_s)
+    def run(self, work: Coroutine[Any, Any, T], quiet_s: float = 300) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(patience(quiet_s))
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
+        self._thread.join(patience(10))
         self.loop.close()
 
 
@@ -171,28 +172,13 @@ async def answers(host: str, port: int) -> None:
 PASSWORDS = {person.name: person.password for person in (*PEOPLE, ENGINEER)}
 
 
-def until(true: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
-    """Poll until a condition holds; fail with its name when it does not in time."""
+def until(true: Callable[[], bool], what: str, quiet_s: float = 120.0) -> None:
+    """Poll until a condition holds; fail with its name when it does not within what `quiet_s` is here."""
+    timeout_s = patience(quiet_s)
     deadline = time.monotonic() + timeout_s
     while not true():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
         time.sleep(0.05)
-
-
-PATIENCE = {
-    "reader": {"timeout_s": 120, "wait_s": 300},
-    "backend": {"connect_timeout_s": 120, "call_timeout_s": 300},
-    "logins": {"handshake_timeout_s": 120},
-}
-"""How long a gateway of tests waits where its settings do not say: a loaded machine is no fault."""
-
-
-def be_patient(config: Path) -> None:
-    """Write the times of `PATIENCE` into a settings file, where it has none of its own."""
-    settings = yaml.safe_load(config.read_text())
-    for group, times in PATIENCE.items():
-        settings[group] = {**times, **(settings.get(group) or {})}
-    config.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
 class RunningGateway:
@@ -213,7 +199,7 @@ class RunningGateway:
         self.records: list[dict[str, Any]] = []
         self._ready: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
-    def start(self, timeout_s: float = 300) -> RunningGateway:
+    def start(self) -> RunningGateway:
         """Start it and return when it says that it is ready."""
         be_patient(self.config)
         self._ready = queue.Queue()
@@ -223,7 +209,7 @@ class RunningGateway:
             text=True,
         )
         threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True).start()
-        record = self._ready.get(timeout=timeout_s)
+        record = self._ready.get(timeout=patience(300))
         assert record is not None, f"the gateway did not start: {self.records[-10:]}"
         self.port, self.admin_port = record.get("thrift_port", 0), record["admin_port"]
         self.connect_port = record.get("connect_port", 0)
@@ -252,7 +238,7 @@ class RunningGateway:
         assert self.process is not None
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
-        return self.process.wait(60)
+        return self.process.wait(patience())
 
     def query(self, user: str, *statements: str) -> list[Any]:
         """Run statements as a user of the demo in one session and return the last one's rows."""
@@ -273,7 +259,9 @@ class RunningGateway:
     def admin(self, page: str) -> tuple[int, str]:
         """Return status and body of a page of the admin listener."""
         try:
-            with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}{page}", timeout=20) as answer:
+            with urllib.request.urlopen(
+                f"http://{self.host}:{self.admin_port}{page}", timeout=patience(20)
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -287,6 +275,6 @@ class RunningGateway:
             text=True,
             input=stdin,
             env={**os.environ, "SLUICE_CONFIG": str(self.config)},
-            timeout=120,
+            timeout=patience(),
             check=False,
         )

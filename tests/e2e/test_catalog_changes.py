@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 
 from tests.e2e.one_pack import PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
+from tests.speed import patience
 
 PACK = """
 service: spark
@@ -105,6 +106,6 @@ def test_whoever_replaces_a_view_others_see_no_raw_row(gateway: RunningGateway, 
                 maker(replacing(("seen", "open")[turn % 2]))
         finally:
             over.set()
-        answers = [one.result(120) for one in reading]
+        answers = [one.result(patience()) for one in reading]
     assert all(answer in ([("seen",)], [("open",)]) for given in answers for answer in given)
     assert all(answers), "readers are not held up for as long as it goes on"

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session, query, takes_plans, until
+from tests.speed import patience
 
 PACK = """
 service: spark
@@ -39,7 +40,7 @@ def sluice_with(config: Path) -> Callable[..., Any]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=patience(300),
         )
         assert ran.returncode == 0, ran.stderr
         return ran

@@ -16,6 +16,7 @@ from impala.dbapi import connect as impala_connect
 
 from gateway.reader.java_runtime import find_java, find_spark_home
 from tests.e2e.running import PASSWORDS, RunningGateway
+from tests.speed import patience
 
 Rows = list[tuple[str | None, ...]]
 Run = Callable[[RunningGateway, str, str], Rows]
@@ -146,7 +147,7 @@ def beeline(gateway: RunningGateway, user: str, *statements: str) -> subprocess.
         ],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=patience(),
         check=False,
     )
 

@@ -19,6 +19,7 @@ from gateway.backends.embedded_spark import free_port
 from gateway.frontends.users import set_user
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect_session, until
+from tests.speed import patience
 
 NAMES = "SELECT name, email FROM hr.employee ORDER BY id LIMIT 2"
 MASKED = [
@@ -133,7 +134,7 @@ def test_what_a_client_does_that_leaves_without_stopping_has_an_end(
     try:
         until(lambda: can_log_in(gateway, remote), "erica is let in")
         before = len(commands())
-        subprocess.run([sys.executable, "-c", LEAVING, remote, how], timeout=120, check=False)
+        subprocess.run([sys.executable, "-c", LEAVING, remote, how], timeout=patience(), check=False)
         until(lambda: len(commands()) > before, "the record has what was run")
         until(lambda: all(one["end"] for one in commands()), "all of it has an end")
         ended = {one["event"]["plan_class"]: one["end"]["outcome"] for one in commands()}

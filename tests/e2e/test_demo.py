@@ -18,6 +18,7 @@ from gateway.demo.frames import TITLE
 from gateway.demo.jobs import COUNTED, FOUND
 from gateway.demo.tour import PEOPLE, STOPS
 from tests.e2e.running import query, until
+from tests.speed import patience
 
 FREE_PORTS = ("--port", "0", "--connect-port", "0", "--admin-port", "0")
 
@@ -48,22 +49,22 @@ class Demo:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def wait_for(self, text: str, timeout_s: float = 600) -> None:
+    def wait_for(self, text: str, quiet_s: float = 600) -> None:
         try:
-            until(lambda: text in self.output or self.process.poll() is not None, text, timeout_s)
+            until(lambda: text in self.output or self.process.poll() is not None, text, quiet_s)
             assert text in self.output, self.output[-3000:]
         except AssertionError:
             self.end(signal.SIGTERM)
             raise
 
-    def end(self, number: int | None = None, timeout_s: float = 900) -> int:
+    def end(self, number: int | None = None, quiet_s: float = 900) -> int:
         if number is not None:
             self.process.send_signal(number)
         try:
-            code = self.process.wait(timeout_s)
+            code = self.process.wait(patience(quiet_s))
         finally:
             self.process.kill()
-        self._reader.join(10)
+        self._reader.join(patience(10))
         return code
 
     def left_running(self) -> list[str]:
@@ -146,7 +147,11 @@ def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Pa
     printed = re.search(r"^ +(\S*java -cp .*?)\\\n(.*)$", demo.output, re.MULTILINE)
     assert printed is not None
     beeline = subprocess.run(
-        ["bash", "-c", printed[1] + printed[2]], capture_output=True, text=True, timeout=120, check=False
+        ["bash", "-c", printed[1] + printed[2]],
+        capture_output=True,
+        text=True,
+        timeout=patience(),
+        check=False,
     )
     assert "5 rows selected" in beeline.stderr
     assert demo.left_running() != []

@@ -16,6 +16,7 @@ from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.errors import BackendUnavailable
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.running import LoopThread, Spark, answers
+from tests.speed import patience
 
 PARENT = """
 import asyncio, sys
@@ -46,8 +47,8 @@ def options(directory: Path, **changes: object) -> EmbeddedSparkOptions:
     return EmbeddedSparkOptions(**values)  # type: ignore[arg-type]
 
 
-def wait_until_gone(pid: int, timeout_s: float = 120.0) -> bool:
-    deadline = time.monotonic() + timeout_s
+def wait_until_gone(pid: int) -> bool:
+    deadline = time.monotonic() + patience()
     while time.monotonic() < deadline:
         try:
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
@@ -127,5 +128,5 @@ def test_spark_dies_with_its_parent(open_directory: Path, how: signal.Signals) -
         pid = int(parent.stdout.readline().split()[0])
         assert psutil.pid_exists(pid)
         parent.send_signal(how)
-        parent.wait(120)
+        parent.wait(patience())
         assert wait_until_gone(pid), "Spark outlived its parent"

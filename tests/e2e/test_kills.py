@@ -28,6 +28,7 @@ from gateway.wire.tcli import TSessionHandle, TTypeId
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.e2e.wire_client import StatusError, WireClient
+from tests.speed import patience
 
 T = TypeVar("T")
 
@@ -36,8 +37,6 @@ VICTIMS = ("gateway",) * 4 + ("postgres",) * 3 + ("reader",) * 3
 CLIENTS = 4
 SLOW_S = 0.3
 """How long some statements run: so long that a kill meets some of them."""
-PATIENCE_S = 300.0
-"""For each thing that is waited for; on an idle machine the longest takes 5 s."""
 
 PASSWORD = "correct horse battery"
 PACK = """
@@ -96,7 +95,7 @@ class Load:
     def stop(self) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(patience(300))
             assert not thread.is_alive()
 
     def _work(self, user: str) -> None:
@@ -178,16 +177,16 @@ class Hunter:
 
     def kill(self, victim: str) -> None:
         if victim == "gateway":
-            until(lambda: self._spark.running_slowly > 0, "a statement under way", PATIENCE_S)
+            until(lambda: self._spark.running_slowly > 0, "a statement under way", 300)
             assert self._gateway.stop(signal.SIGKILL) == -signal.SIGKILL
             self._gateway.start()
             return
         find = self._reader if victim == "reader" else self._postmaster
-        until(lambda: find() is not None, f"a {victim} to kill", PATIENCE_S)
+        until(lambda: find() is not None, f"a {victim} to kill", 300)
         pid = find()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        until(lambda: find() not in (None, pid), f"another {victim}", PATIENCE_S)
+        until(lambda: find() not in (None, pid), f"another {victim}", 300)
 
     def _postmaster(self) -> int | None:
         return self._postgres.pid
@@ -253,10 +252,10 @@ def test_ten_kills_leave_the_record_whole(
     try:
         for victim in order:
             before, by = len(recording_spark.received()), chance.randint(5, 60)
-            until(lambda b=before, m=by: received_more(b, m), "work between two kills", PATIENCE_S)  # type: ignore[misc]
+            until(lambda b=before, m=by: received_more(b, m), "work between two kills", 300)  # type: ignore[misc]
             hunter.kill(victim)
         before = len(recording_spark.received())
-        until(lambda: received_more(before, 20), "work after the last kill", PATIENCE_S)
+        until(lambda: received_more(before, 20), "work after the last kill", 300)
     finally:
         load.stop()
 
@@ -264,7 +263,7 @@ def test_ten_kills_leave_the_record_whole(
         work: Coroutine[Any, Any, list[Any]] = rows_of(postgres.dsn, query)
         return session_loop.run(work)
 
-    until(lambda: nothing_waits(hunted) and open_statements(ask) == 0, "everything in PostgreSQL", PATIENCE_S)
+    until(lambda: nothing_waits(hunted) and open_statements(ask) == 0, "everything in PostgreSQL", 300)
     received, events = recording_spark.received(), ask(EVENTS)
     assert load.wrong == []
     assert load.not_refused == []

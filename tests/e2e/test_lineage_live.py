@@ -20,6 +20,7 @@ from thrift.transport.TTransport import TTransportException
 from gateway.database.postgres import EmbeddedPostgres
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
+from tests.speed import patience
 
 PACK = """
 service: spark
@@ -117,7 +118,7 @@ def gateway(spark: Spark, open_directory: Path, postgres: str) -> Iterator[Runni
     (directory / "dsn").write_text(postgres)
     settings = json.loads(file.read_text())
     settings["ledger"] = {"directory": "ledger", "dsn": {"file": "dsn"}}
-    settings["lineage"] = {"deadline_s": 120}
+    settings["lineage"] = {"deadline_s": patience()}
     file.write_text(json.dumps(settings))
     running = RunningGateway(file).start()
     yield running

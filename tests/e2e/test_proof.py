@@ -18,6 +18,7 @@ from gateway.cli import exit_codes
 from gateway.demo.tour import ENGINEER
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session, query, takes_plans, until
+from tests.speed import patience
 
 STATEMENTS = (
     ("bob", "SELECT name, email, phone, hired FROM hr.employee WHERE id < 20"),
@@ -35,7 +36,7 @@ def sluice(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=patience(400),
     )
 
 

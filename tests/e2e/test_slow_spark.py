@@ -31,13 +31,13 @@ from tests.e2e.one_pack import write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
 from tests.e2e.wire_client import WireClient
 from tests.e2e.wire_comparison import Conversation, Side, first_paragraph, neutral, whole
+from tests.speed import patience
 
 PLACES = ("analysis", "planning", "first_row")
 POLL_MS = 6_000
 """Longer than Spark's long poll of 5 s."""
 LONG_MS = 130_000
 """Longer than every deadline of a call, and than a stream of Spark Connect lasts."""
-PATIENCE_S = 3600.0
 HOW_LONG = [POLL_MS, pytest.param(LONG_MS, marks=pytest.mark.night)]
 
 PACK = """
@@ -133,7 +133,7 @@ def thrift(spark: Spark, gateway: RunningGateway | None) -> Iterator[Side]:
     where = (spark.host, spark.port, TESTER)
     if gateway is not None:
         where = (gateway.host, gateway.port, TESTER, PASSWORD)  # type: ignore[assignment]
-    with WireClient(*where, timeout_s=PATIENCE_S) as client:
+    with WireClient(*where, quiet_s=3600) as client:
         yield Side(client, client.open_session())
 
 
@@ -402,7 +402,7 @@ def test_who_waits_for_columns_is_told_when_another_connection_cancels(both: Bot
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(side.ask, "GetResultSetMetadata", operationHandle=operation)
             assert other.ask("CancelOperation", operationHandle=operation).status.statusCode == 0
-            waiting.result(60)
+            waiting.result(patience())
         status = side.ask("GetOperationStatus", operationHandle=operation)
         assert status.operationState == TOperationState.CANCELED
 
@@ -528,7 +528,7 @@ def test_a_plan_is_interrupted(both: Both, gates: Gates, place: str) -> None:
                 until(lambda: both.waited(table) > 0, "Spark is there")
                 running = states(session).count(State.OPERATION_STATE_RUNNING)
                 interrupted = len(session.interruptAll())
-            return [running, interrupted, waiting.result(120), session.range(3).count()]
+            return [running, interrupted, waiting.result(patience()), session.range(3).count()]
 
     with ThreadPoolExecutor(2) as pool:
         theirs, ours = pool.map(one, ("direct", "through"))
@@ -590,7 +590,7 @@ def test_a_plan_is_interrupted_while_its_names_are_looked_up(both: Both, gates: 
                 case _:
                     interrupted = session.interruptOperation(request.operation_id)
             assert interrupted == [request.operation_id]
-            assert "OPERATION_CANCELED" in waiting.result(60)
+            assert "OPERATION_CANCELED" in waiting.result(patience())
         assert session.range(3).count() == 3
 
 

@@ -39,7 +39,6 @@ MADE = (
     "CREATE TABLE anew.owned USING parquet AS SELECT * FROM VALUES (1, 'ann'), (2, 'bob') AS t(id, own)",
     "CREATE TABLE anew.open USING parquet AS SELECT * FROM VALUES (7, 'x') AS t(id, own)",
 )
-PATIENCE_S = 300
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def test_what_was_made_before_reaches_nothing_afterwards(
             with contextlib.suppress(HiveError, TTransportException):
                 bob.close()
             ann.release_session_on_close = False
-            until(lambda: gateway.admin("/readyz")[0] == 200, "the gateway has found it", PATIENCE_S)
+            until(lambda: gateway.admin("/readyz")[0] == 200, "the gateway has found it", 300)
             # Who says nothing of the session that was, under its id.
             with connect_session(gateway.connect_port, token, session_id=ann.session_id) as again:
                 with pytest.raises(PySparkException):

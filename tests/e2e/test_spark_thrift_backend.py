@@ -22,6 +22,7 @@ from gateway.wire import calls, messages
 from gateway.wire.rows import decode_rows
 from gateway.wire.tcli import TFetchOrientation, TOperationState
 from tests.e2e.running import Spark
+from tests.speed import patience
 
 ALICE = Principal(user="alice")
 
@@ -176,7 +177,7 @@ async def test_what_is_stopped_while_it_is_planned_frees_its_cores(
             await operation.close()
         await session.close()
     witness = await backend.open_session(ALICE, protocol_version=9, settings={})
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         assert await witness.answer("SELECT count(*) FROM range(10)", max_rows=1) == [(10,)]
     await witness.close()
 

@@ -24,6 +24,7 @@ from gateway.wire.tcli import (
     TTableSchema,
 )
 from gateway.wire.thrift import Struct
+from tests.speed import patience
 
 TERMINAL = frozenset(
     {TOperationState.FINISHED, TOperationState.CANCELED, TOperationState.CLOSED}
@@ -51,10 +52,10 @@ class WireClient:
     """One connection, logged in. Raises OSError when the peer goes away, StatusError when it refuses."""
 
     def __init__(
-        self, host: str, port: int, user: str, password: str = "anonymous", *, timeout_s: float = 300
+        self, host: str, port: int, user: str, password: str = "anonymous", *, quiet_s: float = 300
     ) -> None:
         self._seqid = 0
-        self._socket = socket.create_connection((host, port), timeout_s)
+        self._socket = socket.create_connection((host, port), patience(quiet_s))
         try:
             sasl = PlainClient(user, password)
             self._socket.sendall(sasl.start())
@@ -141,9 +142,9 @@ class WireClient:
         reply: calls.TGetOperationStatusResp = self.call("GetOperationStatus", request)
         return reply
 
-    def ended(self, operation: TOperationHandle, timeout_s: float = 900) -> calls.TGetOperationStatusResp:
+    def ended(self, operation: TOperationHandle, quiet_s: float = 900) -> calls.TGetOperationStatusResp:
         """Poll until the operation has ended, and return its last status."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + patience(quiet_s)
         while (status := self.status(operation)).operationState not in TERMINAL:
             assert time.monotonic() < deadline, f"still in state {status.operationState}"
         return status

@@ -21,6 +21,7 @@ from gateway.model.statement import Client
 from gateway.wire.connect import METHODS, pb
 from tests.frontends.listening import user
 from tests.session.fakes import World
+from tests.speed import patience
 
 TLS = Path(__file__).parent / "tls"
 
@@ -138,7 +139,7 @@ class Listening:
     ) -> bytes:
         """Make a unary call, by default as bob, and return its answer."""
         shown = self.bearer if metadata is None else metadata
-        return bytes(await self.stub(method)(request, metadata=shown, timeout=20, **options))
+        return bytes(await self.stub(method)(request, metadata=shown, timeout=patience(20), **options))
 
 
 @contextlib.asynccontextmanager

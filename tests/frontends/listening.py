@@ -25,6 +25,7 @@ from gateway.wire.sasl import Status, step
 from gateway.wire.tcli import TOperationHandle, TSessionHandle, TStatus, TTypeId
 from gateway.wire.thrift import Struct
 from tests.session.fakes import World
+from tests.speed import patience
 
 CHEAP = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 """A hash of microseconds: what is tested is not argon2."""
@@ -127,12 +128,12 @@ class RawClient:
         return await self.sasl_answer()
 
     async def sasl_answer(self) -> tuple[int, bytes]:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             status, length = struct.unpack(">BI", await self.reader.readexactly(5))
             return status, await self.reader.readexactly(length)
 
     async def message(self) -> bytes:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             (length,) = struct.unpack(">I", await self.reader.readexactly(4))
             return await self.reader.readexactly(length)
 
@@ -162,7 +163,7 @@ class RawClient:
 
     async def is_closed(self) -> bool:
         """Wait for the server's end of the connection."""
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             try:
                 while await self.reader.read(65536):
                     pass

@@ -9,6 +9,7 @@ from pathlib import Path
 from gateway.reader.java_runtime import find_java, find_spark_home
 from tests.frontends.listening import Gateway, listening
 from tests.frontends.test_clients import answers
+from tests.speed import patience
 
 SCRIPT = """\
 SELECT id, name FROM t;
@@ -37,7 +38,7 @@ async def beeline(gateway: Gateway, *more: str, password: str = "secret") -> str
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             out, _ = await process.communicate()
     finally:
         if process.returncode is None:

@@ -17,6 +17,7 @@ from gateway.wire.rows import ColumnSpec, table_schema
 from gateway.wire.tcli import TTypeId
 from tests.frontends.listening import SCHEMA, Gateway, listening
 from tests.session.fakes import until
+from tests.speed import patience
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ def answers(gateway: Gateway) -> None:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         return await asyncio.to_thread(work)
 
 

@@ -21,6 +21,7 @@ from gateway.frontends.users import User
 from gateway.wire.connect import METHODS
 from tests.frontends.connect_listening import TLS, Listening, connect_listening, status_in
 from tests.frontends.listening import user
+from tests.speed import patience
 
 Code = grpc.StatusCode
 
@@ -208,7 +209,10 @@ async def test_a_listener_with_tls_takes_tls_only() -> None:
     async with connect_listening(tls=True) as here:
         root = (TLS / "test-only-certificate.pem").read_bytes()
         channel = here.channel(root=root)
-        assert await here.stub("Config", channel)(b"q", metadata=here.bearer, timeout=20) == b"answer to q"
+        assert (
+            await here.stub("Config", channel)(b"q", metadata=here.bearer, timeout=patience(20))
+            == b"answer to q"
+        )
         with ends_with(Code.UNAVAILABLE):
             await here.call()
         assert len(here.service.calls) == 1
@@ -269,7 +273,7 @@ async def test_a_client_that_takes_nothing_holds_the_service_back_and_is_let_go(
         here.service.responses = endless
         call = here.stub("ExecutePlan")(b"q", metadata=here.bearer)
         assert len(await call.read()) == 262_144
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             await here.service.closed.wait()
         # gRPC's windows hold some of them; what a client does not take is not produced.
         assert produced < 256
@@ -293,7 +297,7 @@ async def test_a_client_that_vanishes_ends_its_query() -> None:
                 call.cancel()
             else:
                 await channel.close()
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(patience()):
                 await here.service.closed.wait()
         assert here.service.ended == ["ExecutePlan", "ExecutePlan"]
 
@@ -305,7 +309,7 @@ async def test_a_client_that_vanishes_in_the_middle_of_an_upload_ends_it() -> No
         await call.write(b"a")
         await here.service.arrived.get()
         await channel.close()
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             await here.service.closed.wait()
 
 

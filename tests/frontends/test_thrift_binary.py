@@ -23,6 +23,7 @@ from gateway.wire.tcli import THandleIdentifier, TOperationHandle, TSessionHandl
 from tests.effort import tries
 from tests.frontends.listening import SCHEMA, RawClient, listening
 from tests.session.fakes import FakeJudge, until
+from tests.speed import patience
 
 # -- login ---------------------------------------------------------------------------------------------------
 
@@ -316,7 +317,7 @@ async def test_a_client_that_sends_and_never_reads_is_not_buffered_without_end()
                 await client.writer.drain()
 
         with pytest.raises(ConnectionError):
-            await asyncio.wait_for(flood(), 120)
+            await asyncio.wait_for(flood(), patience())
         await until(lambda: len(gateway.world.sessions) == 0)
 
 

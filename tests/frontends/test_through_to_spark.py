@@ -23,6 +23,7 @@ from gateway.wire.tcli import TOperationHandle, TTypeId
 from tests.backends.fake_hive_server import Answer, Cut, FakeHiveServer
 from tests.frontends.listening import Gateway, RawClient, listening
 from tests.session.fakes import until
+from tests.speed import patience
 
 COLUMNS = [("id", TTypeId.INT), ("name", TTypeId.STRING)]
 GUARDED = ScanRecord(
@@ -162,7 +163,7 @@ async def test_a_client_that_reads_slowly_holds_spark_back_and_not_the_gateways_
         # The batch has 20 MB; what waits here is the buffer and what Spark's socket gave in one go.
         assert max(sizes) < 4_000_000
         client.reader._transport.resume_reading()  # type: ignore[attr-defined]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             (length,) = struct.unpack(">I", await client.reader.readexactly(4))
             reply = decode_reply(await client.reader.readexactly(length), calls.TFetchResultsResp)
         assert reply.results is not None

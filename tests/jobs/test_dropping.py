@@ -18,6 +18,7 @@ from gateway.jobs.events import Sums, links_in_database
 from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
 from tests.jobs.records import DAY, day_of_events, fill
+from tests.speed import patience
 
 PARTITION = f"sluice.audit_event_{DAY:%Y%m%d}"
 _WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)"
@@ -93,7 +94,7 @@ async def test_a_day_that_somebody_writes_late_events_of_stays(
         async with writing.transaction():
             await writing.execute("LOCK TABLE ONLY sluice.audit_event IN ROW EXCLUSIVE MODE")
             drop = asyncio.create_task(archive_dropping._drop(work, table, row, ()))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(patience(30)):
                 pid = dropping.get_server_pid()
                 while not await looking.fetchval(_WAITS, pid):  # noqa: ASYNC110 - a lock has no event
                     await asyncio.sleep(0.02)

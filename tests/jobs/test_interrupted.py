@@ -23,6 +23,7 @@ from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
 from gateway.settings.jobs import ScheduleSettings
+from tests.speed import patience
 
 CUT = (
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'sluice-job-%'"
@@ -156,7 +157,7 @@ async def test_a_postgresql_that_says_nothing_ends_the_run_and_not_one_that_was_
 
     lines: list[str] = []
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patience()):
             with pytest.raises(LedgerUnavailable, match="nothing was heard from PostgreSQL"):
                 await start(server.dsn, tmp_path, asks, progress=lines.append)
     finally:
@@ -165,7 +166,7 @@ async def test_a_postgresql_that_says_nothing_ends_the_run_and_not_one_that_was_
     assert lines[-1].startswith("the end of the run could not be recorded: ")
     # What it had asked for is done by now, and nobody holds its lock.
     states = JobStates({})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(patience()):
         while not states.jobs or not states.jobs["sample"].failed:
             await states.look(server.dsn)
     await start(server.dsn, tmp_path, nothing)

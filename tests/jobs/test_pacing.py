@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from gateway.app.jobs import give_way, paced
+from tests.speed import patience
 
 BUSY = "import time\nwhile True: time.process_time()"
 NAMED = "import ctypes; ctypes.CDLL(None).prctl(15, b') \\xff (1 2 3')\n" + BUSY
 """Under a name that is no text, with what the kernel has around names."""
 STARTING = "import subprocess, sys; subprocess.run([sys.executable, '-c', {!r}]{})"
-DEADLINE_S = 120.0
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def _of_session(session: int) -> list[int]:
 
 
 def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + patience()
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)  # between looks: /proc has no events
@@ -87,9 +87,9 @@ def test_a_command_is_stopped_and_continued_and_its_code_told(
         until(lambda: stopped(child))
         until(lambda: not stopped(child))
     process.send_signal(signal.SIGTERM)
-    assert process.wait(DEADLINE_S) != 0
+    assert process.wait(patience()) != 0
     assert not child.is_running()
-    assert started(sys.executable, "-c", "raise SystemExit(7)").wait(DEADLINE_S) == 7
+    assert started(sys.executable, "-c", "raise SystemExit(7)").wait(patience()) == 7
 
 
 def test_what_it_starts_in_groups_of_its_own_and_by_any_name_is_stopped_as_well(

@@ -34,6 +34,7 @@ from tests.jobs.records import NOW, fill
 from tests.jobs.test_replay import recorded
 from tests.jobs.worker import Ran, Worker, proof_of
 from tests.judge_world import World
+from tests.speed import patience
 from tests.test_pipeline_definers import world_of
 
 DATA: dict[str, list[tuple[Any, ...]]] = {
@@ -305,7 +306,7 @@ async def test_jobs_are_cancelled_until_none_begins_any_more() -> None:
     await begun.wait()
     running.cancel()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patience(30)):
             with pytest.raises(asyncio.CancelledError):
                 await running
     finally:

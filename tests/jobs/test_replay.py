@@ -39,6 +39,7 @@ from tests.jobs.records import DAY, NOW, at, fill, identity, question
 from tests.jobs.worker import Ran, Worker, archive_of, replay_of
 from tests.judge_world import World
 from tests.plan.frames import message, sql, table
+from tests.readers import patient
 
 STATEMENTS = (
     ("bob", "SELECT name, email FROM employee WHERE id = 7"),
@@ -247,7 +248,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
     """Without a loop of ours around it, as in a worker."""
     world = World()
     version = spark_version(find_spark_home())
-    options = ReaderOptions(spark_version=version, limits=ReaderLimits(deadline_s=120.0))
+    options = ReaderOptions(spark_version=version, limits=patient(ReaderLimits()))
     judges = Judges(options)
     try:
         sides = Parcel.of(

@@ -33,6 +33,7 @@ from gateway.settings import Settings
 from gateway.settings.jobs import JobName, JobsSettings, ScheduleSettings
 from tests.jobs.records import day_of_events, fill
 from tests.jobs.worker import HEAP, Worker
+from tests.speed import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -406,7 +407,7 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
         chosen = JobsSettings(schedule={"archive": own}, poll_s=0.2, niceness=7, share=0.6)
         gateways.append(asyncio.create_task(keep_running(chosen, database, config, states=JobStates({}))))
     niceness: list[int] = []
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         while not [row for row in await runs(connection) if row["state"] == "done"]:
             for process in commands_of(config):
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -436,7 +437,7 @@ async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
     async with connection.transaction():
         await connection.execute("LOCK TABLE sluice.archive_day")  # where the run stands still
         dying = asyncio.create_task(keep_running(chosen, database, config, states=JobStates({})))
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             other = await asyncpg.connect(database)
             while not [row for row in await runs(other) if row["state"] == "running"]:  # noqa: ASYNC110 - a run of another process has no event
                 await asyncio.sleep(0.1)
@@ -446,7 +447,7 @@ async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
         dying.cancel()
         await asyncio.gather(dying, return_exceptions=True)
     living = asyncio.create_task(keep_running(chosen, database, config, states=Counted({})))
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         while next(row["state"] for row in await runs(other)) != "done":  # noqa: ASYNC110 - a run of another process has no event
             await asyncio.sleep(0.1)
         while not looks.locked():
@@ -474,7 +475,7 @@ async def test_a_job_that_cannot_be_started_ends_no_gateway(
     chosen = JobsSettings(schedule=schedule, poll_s=0.05)
     states = JobStates({})
     gateway = asyncio.create_task(keep_running(chosen, database, config, states=states))
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         for _ in range(3):
             await tries.get()
         assert figures(states)["sluice_job_failed", "archive"] == 1
@@ -515,7 +516,7 @@ async def test_looks_go_on_while_a_job_runs_and_nobody_starts_a_second(
     schedule: dict[JobName, ScheduleSettings] = {"archive": yearly, "rollups": yearly}
     states = Counted({})
     keeping = keep_running(JobsSettings(schedule=schedule, poll_s=0.05), database, config, states=states)
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         # Somebody runs a part of one of them by hand.
         await connection.execute("SELECT pg_advisory_lock($1, hashtext('rollups'))", LOCKS)
         await connection.execute(

@@ -53,7 +53,7 @@ from gateway.settings.jobs import ClassifySettings
 from gateway.sql.functions import AGGREGATES
 from tests.judge_world import SERVICE_DEFS, World
 from tests.policy.ranger_data import shipped
-from tests.readers import patient_reader
+from tests.readers import patient, patient_reader
 
 HEAP = "700m"
 _remote = ""
@@ -284,7 +284,7 @@ def replay_of(chosen: dict[str, Any]) -> Job:
             old="old",
             new="new",
             reader=ReaderOptions(
-                spark_version=spark_version(find_spark_home()), limits=ReaderLimits(deadline_s=120.0)
+                spark_version=spark_version(find_spark_home()), limits=patient(ReaderLimits())
             ),
             catalogs=frozenset({"spark_catalog"}),
         )

@@ -37,6 +37,7 @@ from tests.audit.ledgers import ask, running, shipped
 from tests.audit.samples import completed, fresh_id, until
 from tests.lineage.recorded import cleared, decided, scan, table
 from tests.plan import frames
+from tests.speed import patience
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -72,7 +73,7 @@ class Sink:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def workers() -> AsyncIterator[LineageWorkers]:
-    async with LineageWorkers(1, deadline_s=120) as found:
+    async with LineageWorkers(1, deadline_s=patience()) as found:
         yield found
 
 
@@ -579,7 +580,7 @@ async def test_a_database_that_goes_away_is_found_again(world: World) -> None:
     follower.connect = connect
     task = asyncio.create_task(follower.run())
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patience()):
             while await world.queued():  # noqa: ASYNC110 - the database announces nothing
                 await asyncio.sleep(0.01)
             while follower.metrics.waiting or follower.metrics.error:  # noqa: ASYNC110 - as above

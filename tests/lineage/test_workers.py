@@ -20,6 +20,7 @@ from gateway.model.lineage import Operation
 from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
 from tests.lineage_world import DATABASE, Endless, tables
+from tests.speed import patience
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -40,7 +41,7 @@ async def gathered(reader: ReaderPool, sql: str) -> GatheredLineage:
 
 async def test_a_worker_makes_what_the_pure_function_makes(reader: ReaderPool) -> None:
     statement = await gathered(reader, SQL)
-    async with LineageWorkers(2, deadline_s=120) as workers:
+    async with LineageWorkers(2, deadline_s=patience()) as workers:
         lineage = await workers.lineage(statement)
     assert lineage is not None
     assert not lineage.table_level
@@ -67,7 +68,7 @@ async def test_what_takes_too_long_is_known_by_tables_and_the_next_is_not_hurt(r
 
 async def test_a_worker_that_was_killed_is_replaced(reader: ReaderPool) -> None:
     statement = await gathered(reader, SQL)
-    async with LineageWorkers(1, deadline_s=120) as workers:
+    async with LineageWorkers(1, deadline_s=patience()) as workers:
         await workers.lineage(statement)
         for pid in workers.pids:
             os.kill(pid, signal.SIGKILL)
@@ -85,7 +86,7 @@ import asyncio, pickle, sys
 from gateway.lineage.workers import LineageWorkers
 
 async def ask():
-    async with LineageWorkers(1, deadline_s=120) as workers:
+    async with LineageWorkers(1, deadline_s=patience()) as workers:
         await workers.lineage(pickle.load(open(sys.argv[1], "rb")))
         print(workers.pids[0], flush=True)
         await asyncio.sleep(3600)

@@ -38,6 +38,7 @@ from tests.plan import frames
 from tests.plan.building import complete, enter, is_map, message_at, places, set_scalar, value_type
 from tests.plan.frames import command, made, message, sql, table
 from tests.plan.lineage_programs import PROGRAMS
+from tests.speed import patience
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -636,7 +637,7 @@ async def test_lineage_of_a_plan_crosses_processes(reader: ReaderPool) -> None:
     catalog = await catalog_of(reader, views=VIEWS)
     gathered_ = await gathered(reader, frames.message(TWO.join(table("v1"), TWO["x"] == F.col("n"))), catalog)
     assert pickle.loads(pickle.dumps(gathered_)).lineage() == gathered_.lineage()
-    async with LineageWorkers(1, deadline_s=120) as workers:
+    async with LineageWorkers(1, deadline_s=patience()) as workers:
         assert await workers.lineage(gathered_) == gathered_.lineage()
         workers.deadline_s = 0.0
         late = await workers.lineage(Endless(gathered_))

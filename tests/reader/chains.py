@@ -11,6 +11,7 @@ from gateway.reader.extension_jars import find_extension_jars
 from gateway.reader.java_runtime import find_spark_of
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
+from tests.readers import patient
 
 KEPT = Path("~/.cache/sluice/spark-jars").expanduser()
 """Where `sluice spark-jars` puts jars, for all clones of a machine."""
@@ -22,7 +23,7 @@ def chained_reader(minor: Minor, formats: Sequence[str], *, threads: int = 2) ->
     found = [format_named(name) for name in formats]
     return ReaderPool(
         home,
-        limits=ReaderLimits(deadline_s=120.0),
+        limits=patient(ReaderLimits()),
         extensions=[one.extension for one in found],
         jars=find_extension_jars(found, minor, spark_home=home, named=(), kept=KEPT),
         threads=threads,

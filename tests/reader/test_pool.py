@@ -31,6 +31,7 @@ from gateway.reader.process import ParserProcess, command
 from tests.effort import tries
 from tests.reader.asking import contexts, prediction_states
 from tests.readers import patient_reader
+from tests.speed import patience
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,7 +43,7 @@ _NUMBERS = itertools.count(1_000_000)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[ReaderPool]:
     """A process of this module's own: its tests kill it, and a new one takes its time on a busy machine."""
-    async with ReaderPool(limits=ReaderLimits(deadline_s=300.0, wait_s=300.0)) as started:
+    async with ReaderPool(limits=ReaderLimits(deadline_s=patience(300), wait_s=300.0)) as started:
         yield started
 
 
@@ -174,7 +175,7 @@ async def test_statements_beside_a_late_one_are_read_all_the_same(pool: ReaderPo
 
 
 async def test_a_process_that_runs_out_of_memory_is_replaced() -> None:
-    limits = ReaderLimits(max_chars=10**9, deadline_s=60.0)
+    limits = ReaderLimits(max_chars=10**9, deadline_s=patience())
     async with ReaderPool(heap="96m", threads=1, limits=limits) as small:
         assert await code(small, "SELECT '" + "x" * 40_000_000 + "'") == "UNAVAILABLE"
         assert await code(small, unseen()) == "Reading"
@@ -229,7 +230,7 @@ async def test_more_than_a_parser_takes_wait_for_their_turn(pool: ReaderPool) ->
 async def test_who_waits_too_long_for_a_turn_is_told_so_and_nothing_is_killed(pool: ReaderPool) -> None:
     await until(lambda: pool.healthy)
     before = pool.pids
-    async with without_limits(pool, deadline_s=300.0):
+    async with without_limits(pool, deadline_s=patience(300)):
         pool.limits = replace(pool.limits, max_in_flight=1, wait_s=0.01)
         slow = asyncio.create_task(pool.read(SLOW))
         await until(lambda: pool.in_flight == 1)
@@ -400,7 +401,7 @@ async def test_the_parser_dies_with_its_gateway() -> None:
 
 async def test_what_was_read_or_proved_is_not_asked_again() -> None:
     text, broken = "SELECT a FROM t", "SELEC 1"
-    async with ReaderPool(limits=ReaderLimits(deadline_s=30.0)) as small:
+    async with ReaderPool(limits=ReaderLimits(deadline_s=patience(30))) as small:
         reading = await small.read(text)
         assert (await small.prove(text, text, [], [("t",)])).holds
         assert not (await small.prove(text, text, [], [])).holds

@@ -28,6 +28,7 @@ import pytest
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
+from tests.readers import patient
 from tests.removals import pipeline, plan, sql
 from tests.removing import Removal, importers, tell, without_each
 
@@ -172,7 +173,7 @@ def main() -> None:
     with asyncio.Runner() as runner:
         # On a machine that is busy with other things an answer takes its time, and one that comes too late
         # would make a test fail.
-        reader = ReaderPool(limits=ReaderLimits(deadline_s=120.0))
+        reader = ReaderPool(limits=patient(ReaderLimits()))
         runner.run(reader.start())
         try:
             run = Run(runner, reader)

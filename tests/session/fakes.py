@@ -36,6 +36,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Backend, BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
 from gateway.session.service import Sessions
+from tests.speed import patience
 
 BOB = Principal(user="bob", groups=frozenset({"analysts"}))
 ALICE = Principal(user="alice")
@@ -454,7 +455,7 @@ class World:
         self.now = time.monotonic()
         self.told: dict[str, int] = {}
         """Catalogs that come and go, as a session is told of them now."""
-        limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
+        limits = limits or SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5))
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.sessions = Sessions(
             Dependencies(

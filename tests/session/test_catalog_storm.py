@@ -14,6 +14,7 @@ from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import OTHER_SESSION, SESSION, execute_request, sql, table
 from tests.session.fakes import BOB, CLIENT, Sink
 from tests.session.lake import LakeWorld
+from tests.speed import patience
 
 READS = ["SELECT a", "SELECT b", "SELECT a b", "SELECT c", "SELECT view1", "SELECT view2"]
 CHANGES = [
@@ -143,7 +144,7 @@ async def test_nothing_is_shown_of_names_that_changed(seed: int) -> None:
     storm = CatalogStorm(seed)
     world = storm.world
     losing = asyncio.create_task(storm.lose())
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         thrift = [storm.thrift_client() for _ in range(4)]
         others = [storm.connect_client(session) for session in (SESSION, OTHER_SESSION, SESSION)]
         await asyncio.gather(*thrift, *others)

@@ -23,6 +23,7 @@ from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
 from gateway.session.metadata import Patterns
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World
+from tests.speed import patience
 
 TEXTS = [
     "SELECT 1",
@@ -169,7 +170,7 @@ async def test_no_name_strays_when_everybody_changes_views_of_one_session(seed: 
 async def rage(storm: Storm) -> None:
     world = storm.world
     spark = asyncio.create_task(storm.spark())
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         await asyncio.gather(*(storm.client() for _ in range(6)), world.sessions.expire())
         await world.sessions.close()
     spark.cancel()

@@ -29,11 +29,16 @@ from gateway.session.ports import BackendError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect import fakes as connect
 from tests.session.fakes import ALICE, BOB, CLIENT, FakeCatalog, FakeOperation, Sink, World, until
+from tests.speed import patience
 
 T, U = TableName("spark_catalog", "hr", "t"), TableName("spark_catalog", "hr", "u")
 CHANGED = (CatalogChanged((T,)),)
 LIMITS = SessionLimits(
-    settle_timeout_s=60, close_timeout_s=60, catalog_wait_s=0.05, overtake_s=1000, unsettled_s=1000
+    settle_timeout_s=patience(60),
+    close_timeout_s=patience(60),
+    catalog_wait_s=0.05,
+    overtake_s=1000,
+    unsettled_s=1000,
 )
 
 
@@ -144,7 +149,7 @@ async def test_nobody_changes_what_another_holds_and_everybody_gets_a_turn(seed:
             overtaken += hold.overtaken
             hold.end()
 
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(patience()):
         await asyncio.gather(*(client() for _ in range(8)))
     assert not any([locks._holds, locks._queue])
     assert not any([*vars(locks._held).values(), *vars(locks._waiting).values()])

@@ -14,8 +14,11 @@ from gateway.session.limits import SessionLimits
 from gateway.session.metadata import Patterns
 from tests.session.connect import fakes as connect
 from tests.session.fakes import BOB, CLIENT, Sink, World, until
+from tests.speed import patience
 
-ENDS = SessionLimits(end_results_on_policy_change=True, settle_timeout_s=5, close_timeout_s=5)
+ENDS = SessionLimits(
+    end_results_on_policy_change=True, settle_timeout_s=patience(5), close_timeout_s=patience(5)
+)
 
 
 async def result_of(world: World, text: str = "SELECT 1") -> Handle:
@@ -135,7 +138,9 @@ async def test_the_answer_of_a_metadata_call_ends_with_every_change() -> None:
 
 @pytest.mark.parametrize("end", [True, False])
 async def test_a_stream_that_policies_overtake(end: bool) -> None:
-    world = connect.World(ENDS if end else SessionLimits(settle_timeout_s=5, close_timeout_s=5))
+    world = connect.World(
+        ENDS if end else SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5))
+    )
     world.spark.script("TABLE t", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
     operation = connect.uid()
     request = connect.execute_request(connect.table("t"), operation=operation)

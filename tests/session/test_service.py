@@ -28,6 +28,7 @@ from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
 from gateway.session.session import _references
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World, until
+from tests.speed import patience
 
 
 async def open_session(world: World, principal=BOB, **more) -> Handle:  # type: ignore[no-untyped-def]
@@ -487,7 +488,9 @@ async def test_a_statement_that_does_not_end_keeps_names_as_they_are() -> None:
 @pytest.mark.parametrize("how", ["cancel", "close", "timeout"])
 async def test_names_wait_for_what_was_stopped_with_its_work_half_done(how: str) -> None:
     """Spark loses a cancel that comes while it plans, and looks the names up after that."""
-    world = World(SessionLimits(settle_timeout_s=0.05, close_timeout_s=5, stopped_s=1000, unsettled_s=1000))
+    world = World(
+        SessionLimits(settle_timeout_s=0.05, close_timeout_s=patience(5), stopped_s=1000, unsettled_s=1000)
+    )
     names(world)
     world.backend.slow = "INSERT|SELECT"
     handle = await open_session(world)
@@ -514,7 +517,7 @@ async def test_names_wait_for_what_was_stopped_with_its_work_half_done(how: str)
 
 
 async def test_what_was_stopped_has_an_end_for_the_names_of_its_session() -> None:
-    world = World(SessionLimits(settle_timeout_s=60, close_timeout_s=5, stopped_s=0.01))
+    world = World(SessionLimits(settle_timeout_s=patience(60), close_timeout_s=patience(5), stopped_s=0.01))
     names(world)
     world.backend.slow = "INSERT"
     handle = await open_session(world)

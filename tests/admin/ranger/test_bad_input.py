@@ -22,6 +22,7 @@ from gateway.admin.ranger.store import Store
 from gateway.policy.ranger import load
 from tests.admin.conftest import RIGHTS, Served, authenticate
 from tests.effort import tries
+from tests.speed import patience
 
 API = "/public/v2/api"
 POLICY = {
@@ -254,7 +255,7 @@ async def test_no_body_is_a_server_error_and_what_is_taken_can_be_loaded(served:
     def any_body(path: str, changed: dict[str, Any]) -> None:
         try:
             asked = served.ask("POST", API + path, {**POLICY, **changed})
-            status, told = asyncio.run_coroutine_threadsafe(asked, loop).result(30)
+            status, told = asyncio.run_coroutine_threadsafe(asked, loop).result(patience(30))
         except (TypeError, UnicodeEncodeError):
             return  # No JSON to send.
         assert status in (200, 400), (status, told)

@@ -14,11 +14,11 @@ import grpc
 
 from tests.e2e.connect import world
 from tests.e2e.running import RunningGateway
+from tests.speed import patience
 
 CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 SERVICE = "/spark.connect.SparkConnectService/"
 REFUSED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT)
-CALL_TIMEOUT_S = 60
 POLICY_TEXTS = (b"-79-", b"vault-canary")
 """Of row filters: what a plan or a message would show of a policy."""
 
@@ -212,7 +212,7 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self.channel.close()
 
-    def call(self, method: str, request: Any, timeout_s: float = CALL_TIMEOUT_S) -> Answer:
+    def call(self, method: str, request: Any, quiet_s: float = 60) -> Answer:
         """Call a method with a message or bytes, or with an iterable of them, and wait for its end."""
         answer = Answer()
         try:
@@ -220,14 +220,16 @@ class RawClient:
                 parts = [request] if isinstance(request, bytes) or hasattr(request, "DESCRIPTOR") else request
                 sent = iter([_bytes(part) for part in parts])
                 call = self.channel.stream_unary(SERVICE + method, None, None)
-                answer.messages.append(call(sent, timeout=timeout_s, metadata=self.metadata))
+                answer.messages.append(call(sent, timeout=patience(quiet_s), metadata=self.metadata))
             elif method in ("ExecutePlan", "ReattachExecute"):
                 stream = self.channel.unary_stream(SERVICE + method, None, None)
-                for message in stream(_bytes(request), timeout=timeout_s, metadata=self.metadata):
+                for message in stream(_bytes(request), timeout=patience(quiet_s), metadata=self.metadata):
                     answer.messages.append(message)
             else:
                 call = self.channel.unary_unary(SERVICE + method, None, None)
-                answer.messages.append(call(_bytes(request), timeout=timeout_s, metadata=self.metadata))
+                answer.messages.append(
+                    call(_bytes(request), timeout=patience(quiet_s), metadata=self.metadata)
+                )
         except grpc.RpcError as error:
             answer.code, answer.details = error.code(), error.details() or ""
             answer.trailers = tuple(error.trailing_metadata() or ())

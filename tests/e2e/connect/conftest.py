@@ -21,10 +21,10 @@ from gateway.frontends.users import set_user
 from tests.e2e.connect import world
 from tests.e2e.connect.framework import SCENARIOS, Scenario
 from tests.e2e.running import RunningGateway, Spark
+from tests.speed import patience
 
 REPOSITORY = Path(__file__).parents[3]
 SECOND_CLIENT = "pyspark-client==4.2.*"
-CHILD_TIMEOUT_S = 3600
 AT_ONCE = 2
 """Children that run at the same time: Spark is what takes the time, and it has two cores."""
 
@@ -185,7 +185,7 @@ def run_scenarios(
         )
         children.processes.append(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(CHILD_TIMEOUT_S)
+            process.wait(patience(3600))
     outcomes = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     return {o["name"]: o for o in outcomes}, log.read_text(errors="replace")[-2000:]
 

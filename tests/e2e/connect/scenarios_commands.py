@@ -10,8 +10,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.e2e.connect.framework import Place, error_of, fresh, plain, scenario
-
-PATIENCE_S = 180
+from tests.speed import patience
 
 
 @contextmanager
@@ -260,7 +259,7 @@ def threads_on_one_session(x: Place) -> Any:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(patience(180))
     return plain(seen)
 
 
@@ -295,7 +294,7 @@ def streams_with_state(x: Place) -> Any:
     def rows(stream: Any, mode: str = "append") -> Any:
         name = fresh("q")
         writer = stream.writeStream.format("memory").queryName(name).outputMode(mode)
-        writer.trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
+        writer.trigger(availableNow=True).start().awaitTermination(patience(180))
         return plain(x.spark.table(name))
 
     events.createOrReplaceTempView("sv")

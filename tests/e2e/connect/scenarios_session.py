@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.e2e.connect.framework import Place, error_of, printed, scenario, told
+from tests.speed import patience
 
 # --- caches and checkpoints
 
@@ -124,7 +125,7 @@ def _interrupted(x: Place, interrupt: Any, tag: str | None = None) -> Any:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(0.5)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patience(30)
     count = 0
     while thread.is_alive() and time.monotonic() < deadline:
         count += len(interrupt())

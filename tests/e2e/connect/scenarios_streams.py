@@ -8,8 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.e2e.connect.framework import Place, error_of, fresh, scenario
-
-PATIENCE_S = 180
+from tests.speed import patience
 
 
 @scenario("streams")
@@ -17,7 +16,7 @@ def stream_table_to_memory(x: Place) -> Any:
     name = fresh("q")
     stream = x.spark.readStream.table(f"{x.db}.events").where("value > 5").select("seq", "kind")
     query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
-    ended = query.awaitTermination(PATIENCE_S)
+    ended = query.awaitTermination(patience(180))
     return [ended, x.spark.table(name), stream.isStreaming, query.isActive]
 
 
@@ -36,14 +35,14 @@ def stream_aggregated(x: Place) -> Any:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(PATIENCE_S)
+    query.awaitTermination(patience(180))
     return x.spark.sql(f"SELECT * FROM {name}")
 
 
 @scenario("streams")
 def stream_to_noop(x: Place) -> Any:
     query = x.spark.readStream.table("events").writeStream.format("noop").trigger(availableNow=True).start()
-    ended = query.awaitTermination(PATIENCE_S)
+    ended = query.awaitTermination(patience(180))
     progress = query.recentProgress
     return [
         ended,
@@ -59,7 +58,7 @@ def stream_to_table(x: Place) -> Any:
     name, place = f"{x.scratch}.{fresh('sink')}", str(x.directory / fresh("checkpoint"))
     stream = x.spark.readStream.table(f"{x.db}.events").select("seq", "kind")
     query = stream.writeStream.option("checkpointLocation", place).trigger(availableNow=True).toTable(name)
-    query.awaitTermination(PATIENCE_S)
+    query.awaitTermination(patience(180))
     rows = sorted(tuple(row) for row in x.spark.table(name).collect())
     x.spark.sql(f"DROP TABLE {name}")
     return rows
@@ -76,7 +75,7 @@ def stream_of_rates(x: Place) -> Any:
         return [rates.schema.simpleString(), listed, again, none, query.isActive, "message" in query.status]
     finally:
         query.stop()
-        query.awaitTermination(PATIENCE_S)
+        query.awaitTermination(patience(180))
 
 
 @scenario("streams")
@@ -99,7 +98,7 @@ def stream_joined_with_table(x: Place) -> Any:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(PATIENCE_S)
+    query.awaitTermination(patience(180))
     return x.spark.table(name).groupBy("title").count()
 
 
@@ -112,7 +111,7 @@ def stream_cannot_be_collected(x: Place) -> Any:
 def stream_that_fails(x: Place) -> Any:
     stream = x.spark.readStream.table("events").select(F.expr("CAST(kind AS INT) AS n"))
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
-    ended = error_of(lambda: query.awaitTermination(PATIENCE_S))
+    ended = error_of(lambda: query.awaitTermination(patience(180)))
     return [ended["error"], query.isActive, query.exception() is not None]
 
 
@@ -142,5 +141,5 @@ def stream_watermark(x: Place) -> Any:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(PATIENCE_S)
+    query.awaitTermination(patience(180))
     return x.spark.table(name).select("window.start", "count")

@@ -15,10 +15,10 @@ from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own conv
 
 from gateway.frontends.users import set_user
 from tests.e2e.running import RunningGateway, Spark, query, until
+from tests.speed import patience
 
 PASSWORD = "correct horse battery"
 CANARY = "CANARY"
-PATIENCE_S = 180
 MASKED = "'x'"
 PACK = """
 service: spark
@@ -107,7 +107,7 @@ def started(stream: Any, location: str, table: str) -> None:
     """Run a stream into a table until nothing is left to read."""
     writer = stream.writeStream.option("checkpointLocation", location).trigger(availableNow=True)
     query = writer.toTable(table)
-    assert query.awaitTermination(PATIENCE_S)
+    assert query.awaitTermination(patience(180))
     assert query.exception() is None
 
 
@@ -116,7 +116,7 @@ def failed(stream: Any, location: str, table: str) -> None:
     writer = stream.writeStream.option("checkpointLocation", location).trigger(availableNow=True)
     query = writer.toTable(table)
     with contextlib.suppress(PySparkException):
-        query.awaitTermination(PATIENCE_S)
+        query.awaitTermination(patience(180))
     assert query.exception() is not None
 
 
@@ -222,7 +222,7 @@ def test_state_and_batches_of_functions(ann: Any, root: Path) -> None:
         frame.write.mode("append").saveAsTable(sink)
 
     query = begun(lambda: writer.foreachBatch(keep).trigger(availableNow=True).start())
-    assert query.awaitTermination(PATIENCE_S)
+    assert query.awaitTermination(patience(180))
     assert query.exception() is None
     assert query.lastProgress is not None
     assert not Path(location.removeprefix("file:")).exists()

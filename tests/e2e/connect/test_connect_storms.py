@@ -19,6 +19,7 @@ from tests.e2e.connect import world
 from tests.e2e.connect.attacker import recorded_session
 from tests.e2e.connect.test_kills import Counter, kill, settings_with_port, tables_of
 from tests.e2e.running import RunningGateway, Spark, until
+from tests.speed import patience
 
 MEGABYTE = 2**20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -49,7 +50,7 @@ def refusal(gateway: RunningGateway, method: str, request: bytes, metadata: Any)
     options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
     found = METHODS[method]
     with grpc.insecure_channel(f"127.0.0.1:{gateway.connect_port}", options=options) as channel:
-        call: Any = channel.stream_stream(found.path)(iter([request]), metadata=metadata, timeout=60)
+        call: Any = channel.stream_stream(found.path)(iter([request]), metadata=metadata, timeout=patience())
         with pytest.raises(grpc.RpcError) as refused:
             list(call)
     code: grpc.StatusCode = refused.value.code()
@@ -68,7 +69,7 @@ def test_garbage_on_the_port_hurts_nobody(stormy: RunningGateway, garbage: bytes
     before = resident(stormy)
     held = []
     for _ in range(20):
-        connection = socket.create_connection(("127.0.0.1", stormy.connect_port), timeout=10)
+        connection = socket.create_connection(("127.0.0.1", stormy.connect_port), timeout=patience(10))
         held.append(connection)
         with contextlib.suppress(OSError):  # thrown out meanwhile
             connection.sendall(garbage)

@@ -26,11 +26,11 @@ from tests.e2e.connect import world
 from tests.e2e.connect.attacker import recorded_session
 from tests.e2e.connect.conftest import REPOSITORY, as_user, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
+from tests.speed import patience
 
 ROWS = 3_000_000
 COLUMNS = ("id", "id * 3 AS a", "CAST(id AS DOUBLE) / 2 AS b", "concat('row ', id) AS c")
 CHECKSUM = ROWS * (ROWS - 1) // 2
-PATIENCE_S = 300.0
 NIGHT = pytest.mark.night
 
 
@@ -117,7 +117,7 @@ def test_the_gateway_is_killed_three_times_while_rows_are_read(
         assert at == []
         assert (count, checksum) == (ROWS, CHECKSUM)
         assert session.range(3).count() == 3
-    until(lambda: whole(victim, session_loop), "one end for every beginning", PATIENCE_S)
+    until(lambda: whole(victim, session_loop), "one end for every beginning", 300)
 
 
 @pytest.mark.timeout(1800)
@@ -129,10 +129,10 @@ def test_the_gateway_is_killed_during_to_pandas(victim: RunningGateway, after: i
         before = counter.messages
         thread = threading.Thread(target=lambda: result.append(frame.toPandas()), daemon=True)
         thread.start()
-        until(lambda: counter.messages >= before + after, "the result under way", PATIENCE_S)
+        until(lambda: counter.messages >= before + after, "the result under way", 300)
         under_way = thread.is_alive()
         kill(victim)
-        thread.join(PATIENCE_S)
+        thread.join(patience(300))
     assert under_way
     (frame,) = result
     assert len(frame) == ROWS
@@ -149,9 +149,9 @@ def test_the_gateway_is_killed_before_the_first_row(victim: RunningGateway) -> N
         slow = session.range(0, 60_000_000, 1, 60).selectExpr("id % 7 AS m").groupBy("m").count()
         thread = threading.Thread(target=lambda: result.append(slow.collect()), daemon=True)
         thread.start()
-        until(lambda: "sluice_" in victim.admin("/metrics")[1], "the gateway answers", PATIENCE_S)
+        until(lambda: "sluice_" in victim.admin("/metrics")[1], "the gateway answers", 300)
         kill(victim)
-        thread.join(PATIENCE_S)
+        thread.join(patience(300))
         assert sum(row["count"] for row in result[0]) == 60_000_000
 
 
@@ -190,11 +190,13 @@ def test_a_client_that_is_killed_leaves_nothing_running(
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        until(lambda: ("none", 0) in ends_of(victim, session_loop), "the query is in the record", PATIENCE_S)
+        until(
+            lambda: ("none", 0) in ends_of(victim, session_loop), "the query is in the record", patience(300)
+        )
     finally:
         process.kill()
         process.communicate()
-    until(lambda: whole(victim, session_loop), "the query has its end", PATIENCE_S)
+    until(lambda: whole(victim, session_loop), "the query has its end", 300)
     # Its tasks are gone: else those of this one would wait for them.
     with connect_world.session() as direct:
         assert direct.range(0, 100, 1, 4).count() == 100
@@ -243,11 +245,11 @@ def test_spark_is_killed_while_rows_are_read(
 
         thread = threading.Thread(target=read, daemon=True)
         thread.start()
-        thread.join(PATIENCE_S)
+        thread.join(patience(300))
         assert not thread.is_alive(), "the client still tries"
         (error,) = errors
         assert "[SLUICE_" in str(error), error
         assert gateway.admin("/healthz")[0] == 200
-        until(lambda: whole(gateway, session_loop), "one end for every beginning", PATIENCE_S)
+        until(lambda: whole(gateway, session_loop), "one end for every beginning", 300)
     finally:
         assert gateway.stop() == 0

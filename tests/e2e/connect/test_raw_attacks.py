@@ -16,6 +16,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from tests.e2e.connect import world
 from tests.e2e.connect.attacker import REFUSED, RawClient, check_bytes, raw
 from tests.e2e.running import RunningGateway, Spark
+from tests.speed import patience
 
 proto: Any = importlib.import_module("pyspark.sql.connect.proto")
 """Its classes are made at run time."""
@@ -596,7 +597,7 @@ def test_streams_that_are_left_half_way(connect_gateway: RunningGateway) -> None
             request.begin_chunk.total_bytes, request.begin_chunk.num_chunks = 1 << 20, 2
             request.begin_chunk.initial_chunk.data = b"x" * 1000
             yield bytes(request.SerializeToString())
-            goes_on.wait(60)
+            goes_on.wait(patience())
 
         prefix = "/spark.connect.SparkConnectService/"
         uploading = client.channel.stream_unary(prefix + "AddArtifacts", None, None)
@@ -622,7 +623,7 @@ def test_many_calls_at_once(connect_gateway: RunningGateway) -> None:
         request.schema.plan.CopyFrom(plan(table("cw.dept")))
         analyze = client.channel.unary_unary("/spark.connect.SparkConnectService/AnalyzePlan", None, None)
         data = request.SerializeToString()
-        calls = [analyze.future(data, metadata=client.metadata, timeout=60) for _ in range(300)]
+        calls = [analyze.future(data, metadata=client.metadata, timeout=patience()) for _ in range(300)]
         answers = {(call.code(), call.details()) for call in calls}
     # The bounds on a connection and on a session tell what they are.
     told = {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED}

@@ -21,8 +21,8 @@ from tests.e2e.connect import world
 from tests.e2e.connect.attacker import recorded_session
 from tests.e2e.connect.test_kills import Counter, settings_with_port
 from tests.e2e.running import LoopThread, RunningGateway, Spark, until
+from tests.speed import patience
 
-PATIENCE_S = 300.0
 State = pb.GetStatusResponse.OperationStatus
 RUNNING = State.OPERATION_STATE_RUNNING
 
@@ -80,16 +80,16 @@ def test_an_insert_is_not_run_twice(
 
             thread = threading.Thread(target=run, daemon=True)
             thread.start()
-            until(lambda: RUNNING in states(direct, world.ALLOWED, name), "Spark runs it", PATIENCE_S)
+            until(lambda: RUNNING in states(direct, world.ALLOWED, name), "Spark runs it", 300)
             assert gateway.stop(signal.SIGKILL) == -signal.SIGKILL
             if ends != "later":
-                until(lambda: RUNNING not in states(direct, world.ALLOWED, name), "it has ended", PATIENCE_S)
+                until(lambda: RUNNING not in states(direct, world.ALLOWED, name), "it has ended", 300)
             gateway.start()
-            thread.join(PATIENCE_S)
+            thread.join(patience(300))
             assert not thread.is_alive(), "the client still tries"
             (error,) = errors
             assert "INVALID_HANDLE.OPERATION_ABANDONED" in str(error)
-            until(lambda: RUNNING not in states(direct, world.ALLOWED, name), "it has ended", PATIENCE_S)
+            until(lambda: RUNNING not in states(direct, world.ALLOWED, name), "it has ended", 300)
         assert direct.table(table).count() <= 1
         assert decided(gateway, session_loop, table) == 1
         direct.sql(f"DROP TABLE {table}")

@@ -27,6 +27,7 @@ from gateway.model.spark_minors import Minor
 from gateway.reader.java_runtime import find_java
 from tests.e2e.lake.formats import KEPT, jars_of
 from tests.jobs.records import DAY, NOW, day_of_events, fill
+from tests.speed import patience
 
 PYSPARK = KEPT / "pyspark-4.1"
 ARCHIVE, USAGE = "ice.sluice.audit_event", "ice.sluice.rollup_usage"
@@ -92,7 +93,7 @@ async def working(config: Path) -> AsyncIterator[JobWorker]:
         if process.stdin is not None:
             process.stdin.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(patience(30)):
                 await process.wait()
         if process.returncode is None:
             process.kill()

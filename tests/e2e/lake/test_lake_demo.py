@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from gateway.demo.lake import LAKES, TRAVELLERS
+from tests.speed import patience
 
 
 @pytest.mark.night
@@ -22,7 +23,7 @@ def test_the_tour_shows_every_stop_and_leaves_nothing_running(open_directory: Pa
         ],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=patience(600),
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -33,6 +33,7 @@ from tests.e2e.filtered_tables import (
 from tests.e2e.lake.formats import spark_home_of
 from tests.e2e.lake.worlds import LakeSpark, OpenLake
 from tests.e2e.running import connect
+from tests.readers import patient
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,7 +51,7 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def parser(lake: LakeSpark) -> AsyncIterator[ReaderPool]:
-    limits = ReaderLimits(deadline_s=120.0)
+    limits = patient(ReaderLimits())
     async with ReaderPool(spark_home=spark_home_of(lake.minor), limits=limits) as pool:
         yield pool
 

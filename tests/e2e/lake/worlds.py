@@ -37,9 +37,9 @@ from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
 from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
 from tests.e2e.wire_comparison import neutral
+from tests.speed import patience
 
 HEAP = "1g"
-PATIENCE_S = 120.0
 OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATALOG_PREFIX)} | {
     # A few rows are sooner read than code for them is compiled.
     "spark.sql.codegen.wholeStage": "false",
@@ -221,7 +221,7 @@ class Twins:
         for side in (self.ours, self.theirs):
             writer = program(side.frames, side.database).writeStream.format("memory").queryName(sink)
             query = writer.trigger(availableNow=True).start()
-            assert query.awaitTermination(PATIENCE_S)
+            assert query.awaitTermination(patience())
             assert query.exception() is None
         return self.same_frame(name, lambda spark, db: spark.table(sink))
 

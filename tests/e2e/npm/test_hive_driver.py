@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.running import PASSWORDS, RunningGateway
 from tests.e2e.test_clients import TOUR
+from tests.speed import patience
 
 pytestmark = pytest.mark.npm
 CLIENT = Path(__file__).parent / "client.js"
@@ -30,7 +31,7 @@ def run(gateway: RunningGateway, user: str, statements: list[str], password: str
         input=json.dumps(asked),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(),
         check=False,
     )
     if done.returncode != 0:

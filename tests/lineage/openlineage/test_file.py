@@ -20,6 +20,7 @@ from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.rows import SeenStatement
 from tests.lineage.openlineage.shapes import check
 from tests.lineage.statements import seen
+from tests.speed import patience
 
 WRITER = EventWriter()
 ONE, TWO = seen("a.x -> b.y: x IDENTITY"), seen("b.y -> c.z: y IDENTITY")
@@ -69,7 +70,7 @@ async def test_a_disk_that_hangs_has_one_thread_and_not_everybodys(tmp_path: Pat
         try:
             await asyncio.to_thread(writer.begun.wait)
             given_up.cancel()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(patience()):
                 for _ in range(5):
                     with pytest.raises(Faults, match="has not taken earlier events yet"):
                         await sink.put([TWO])

@@ -41,6 +41,7 @@ from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_errors import spark_error
 from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger, FakePromotion
+from tests.speed import patience
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
 
@@ -719,7 +720,7 @@ class World:
         self.now = 1000.0
         self.told: dict[str, int] = {}
         """Catalogs that come and go, as a session is told of them now."""
-        limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
+        limits = limits or SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5))
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.service = ConnectSessions(
             Dependencies(

@@ -35,6 +35,7 @@ from tests.session.connect.fakes import (
     view,
 )
 from tests.session.fakes import until
+from tests.speed import patience
 
 
 async def cut_off_after(world: World, plan: Any, taken: int, operation: str, **fields: Any) -> list[Any]:
@@ -64,7 +65,9 @@ async def test_a_client_goes_on_after_the_last_response_that_it_has() -> None:
 
 def soon(**more: Any) -> World:
     """A gateway that does not wait before it looks how what a client left ends."""
-    return World(SessionLimits(farewell_s=0, settle_timeout_s=5, close_timeout_s=5, **more))
+    return World(
+        SessionLimits(farewell_s=0, settle_timeout_s=patience(5), close_timeout_s=patience(5), **more)
+    )
 
 
 async def test_a_command_that_its_client_left_before_the_last_word_has_an_end() -> None:
@@ -138,7 +141,7 @@ async def test_a_client_that_comes_back_has_the_stream_for_itself() -> None:
 
 
 async def test_a_gateway_that_stops_does_not_wait_for_what_clients_left() -> None:
-    world = World(SessionLimits(farewell_s=3600, settle_timeout_s=5, close_timeout_s=3600))
+    world = World(SessionLimits(farewell_s=3600, settle_timeout_s=patience(5), close_timeout_s=3600))
     world.spark.script("TABLE t", schema(), asyncio.Event())
     await cut_off_after(world, table("t"), 1, uid())
     async with asyncio.timeout(5):
@@ -183,7 +186,7 @@ async def test_a_held_answer_goes_as_far_as_it_was_released() -> None:
 
 
 async def test_a_long_held_answer_makes_the_client_come_again() -> None:
-    world = World(SessionLimits(stream_s=0.5, close_timeout_s=5))
+    world = World(SessionLimits(stream_s=0.5, close_timeout_s=patience(5)))
     finished = asyncio.Event()
     world.spark.script("INSERT", progress(), finished, sql_rows())
     operation = uid()
@@ -337,7 +340,7 @@ async def test_what_is_given_up_before_spark_looked_up_its_names_cannot_be_taken
 
 
 async def test_an_interrupt_is_not_its_end_before_spark_looked_up_its_names() -> None:
-    world = World(SessionLimits(settle_timeout_s=5, close_timeout_s=5, farewell_s=0.01))
+    world = World(SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5), farewell_s=0.01))
     world.judge.effects = [("VIEW v", (CreateTempView("v"),)), ("DROP VIEW v", (DropTempView("v"),))]
     await world.run(view("v", "t"))
     planning = asyncio.Event()

@@ -37,6 +37,7 @@ from tests.session.connect.fakes import (
     words,
 )
 from tests.session.fakes import until
+from tests.speed import patience
 
 GUARDED = ScanRecord(
     table=TableName("spark_catalog", "hr", "employee"),
@@ -245,7 +246,7 @@ async def test_an_answer_of_unknown_shape_is_not_shown() -> None:
 
 
 async def test_an_answer_that_is_too_large_to_be_held_fails() -> None:
-    world = World(SessionLimits(buffered_answer_bytes=2000, close_timeout_s=5))
+    world = World(SessionLimits(buffered_answer_bytes=2000, close_timeout_s=patience(5)))
     world.spark.script("SHOW", *[sql_rows(("x" * 1500,))] * 3)
     with pytest.raises(LimitExceeded, match="too large"):
         await world.run(sql("SHOW TABLES"))
@@ -253,7 +254,7 @@ async def test_an_answer_that_is_too_large_to_be_held_fails() -> None:
 
 
 async def test_a_session_has_a_bounded_number_of_bytes_held() -> None:
-    world = World(SessionLimits(buffered_answer_bytes=3000, close_timeout_s=5))
+    world = World(SessionLimits(buffered_answer_bytes=3000, close_timeout_s=patience(5)))
     world.spark.script("SHOW", sql_rows(("x" * 1500,)))
     operation = uid()
     await world.run(sql("SHOW TABLES"), operation=operation)

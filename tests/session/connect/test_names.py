@@ -45,6 +45,7 @@ from tests.session.connect.fakes import (
     view,
 )
 from tests.session.fakes import until
+from tests.speed import patience
 
 
 def world_of_names(limits: SessionLimits | None = None) -> World:
@@ -158,7 +159,7 @@ async def test_a_change_waits_until_nobody_looks_names_up_any_more() -> None:
 
 
 async def test_a_change_waits_for_analyses_too_but_not_for_ever() -> None:
-    world = world_of_names(SessionLimits(settle_timeout_s=0.05, close_timeout_s=5))
+    world = world_of_names(SessionLimits(settle_timeout_s=0.05, close_timeout_s=patience(5)))
     world.spark.script("schema", hold := asyncio.Event())
     request = pb.AnalyzePlanRequest(session_id=SESSION)
     request.schema.plan.CopyFrom(table("t"))
@@ -174,7 +175,7 @@ async def test_a_change_waits_for_analyses_too_but_not_for_ever() -> None:
 
 
 async def test_a_change_that_does_not_end_in_time_ends_the_session() -> None:
-    world = world_of_names(SessionLimits(settle_timeout_s=0.05, close_timeout_s=5))
+    world = world_of_names(SessionLimits(settle_timeout_s=0.05, close_timeout_s=patience(5)))
     world.spark.script("USE", asyncio.Event())
     using = asyncio.create_task(world.run(sql("USE hr")))
     await until(lambda: "USE hr" in world.spark.received)
@@ -471,7 +472,9 @@ async def test_the_renewal_of_views_is_not_disturbed_by_a_view_that_lists() -> N
 async def test_names_change_after_a_stopped_statement_only_when_spark_says_that_it_stopped(
     confirms: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = world_of_names(SessionLimits(settle_timeout_s=5, close_timeout_s=0.2 if not confirms else 5))
+    world = world_of_names(
+        SessionLimits(settle_timeout_s=patience(5), close_timeout_s=0.2 if not confirms else 5)
+    )
     await world.run(view("v", "t"))
     world.spark.script("INSERT", asyncio.Event())
     operation = uid()

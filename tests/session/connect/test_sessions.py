@@ -31,6 +31,7 @@ from tests.session.connect.fakes import (
     view,
 )
 from tests.session.fakes import until
+from tests.speed import patience
 
 THIRD_SESSION = "77777777-2222-4333-8444-555555555555"
 
@@ -249,7 +250,7 @@ async def test_a_session_that_nobody_knows_is_released_at_spark() -> None:
 
 
 async def test_an_idle_session_is_released_at_spark() -> None:
-    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=5))
+    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=patience(5)))
     await world.run(table("t"))
     world.now += 60
     await world.service.expire()
@@ -274,7 +275,7 @@ async def test_a_busy_session_is_not_idle() -> None:
 
 
 async def test_an_operation_whose_client_does_not_come_back_is_ended() -> None:
-    world = World(SessionLimits(detached_s=50, close_timeout_s=5))
+    world = World(SessionLimits(detached_s=50, close_timeout_s=patience(5)))
     world.spark.script("TABLE t", schema(), asyncio.Event())
     stream = world.service.execute(BOB, CLIENT, execute_request(table("t")))
     await anext(stream)
@@ -311,7 +312,7 @@ async def test_a_gateway_that_stops_records_what_ran_and_leaves_spark_its_sessio
 
 
 async def test_a_session_that_could_not_be_released_is_not_taken_up_again() -> None:
-    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=5))
+    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=patience(5)))
     await world.run(table("t"))
     world.spark.faults["ReleaseSession"] = BackendUnavailable("Spark cannot be reached")
     world.now += 1000
@@ -328,7 +329,7 @@ async def test_a_session_that_could_not_be_released_is_not_taken_up_again() -> N
 @pytest.mark.parametrize("by_client", [False, True])
 async def test_nothing_is_taken_up_of_a_session_that_could_not_be_released(by_client: bool) -> None:
     """Which of its operations may be shown is no longer known."""
-    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=5))
+    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=patience(5)))
     world.spark.script("TABLE t", schema(), rows(1))
     operation = uid()
     await world.run(table("t"), operation=operation)

@@ -40,6 +40,7 @@ from tests.session.connect.fakes import (
 )
 from tests.session.connect.test_calls import config, messages, upload
 from tests.session.fakes import until
+from tests.speed import patience
 
 EFFECTS: list[tuple[str, tuple[SessionEffect, ...]]] = [
     ("USE", (UseNamespace(None, ("hr",)),)),
@@ -89,7 +90,7 @@ async def test_a_client_that_goes_at_any_moment_leaves_one_end_for_each_decision
     act: str, renewal: bool
 ) -> None:
     for steps in range(40):
-        world = World(SessionLimits(detached_s=50, session_idle_s=100, close_timeout_s=5))
+        world = World(SessionLimits(detached_s=50, session_idle_s=100, close_timeout_s=patience(5)))
         world.judge.effects = EFFECTS
         if renewal:
             await world.run(view("v", "t"))
@@ -339,7 +340,7 @@ async def test_no_name_strays_when_everybody_changes_views_of_one_session(seed: 
 async def rage(storm: Storm) -> None:
     world = storm.world
     passing = asyncio.create_task(storm.time())
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(patience()):
         await asyncio.gather(*(storm.client() for _ in range(6)))
         for event in storm.holds:
             event.set()
