@@ -1,21 +1,34 @@
 """What each suite of a run cost: tests, wall time of its lane, and CPU time of everything that it started.
 
 A suite is a room's tests, or one end-to-end module. CPU is that of the whole process tree, with Spark,
-PostgreSQL, gateways and clients, so a suite that shares a Spark pays for what it makes that Spark do. What a
-suite starts first (the Spark itself, a world of tables) is on its bill.
+PostgreSQL, gateways and clients, so a suite that shares a Spark pays for what it makes that Spark do. What is
+made once for a session (the Spark itself, a world of tables) is on a bill of its own, by the fixture's name.
+
+`tests/costs.yaml` says what each may cost on the machine of the reference. With `--budget` a run fails whose
+suite costs more than half as much again: whoever raises an entry says why in the commit. CPU seconds are
+compared, since a busy machine moves them less, and they count by how fast the machine was (`tests/speed.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import psutil
 import pytest
+import yaml
 
+from tests.speed import SPEEDOMETER
+
+BUDGET = Path(__file__).with_name("costs.yaml")
+OVER = 1.5
+"""A multiple of its entry that a suite may cost."""
+SPARE_S = 4.0
+"""Seconds that any suite may cost beside that: the short ones vary more."""
 COLLECTION = "(collection)"
 END = "(end of session fixtures)"
 
@@ -58,6 +71,16 @@ class Meter:
             self._suite = suite
         return self.costs.setdefault(suite, Cost())
 
+    @contextmanager
+    def charging(self, suite: str) -> Iterator[None]:
+        """Charge a suite for what is done within, and then the one of before again."""
+        before = self._suite
+        self.charge(suite)
+        try:
+            yield
+        finally:
+            self.charge(before)
+
     def result(self) -> dict[str, Cost]:
         self._settle()
         return self.costs
@@ -87,12 +110,22 @@ class Costs:
         self._config = config
         self._meter = Meter()
         self._others: dict[str, Cost] = {}
+        self._speeds: list[float] = []
+        self._over: list[str] = []
         self._started = time.monotonic()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._meter.charge(suite_of(item.nodeid)).tests += 1
+        SPEEDOMETER.look()
         return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
+        if fixturedef.scope != "session":
+            return (yield)
+        with self._meter.charging(f"(fixture {fixturedef.argname})"):
+            return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -100,31 +133,62 @@ class Costs:
             self._meter.charge(END)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["costs"] = {
                 name: (cost.tests, cost.wall_s, cost.cpu_s) for name, cost in self._meter.result().items()
             }
+            output["speed"] = SPEEDOMETER.mean_cpu()
+        elif self._config.getoption("budget"):
+            self._hold_to_budget(session)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        for name, values in getattr(node, "workeroutput", {}).get("costs", {}).items():
+        output = getattr(node, "workeroutput", {})
+        for name, values in output.get("costs", {}).items():
             self._others.setdefault(name, Cost()).add(Cost(*values))
+        if output:
+            self._speeds.append(output["speed"])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._config.getoption("costs"):
             return
-        costs = self._meter.result()
-        if self._others:
-            # The meter of the process that hands tests out saw no suite; its tree had the workers in it.
-            costs = self._others
+        costs = self._costs()
         steps = {"(these tests)": Cost(wall_s=time.monotonic() - self._started)}
         if file := self._config.getoption("steps"):
             steps = read_steps(Path(file)) | steps
         terminalreporter.section("costs")
         for line in table(costs, steps):
             terminalreporter.write_line(line)
+        terminalreporter.write_line(f"a CPU second of the reference took {self._slowness():.2f} s here")
+        for line in self._over:
+            terminalreporter.write_line(line, red=True)
+
+    def _costs(self) -> dict[str, Cost]:
+        # The meter of the process that hands tests out saw no suite; its tree had the workers in it.
+        return self._others or self._meter.result()
+
+    def _slowness(self) -> float:
+        return max(self._speeds, default=SPEEDOMETER.mean_cpu())
+
+    def _hold_to_budget(self, session: pytest.Session) -> None:
+        budget = yaml.safe_load(Path(self._config.getoption("budget")).read_text())
+        self._over = list(over_budget(self._costs(), budget, self._slowness()))
+        if self._over:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def over_budget(costs: Mapping[str, Cost], budget: Mapping[str, float], slowness: float) -> Iterator[str]:
+    """Yield a line for each suite that costs too much, or that has no entry and costs more than nothing."""
+    for name, cost in costs.items():
+        may_cost_s = (OVER * budget.get(name, 0.0) + SPARE_S) * slowness
+        if cost.cpu_s > may_cost_s:
+            entry = f"its entry of {budget[name]:g} s" if name in budget else "no entry at all"
+            yield (
+                f"{name} cost {cost.cpu_s:.1f} s of CPU where {may_cost_s:.1f} s are allowed by {entry}"
+                f" in {BUDGET.relative_to(BUDGET.parents[1])}"
+            )
 
 
 def read_steps(file: Path) -> dict[str, Cost]:
@@ -153,6 +217,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--costs", action="store_true", help="print what each suite cost: tests, wall and CPU time"
     )
+    parser.addoption("--budget", help="a file of CPU seconds by suite; a suite that costs more fails the run")
     parser.addoption("--steps", help="a file with what ran before the tests, for the table of costs")
 
 

@@ -1,6 +1,6 @@
 """Lineage of DataFrame programs says what Spark's analysed plan says: as test_lineage_spark.py does for SQL.
 
-By day every fourth program, at night all.
+By day one program in eight, on each day others; by night all.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from gateway.model.statement import PlanRequest, SessionContext
 from gateway.reader.pool import ReaderPool
 from tests.e2e.analysed_plan import Columns, analysed, dependencies
 from tests.e2e.running import Spark
-from tests.e2e.test_lineage_spark import by_day, projected, sources_of
+from tests.e2e.test_lineage_spark import projected, sources_of
 from tests.lineage_world import DATABASE, TABLES, VIEWS, catalog_of
 from tests.plan.lineage_programs import PROGRAMS
+from tests.shares import in_turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -41,7 +42,7 @@ def session(spark: Spark) -> Iterator[Any]:
     spark.query(f"DROP DATABASE {DATABASE} CASCADE", user="loader")
 
 
-@pytest.mark.parametrize("name", by_day(PROGRAMS, 4))
+@pytest.mark.parametrize("name", in_turn(PROGRAMS, 8))
 async def test_a_program(reader: ReaderPool, session: Any, name: str) -> None:
     catalog = await catalog_of(reader, views=VIEWS)
     snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=catalog.tables)

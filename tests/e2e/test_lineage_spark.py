@@ -1,6 +1,6 @@
 """Lineage says what Spark's analysed plan says: base columns of every output, and those that decide on rows.
 
-By day every fourth statement of the suite and every eighth query of TPC-DS and TPC-H, at night all. What a
+By day one statement in eight, on each day others; by night all. What a
 plan cannot be asked about (UPDATE, DELETE and MERGE need tables of another format; names of results) is in
 tests/sql/test_lineage.py.
 """
@@ -8,7 +8,7 @@ tests/sql/test_lineage.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from gateway.sql.lineage import LineageCatalog, lineage_of
 from tests.e2e.analysed_plan import Columns, analysed, dependencies
 from tests.e2e.running import Spark, connect
 from tests.lineage_world import DATABASE, TABLES, VIEWS, catalog_of, tables, text_of
+from tests.shares import in_turn
 from tests.tpcds.corpus import QUERIES as TPCDS
 from tests.tpcds.corpus import TABLES as TPCDS_TABLES
 from tests.tpch.schema import QUERIES as TPCH
@@ -103,22 +104,18 @@ async def compare(
     assert deciding | windows == plan.deciding | plan.windows
 
 
-def by_day(names: Iterable[str], every: int) -> list[object]:
-    return [n if i % every == 0 else pytest.param(n, marks=pytest.mark.night) for i, n in enumerate(names)]
-
-
-@pytest.mark.parametrize("sql", by_day(SUITE, 4))
+@pytest.mark.parametrize("sql", in_turn(SUITE, 8))
 async def test_the_suite(reader: ReaderPool, explain: Explain, sql: str) -> None:
     await compare(reader, explain, await catalog_of(reader, views=VIEWS), DATABASE, sql)
 
 
-@pytest.mark.parametrize("name", by_day(TPCDS, 8))
+@pytest.mark.parametrize("name", in_turn(TPCDS, 8))
 async def test_tpcds(reader: ReaderPool, explain: Explain, name: str) -> None:
     catalog = LineageCatalog(tables=tables(TPCDS_TABLES, "ln_tpcds"))
     await compare(reader, explain, catalog, "ln_tpcds", TPCDS[name])
 
 
-@pytest.mark.parametrize("name", by_day(TPCH, 8))
+@pytest.mark.parametrize("name", in_turn(TPCH, 8))
 async def test_tpch(reader: ReaderPool, explain: Explain, name: str) -> None:
     catalog = LineageCatalog(tables=tables(TPCH_TABLES, "ln_tpch"))
     await compare(reader, explain, catalog, "ln_tpch", TPCH[name])

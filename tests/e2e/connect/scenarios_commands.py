@@ -46,14 +46,14 @@ def view_replaces_the_one_that_it_reads(x: Place) -> Any:
     return [x.spark.table("v"), x.spark.sql("SELECT region, count(*) AS n FROM v GROUP BY region")]
 
 
-@scenario("views")
+@scenario("views", daily=True)
 def view_replaces_a_table_that_it_reads(x: Place) -> Any:
     x.dept.createOrReplaceTempView("dept")
     x.spark.table("dept").where("id > 2").createOrReplaceTempView("dept")
     return [x.spark.sql("SELECT id FROM dept"), x.spark.table(f"{x.db}.dept").count()]
 
 
-@scenario("views")
+@scenario("views", daily=True)
 def view_outlives_what_it_read(x: Place) -> Any:
     x.people.select("id", "email").createTempView("a")
     x.spark.table("a").where("id > 5").createTempView("b")
@@ -115,7 +115,7 @@ def cache_a_query_by_sql(x: Place) -> Any:
     )
 
 
-@scenario("commands")
+@scenario("commands", daily=True)
 def statistics_by_sql(x: Place) -> Any:
     with _table(x) as name:
         return _sql(
@@ -136,7 +136,7 @@ def describe_a_column(x: Place) -> Any:
 
 
 # A name that may be that of a hidden column is denied, whether there is such a column or not.
-@scenario("commands", governed="elsewhere")
+@scenario("commands", governed="elsewhere", daily=True)
 def describe_a_column_that_is_not_there(x: Place) -> Any:
     return _sql(x, "DESCRIBE dept nope", "DESC people nope")
 

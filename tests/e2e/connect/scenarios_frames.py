@@ -134,13 +134,13 @@ def scalar_subquery_in_select(x: Place) -> Any:
     return x.dept.select("id", x.people.agg(F.count("*")).scalar().alias("people"))
 
 
-@scenario("subqueries")
+@scenario("subqueries", daily=True)
 def exists_subquery(x: Place) -> Any:
     o = x.orders.where(F.col("orders.person_id") == F.col("p.id").outer())
     return x.people.alias("p").where(o.exists()).select("id", "email")
 
 
-@scenario("subqueries")
+@scenario("subqueries", daily=True)
 def frames_that_are_used_twice(x: Place) -> Any:
     """Within one plan their ids and names come twice, each time for the same."""
     some = x.orders.where("amount > 20")

@@ -133,7 +133,7 @@ def join_hint(x: Place) -> Any:
     return p.join(d.hint("broadcast"), p.dept_id == d.id).select("name", "title")
 
 
-@scenario("joins")
+@scenario("joins", daily=True)
 def join_as_of(x: Place) -> Any:
     return x.people.select("id", "salary")._joinAsOf(
         x.orders.select("id", "qty", "person_id"),

@@ -13,14 +13,14 @@ from tests.e2e.connect.framework import Place, error_of, scenario
 # --- names that nobody can read, or that mean nothing
 
 
-@scenario("names of nothing")
+@scenario("names of nothing", daily=True)
 def column_names_that_cannot_be_read(x: Place) -> Any:
     p = x.people
     names = ["`", "a.", "a..b", ".", "`id`x", "id`", "a..b.*", "", "id ", "*.*", "a.*.b"]
     return [error_of(lambda name=name: p.select(name).collect()) for name in names]  # type: ignore[misc]
 
 
-@scenario("names of nothing")
+@scenario("names of nothing", daily=True)
 def table_names_that_cannot_be_read(x: Place) -> Any:
     names = [
         "",
@@ -78,7 +78,7 @@ def markers_beside_signs(x: Place) -> Any:
     ]
 
 
-@scenario("references")
+@scenario("references", daily=True)
 def names_from_arguments(x: Place) -> Any:
     return x.spark.sql(
         "SELECT IDENTIFIER(:c), IDENTIFIER(:f)(id) AS f FROM IDENTIFIER(:t) WHERE id > :i",
@@ -202,7 +202,7 @@ def joins_with_what_it_was(x: Place) -> Any:
     ]
 
 
-@scenario("references")
+@scenario("references", daily=True)
 def joins_of_checkpoints_and_caches(x: Place) -> Any:
     p = x.people
     kept = p.select("id", "dept_id").localCheckpoint()
@@ -218,7 +218,7 @@ def joins_of_checkpoints_and_caches(x: Place) -> Any:
         cached.unpersist()
 
 
-@scenario("references")
+@scenario("references", daily=True)
 def texts_that_are_sent_again(x: Place) -> Any:
     """Each is a DataFrame of its own: what is asked of one by its id is not the other's."""
     text = f"SELECT id, name, region FROM {x.db}.people"

@@ -64,7 +64,7 @@ def stream_to_table(x: Place) -> Any:
     return rows
 
 
-@scenario("streams")
+@scenario("streams", daily=True)
 def stream_of_rates(x: Place) -> Any:
     rates = x.spark.readStream.format("rate").option("rowsPerSecond", 100).load()
     query = rates.writeStream.format("noop").queryName(fresh("rate")).start()

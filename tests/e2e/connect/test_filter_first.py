@@ -14,6 +14,7 @@ from gateway.model.decision import PolicyRef, RowFilter
 from gateway.sql.guard import guarded_query
 from tests.e2e.connect import world
 from tests.e2e.running import RunningGateway, Spark, connect, query
+from tests.shares import in_turn
 
 DATABASE = "filter_first"
 FILTERS = {
@@ -127,7 +128,7 @@ def test_spark_itself_tries_them_on_hidden_rows(asked: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("condition", FILTERS.values(), ids=FILTERS)
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", in_turn(TEXTS, 4, always=ORACLES))
 def test_the_answer_is_that_of_a_copy(asked: Any, name: str, condition: str) -> None:
     assert asked(written(name, guarded(condition))) == asked(written(name, f"{DATABASE}.copy"))
 

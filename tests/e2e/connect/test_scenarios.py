@@ -15,10 +15,12 @@ import pytest
 from tests.e2e.connect import child, world
 from tests.e2e.connect.conftest import BASELINE, CLIENTS, Runs
 from tests.e2e.connect.framework import SCENARIOS, Scenario
+from tests.shares import turn
 
 VERSIONS = {client: tuple(int(part) for part in client.split(".")) for client in CLIENTS}
-SAMPLE = 8
-"""The older client sends what the newer one does, but for details: by day it runs one scenario in so many."""
+TURNS = {client: 4 if client == BASELINE else 16 for client in CLIENTS}
+"""By day a client runs one scenario in so many, on each day others. The older client sends what the newer one
+does, but for details."""
 
 
 def cases(*governed: str) -> list[object]:
@@ -27,7 +29,7 @@ def cases(*governed: str) -> list[object]:
             client,
             item,
             id=f"{client}: {item.group}: {item.name}",
-            marks=[pytest.mark.night] if client != BASELINE and number % SAMPLE else [],
+            marks=[] if item.daily and client == BASELINE else turn(number, TURNS[client]),
         )
         for client in CLIENTS
         for number, item in enumerate(SCENARIOS.values())

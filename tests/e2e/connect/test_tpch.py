@@ -12,6 +12,7 @@ from tests.e2e.connect.answers import collected
 from tests.e2e.lab import PASSWORD
 from tests.e2e.running import RunningGateway
 from tests.e2e.tpch_session import SETTINGS, Tpch
+from tests.shares import in_turn
 from tests.tpch.governed import GOVERNED, UNGOVERNED
 from tests.tpch.schema import QUERIES
 
@@ -44,8 +45,8 @@ def doors(request: pytest.FixtureRequest, tpch: Tpch, lab_gateway: RunningGatewa
 
 @pytest.mark.parametrize(
     "query",
-    # By day a few: TPC-DS asks the same of 24 queries, as frames and as text.
-    [pytest.param(q, marks=[pytest.mark.night] if n % 4 else []) for n, q in enumerate(QUERIES)],
+    # By day a few: TPC-DS asks the same of others, as frames and as text.
+    in_turn(QUERIES, 6),
 )
 def test_both_doors_give_the_same(doors: Doors, query: str) -> None:
     by_thrift = doors.thrift.answer("tpch", QUERIES[query])

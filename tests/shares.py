@@ -1,0 +1,61 @@
+"""Lets the parts of a wide matrix take turns: each day tries a share, and each night all.
+
+What is out of turn is marked `night`. `SLUICE_TEST_DAY=2026-11-29` has the share of that day again. Only one
+of many alike takes turns: whatever is known to have found a fault is tried every day.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.effort import EFFORT
+
+T = TypeVar("T")
+
+VARIABLE = "SLUICE_TEST_DAY"
+# Kept where the lanes of a run find it, which may begin after midnight.
+DAY = date.fromisoformat(os.environ.setdefault(VARIABLE, datetime.now(UTC).date().isoformat()))
+
+_Parameters = type(pytest.param())
+
+
+def turn(number: int, of: int, *, day: date = DAY) -> list[pytest.MarkDecorator]:
+    """Return the marks of one of a series, by its place: one in `of` has its turn, on each day another."""
+    return [] if number % of == day.toordinal() % of else [pytest.mark.night]
+
+
+def in_turn(values: Iterable[Any], of: int, *, always: Iterable[Any] = ()) -> list[Any]:
+    """Return values for `parametrize`, of which one in `of` has its turn today, and those of `always`."""
+    every_day = list(always)
+    return [
+        given if _value(given) in every_day else _marked(given, turn(number, of))
+        for number, given in enumerate(values)
+    ]
+
+
+def todays(values: Iterable[T], of: int, *, ahead: int = 0) -> list[T]:
+    """Return what has its turn today, for a test that goes through a series by itself; by night all of it.
+
+    `ahead`: what will have its turn in so many days, so that two tests of one series try others.
+    """
+    listed = list(values)
+    return listed if EFFORT > 1 else listed[(DAY.toordinal() + ahead) % of :: of]
+
+
+def _value(given: Any) -> Any:
+    return given.values[0] if isinstance(given, _Parameters) else given
+
+
+def _marked(given: Any, marks: list[pytest.MarkDecorator]) -> Any:
+    if isinstance(given, _Parameters):
+        return pytest.param(*given.values, id=given.id, marks=[*given.marks, *marks])
+    return pytest.param(given, marks=marks)
+
+
+def pytest_report_header() -> str:
+    return f"shares of the day: {VARIABLE}={DAY}"
