@@ -25,6 +25,10 @@ from tests.speed import patience
 ROOT = Path(__file__).parents[1]
 DOOR = "__init__.py"
 
+TURNS = 4
+"""By day one removal in so many is tried, on each day others. What a removal shows is that some test notices;
+the tests themselves are run every day."""
+
 Noticed = dict[str, dict[str, str | None]]
 """Rule → the `case` that noticed, or what is `wrong` with the entry."""
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.policy.removals import REMOVALS
-from tests.removing import Removal, told_by
+from tests.removing import TURNS, Removal, told_by
+from tests.shares import in_turn
 
 
-@pytest.mark.parametrize("removal", [pytest.param(r, id=r.rule.lstrip("§")) for r in REMOVALS])
+@pytest.mark.parametrize(
+    "removal", in_turn([pytest.param(r, id=r.rule.lstrip("§")) for r in REMOVALS], TURNS)
+)
 def test_a_case_notices(removal: Removal) -> None:
     found = told_by("tests.policy.removals")[removal.rule]
     assert found["wrong"] is None

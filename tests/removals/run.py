@@ -1,9 +1,9 @@
 """Takes one rule after the other out of `sql/`, `plan/` and `pipeline/`, and tells which test notices.
 
-Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables (with words: for those whose rule
-has one of them) the text of one module is changed, and what holds something of its room is imported anew, the
-named modules of tests with it. Their tests run here, against one reader that stays, until one fails that held
-before. Prints JSON: rule → the test that noticed it.
+Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables whose turn is today (with words:
+for those whose rule has one of them) the text of one module is changed, and what holds something of its room
+is imported anew, the named modules of tests with it. Their tests run here, against one reader that stays, until
+one fails that held before. Prints JSON: rule → the test that noticed it.
 
 This is no pytest: it expands `parametrize`, gives a test `reader` and the fixtures of its own module, and
 passes over tests that need other fixtures, or try values at random.
@@ -30,7 +30,8 @@ from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
 from tests.removals import pipeline, plan, sql
-from tests.removing import Removal, importers, tell, without_each
+from tests.removing import TURNS, Removal, importers, tell, without_each
+from tests.shares import todays
 
 REMOVALS = (*sql.REMOVALS, *plan.REMOVALS, *pipeline.REMOVALS)
 SAME = "from __future__ import annotations\n"
@@ -168,7 +169,8 @@ def anew(module: str) -> set[str]:
 def main() -> None:
     os.environ[VARIABLE] = "0.1"
     words = sys.argv[1:]
-    chosen = [r for r in (*NOTHING, *REMOVALS) if not words or any(word in r.rule for word in words)]
+    chosen = [r for r in (*NOTHING, *REMOVALS) if any(word in r.rule for word in words)]
+    chosen = chosen or [*NOTHING, *todays(REMOVALS, TURNS)]
     names = " ".join(dict.fromkeys(name for removal in chosen for name in removal.files.split()))
     with asyncio.Runner() as runner:
         # On a machine that is busy with other things an answer takes its time, and one that comes too late
