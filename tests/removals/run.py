@@ -1,9 +1,9 @@
 """Takes one rule after the other out of `sql/`, `plan/` and `pipeline/`, and tells which test notices.
 
-Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables whose turn is today (with words:
-for those whose rule has one of them) the text of one module is changed, and what holds something of its room
-is imported anew, the named modules of tests with it. Their tests run here, against one reader that stays, until
-one fails that held before. Prints JSON: rule → the test that noticed it.
+Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables whose turn is today (with
+words: for those whose rule has one of them) the text of one module is changed, and what holds something of
+its room is imported anew, the named modules of tests with it. Their tests run here, against one reader that
+stays, until one fails that held before. Prints JSON: rule → the test that noticed it.
 
 This is no pytest: it expands `parametrize`, gives a test `reader` and the fixtures of its own module, and
 passes over tests that need other fixtures, or try values at random.

@@ -1,8 +1,8 @@
 """Each rule of `sql/`, `plan/` and `pipeline/` is held by a test: take it out, and some test notices.
 
-For the engine's rules there is tests/policy/test_rule_removal.py; both use tests/removing.py. By day a quarter
-of them, on each day others, for some 50 s of CPU in one process with one reader. A rule that nothing notices has
-lost its test: give it one back.
+For the engine's rules there is tests/policy/test_rule_removal.py; both use tests/removing.py. By day a
+quarter of them, on each day others, for some 50 s of CPU in one process with one reader. A rule that
+nothing notices has lost its test: give it one back.
 """
 
 from __future__ import annotations
