@@ -3,6 +3,7 @@
 #   make demo    Spark, PostgreSQL and the gateway on this machine, a two-minute tour, then Ctrl-C
 #   make quick   lint, types and the tests of the pure rooms, within a minute: after every change
 #   make test    the whole suite, with real Spark, PostgreSQL, beeline, PyHive and impyla: before every commit
+#   make test-core, test-jobs, test-ranger, test-catalogs, test-lakes: what a change in one part can break
 #   make night   the whole suite, its wide matrices and long soaks included, for hours
 #   make fuzz    new histories of several users against a model, for an hour or `MINUTES=…`; then new attacks,
 #                for a third of that
@@ -48,7 +49,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py tests/test_removals.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs npm-test gravitino-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs npm-test gravitino-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -86,7 +87,13 @@ quick: $(STAMP)
 	wait $$types || { cat .run/mypy.log; status=1; }; exit $$status
 
 test: $(STAMP)
-	@exec $(PY) -m pytest -n $(LANES) --costs $(ARGS)
+	@exec $(PY) -m pytest -n $(LANES) --costs --budget tests/costs.yaml $(ARGS)
+
+# A part is a table in tests/parts.py; `core` is what stands in none.
+test-core test-jobs test-ranger test-catalogs: test-%: $(STAMP)
+	@exec $(PY) -m pytest -n $(LANES) --costs --part $* $(ARGS)
+
+test-lakes: lake-test
 
 lake-jars: $(STAMP)
 	@for minor in $(MINORS); do $(BIN)/sluice spark-jars $$minor; done
@@ -97,7 +104,8 @@ lake-jars: $(STAMP)
 	  && mv $(JOBS_PYSPARK).new $(JOBS_PYSPARK); }
 
 lake-test: lake-jars
-	@exec $(PY) -m pytest -n $(LANES) --costs -m "lake and not night" tests/e2e/lake tests/reader $(ARGS)
+	@exec $(PY) -m pytest -n $(LANES) --costs --budget tests/costs.yaml -m "lake and not night" \
+	  tests/e2e/lake tests/reader $(ARGS)
 
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed lake-jars

@@ -49,6 +49,7 @@ from gateway.policy.service_defs import load_service_defs
 from gateway.policy.views import Viewing
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
+from gateway.reader.pool import ReaderPool
 from gateway.settings.jobs import ClassifySettings
 from gateway.sql.functions import AGGREGATES
 from tests.judge_world import SERVICE_DEFS, World
@@ -58,6 +59,18 @@ from tests.readers import patient, patient_reader
 HEAP = "700m"
 _remote = ""
 """In the worker: where its Spark is, if that is not in the process."""
+_loop = asyncio.Runner()
+"""In the worker: runs one job after the other, so that a parser can stay for the next."""
+_parser: ReaderPool | None = None
+
+
+async def _kept_parser() -> ReaderPool:
+    """Return the parser that stays as long as the worker: starting one takes longer than a job asks of it."""
+    global _parser
+    if _parser is None:
+        _parser = patient_reader()
+        await _parser.start()
+    return _parser
 
 
 def options() -> SparkOptions:
@@ -143,6 +156,8 @@ def working(remote: str = "") -> Iterator[Worker]:
 
 
 def _end() -> None:
+    if _parser is not None:
+        _loop.run(_parser.close())
     os._exit(0)
 
 
@@ -159,7 +174,7 @@ def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
     job: Job = made(chosen)
     work = run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
     try:
-        done = asyncio.run(work)
+        done = _loop.run(work)
     except BackendUnavailable as error:
         # What it comes from cannot be sent.
         raise BackendUnavailable(error.message) from None
@@ -266,6 +281,9 @@ def rollups_of(chosen: dict[str, Any]) -> Job:
         if not parsed:
             yield itself
             return
+        if threading.current_thread() is threading.main_thread():
+            yield (await _kept_parser()).fingerprint
+            return
         async with patient_reader() as pool:
             yield pool.fingerprint
 
@@ -321,16 +339,15 @@ def proof_of(chosen: dict[str, Any]) -> Job:
 
     @asynccontextmanager
     async def gate() -> AsyncIterator[Gate]:
-        async with patient_reader() as reader:
-            with breaking(broken):
-                yield Gate(
-                    reader=reader,
-                    policies=world.policies,
-                    principals=world.principals,
-                    rules=Rules(),
-                    catalogs=frozenset({"spark_catalog"}),
-                    look_up=StaticCatalog(list(world.tables.values())).look_up,
-                )
+        with breaking(broken):
+            yield Gate(
+                reader=await _kept_parser(),
+                policies=world.policies,
+                principals=world.principals,
+                rules=Rules(),
+                catalogs=frozenset({"spark_catalog"}),
+                look_up=StaticCatalog(list(world.tables.values())).look_up,
+            )
 
     return proof(ProofOptions(gate=gate, source=source, **chosen))
 
