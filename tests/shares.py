@@ -7,9 +7,11 @@ of many alike takes turns: whatever is known to have found a fault is tried ever
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -55,6 +57,19 @@ def _marked(given: Any, marks: list[pytest.MarkDecorator]) -> Any:
     if isinstance(given, _Parameters):
         return pytest.param(*given.values, id=given.id, marks=[*given.marks, *marks])
     return pytest.param(given, marks=marks)
+
+
+@pytest.hookimpl(tryfirst=True)  # before what is marked `night` is left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the items of a test that is marked `in_turn(of)` take turns, as where a fixture has parameters."""
+    numbers: Counter[str] = Counter()
+    for item in items:
+        if (marker := item.get_closest_marker("in_turn")) is not None:
+            test = item.nodeid.partition("[")[0]
+            # Not all of them begin with the same parameter on the same day.
+            for mark in turn(numbers[test] + crc32(test.encode()), *marker.args):
+                item.add_marker(mark)
+            numbers[test] += 1
 
 
 def pytest_report_header() -> str:

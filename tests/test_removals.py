@@ -8,7 +8,7 @@ import pytest
 
 from tests.policy import removals as of_policies
 from tests.removals import run as of_statements
-from tests.removing import Removal, changed
+from tests.removing import ROOT, Removal, changed
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,11 @@ from tests.removing import Removal, changed
 def test_what_is_taken_out_stands_there_once(removals: Iterable[Removal], package: str) -> None:
     wrong = {one.rule: found for one in removals if isinstance(found := changed(one, package), str)}
     assert not wrong
+
+
+def test_what_notices_a_removal_is_run_every_day() -> None:
+    """Removals take turns: so the tests that hold the rules may not."""
+    names = {name for removal in of_statements.REMOVALS for name in removal.files.split()}
+    modules = [ROOT.joinpath("tests", *name.split(".")).with_suffix(".py") for name in names]
+    assert len(modules) > 30
+    assert not [module for module in modules if "tests.shares" in module.read_text(encoding="utf-8")]

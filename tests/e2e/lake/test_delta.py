@@ -149,6 +149,7 @@ PRUNED = {
 """By partition, and by what Delta's log has bounds of."""
 
 
+@pytest.mark.in_turn(2)
 def test_partitions_and_statistics_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -223,6 +224,7 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.in_turn(2)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -386,6 +388,7 @@ CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "RESTORE"})
 """What such statements begin with that change the rows of `t`; each statement of Delta's takes seconds."""
 
 
+@pytest.mark.in_turn(2)
 def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward: Twins) -> None:
     for text in WRITES.strip().splitlines():
         if lake.minor < (4, 0) and "CLUSTER BY" in text:

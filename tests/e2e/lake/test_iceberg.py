@@ -223,6 +223,7 @@ PRUNED = {
 """By partition, by what a file has bounds of, with what Iceberg is told to skip files by."""
 
 
+@pytest.mark.in_turn(2)
 def test_partitions_and_bounds_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -238,6 +239,7 @@ def test_partitions_and_bounds_are_used_under_masks_and_filters(
 EXTREMES = "SELECT count(*) AS n, min(id) AS a, max(id) AS z FROM sold"
 
 
+@pytest.mark.in_turn(2)
 def test_counts_and_extremes_come_from_metadata(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
     """Of a table whose filter is on what its files are divided by: no file is opened, as without a filter."""
     assert bob.same(EXTREMES).rows == [(3, 4, 9)]
@@ -404,6 +406,7 @@ def _is(spark: Any, number: int, column: str = "id") -> Any:
     return functions.expr(f"{column} = {number}")
 
 
+@pytest.mark.in_turn(2)
 def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark, steward: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -427,6 +430,7 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.in_turn(2)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -462,6 +466,7 @@ WRITES = (
 )
 
 
+@pytest.mark.in_turn(2)
 def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for text in WRITES:
         assert not steward.same(text).error, text
