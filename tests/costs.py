@@ -33,6 +33,12 @@ COLLECTION = "(collection)"
 END = "(end of session fixtures)"
 
 
+def budget(file: Path = BUDGET) -> dict[str, float]:
+    """Return suite → the CPU seconds of its entry."""
+    loaded: dict[str, float] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return loaded
+
+
 @dataclass
 class Cost:
     """What one suite took so far."""
@@ -173,18 +179,18 @@ class Costs:
         return max(self._speeds, default=SPEEDOMETER.mean_cpu())
 
     def _hold_to_budget(self, session: pytest.Session) -> None:
-        budget = yaml.safe_load(Path(self._config.getoption("budget")).read_text())
-        self._over = list(over_budget(self._costs(), budget, self._slowness()))
+        entries = budget(Path(self._config.getoption("budget")))
+        self._over = list(over_budget(self._costs(), entries, self._slowness()))
         if self._over:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
-def over_budget(costs: Mapping[str, Cost], budget: Mapping[str, float], slowness: float) -> Iterator[str]:
+def over_budget(costs: Mapping[str, Cost], entries: Mapping[str, float], slowness: float) -> Iterator[str]:
     """Yield a line for each suite that costs too much, or that has no entry and costs more than nothing."""
     for name, cost in costs.items():
-        may_cost_s = (OVER * budget.get(name, 0.0) + SPARE_S) * slowness
+        may_cost_s = (OVER * entries.get(name, 0.0) + SPARE_S) * slowness
         if cost.cpu_s > may_cost_s:
-            entry = f"its entry of {budget[name]:g} s" if name in budget else "no entry at all"
+            entry = f"its entry of {entries[name]:g} s" if name in entries else "no entry at all"
             yield (
                 f"{name} cost {cost.cpu_s:.1f} s of CPU where {may_cost_s:.1f} s are allowed by {entry}"
                 f" in {BUDGET.relative_to(BUDGET.parents[1])}"

@@ -1,7 +1,8 @@
 """Two lanes: how `make test` hands the suites to pytest-xdist's processes, and how it ends on Ctrl-C.
 
 Modules that build the same world on Spark stay in one lane, one after the other, so that the world is made
-once. The longest go first: what is left at the end is short, and both lanes end together.
+once. The longest go first, by what `tests/costs.yaml` says: what is left at the end is short, and both
+lanes end together.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from types import FrameType
@@ -22,6 +24,8 @@ from typing import Any
 import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.costs import budget, suite_of
 
 WORLDS: dict[str, Sequence[str]] = {
     "connect": (
@@ -53,10 +57,12 @@ WORLDS: dict[str, Sequence[str]] = {
 }
 """World → the end-to-end modules that share its tables and gateway. Any other has a world of its own."""
 
-FIRST = ("connect", "lab")
-"""The worlds that are handed out first; other end-to-end modules follow, then rooms by their size."""
+JOBS = "tests/jobs/"
+"""All of its modules are one world, since one Spark runs the jobs of all."""
 END_TO_END = "tests/e2e/"
 
+LEAST_S = 0.001
+"""Seconds that any test takes, so that of suites without an entry the largest goes first."""
 PR_SET_CHILD_SUBREAPER = 36
 STOP_S = 30.0
 """What the lanes get to stop their servers after Ctrl-C, before what is left is killed."""
@@ -73,6 +79,8 @@ def world_of(nodeid: str) -> str:
     if lake := lake_of(nodeid):
         return f"{END_TO_END}lake on Spark {lake}"
     module = str(PurePosixPath(nodeid.split("::")[0]).with_suffix(""))
+    if module.startswith(JOBS):
+        return JOBS
     name = module.removeprefix(END_TO_END)
     return next((world for world, modules in WORLDS.items() if name in modules), module)
 
@@ -80,16 +88,26 @@ def world_of(nodeid: str) -> str:
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
     """pytest-xdist's scheduler of whole scopes, with worlds for scopes and an order of ours."""
 
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._each_s: dict[str, float] = {}
+
     def _split_scope(self, nodeid: str) -> str:
         return world_of(nodeid)
 
     def _assign_work_unit(self, node: Any) -> None:
-        self.workqueue.move_to_end(min(self.workqueue, key=self._turn), last=False)
+        if not self._each_s:
+            self._each_s = self._costs_of_tests()
+        self.workqueue.move_to_end(max(self.workqueue, key=self._cost_s), last=False)
         super()._assign_work_unit(node)
 
-    def _turn(self, world: str) -> tuple[int, bool, int]:
-        place = FIRST.index(world) if world in FIRST else len(FIRST)
-        return place, not world.startswith(END_TO_END), -len(self.workqueue[world])
+    def _costs_of_tests(self) -> dict[str, float]:
+        """Return suite → seconds of each of its tests: its entry, over how many of them this run has."""
+        tests = Counter(suite_of(nodeid) for world in self.workqueue.values() for nodeid in world)
+        return {suite: budget().get(suite, 0.0) / count + LEAST_S for suite, count in tests.items()}
+
+    def _cost_s(self, world: str) -> float:
+        return sum(self._each_s[suite_of(nodeid)] for nodeid in self.workqueue[world])
 
 
 class Control:

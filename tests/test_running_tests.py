@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from datetime import date, timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.costs import Cost, read_steps, suite_of, table
+from tests.costs import Cost, over_budget, read_steps, suite_of, table
 from tests.lanes import world_of
-from tests.speed import patience
+from tests.parts import CORE, PARTS, part_of
+from tests.shares import in_turn, turn
+from tests.speed import SPEEDOMETER, patience
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -167,3 +171,77 @@ def test_the_table_has_suites_by_cost_their_sum_and_the_steps_before(tmp_path: P
         ["sum,", "of", "all", "lanes", "7", "11.0", "s", "20.5", "s"],
         ["step", "setup", "40.0", "s", "52.5", "s"],
     ]
+
+
+def test_a_suite_may_cost_half_as_much_again_as_its_entry() -> None:
+    costs = {"cheap": Cost(cpu_s=3.0), "dear": Cost(cpu_s=300.0), "new": Cost(cpu_s=9.0)}
+    assert len(list(over_budget(costs, {}, 1.0))) == 2
+    (over,) = over_budget(costs, {"dear": 199.0, "new": 1.0}, 1.0)
+    assert over.startswith("new cost 9.0 s of CPU where 5.5 s are allowed by its entry of 1 s")
+    # On a machine that is half as fast they cost twice as much.
+    assert not list(over_budget(costs, {"dear": 100.0, "new": 1.0}, 2.0))
+
+
+def test_a_run_whose_suites_cost_too_much_has_failed(tmp_path: Path) -> None:
+    spins = "import time\ndef test_it():\n    while time.process_time() < 8 * {}: pass\n"
+    (tmp_path / "test_it.py").write_text(spins.format(SPEEDOMETER.slowest().cpu))
+    (tmp_path / "costs.yaml").write_text("test_other: 3\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "tests.costs", "-p", "tests.lanes", "--costs"]
+    run = subprocess.run(
+        [*command, "--budget", "costs.yaml", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout
+    assert "are allowed by no entry at all in tests/costs.yaml" in run.stdout
+    assert "1 passed" in run.stdout
+
+
+def test_what_takes_turns_is_all_tried_within_as_many_days() -> None:
+    days = [date(2026, 11, 29) + timedelta(days=number) for number in range(4)]
+    by_day = [{n for n in range(10) if not turn(n, 4, day=day)} for day in days]
+    assert set().union(*by_day) == set(range(10))
+    assert sum(map(len, by_day)) == 10
+
+
+def test_what_is_always_tried_takes_no_turns() -> None:
+    marked = in_turn(["a", pytest.param("b", id="two"), "c", "d"], 4, always=["b"])
+    tried = [one for one in marked if not getattr(one, "marks", ())]
+    assert pytest.param("b", id="two") in tried
+    assert len(tried) <= 2
+
+
+def test_every_module_is_of_one_part_and_every_place_of_a_part_is_there() -> None:
+    for part, places in PARTS.items():
+        for place in places:
+            path = REPOSITORY / "tests" / place
+            assert path.exists(), path
+            assert part_of(path / "test_x.py" if path.is_dir() else path) == part
+    assert part_of(REPOSITORY / "tests" / "sql" / "test_new.py") == CORE
+
+
+def test_limits_grow_with_the_load_and_never_shrink() -> None:
+    assert patience(60) >= 60
+    assert SPEEDOMETER.slowest().wall >= 1.0
+
+
+FIXED = re.compile(
+    r"(?:asyncio\.timeout|\.join|\.wait|\.result)\(\d\d|\b(?:timeout|deadline_s)=\d\d|wait_for\(.+, \d\d+\)"
+)
+"""Limits of ten seconds and more that are written as a figure."""
+
+
+def test_limits_on_waiting_come_from_one_place() -> None:
+    """What is measured in seconds of a quiet machine says so to `patience`."""
+    fixed = [
+        f"{file.relative_to(REPOSITORY)}:{number}: {line.strip()}"
+        for file in (REPOSITORY / "tests").rglob("*.py")
+        if "bench" not in file.parts and file != Path(__file__)
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if FIXED.search(line)
+    ]
+    assert not fixed, "\n".join(fixed)

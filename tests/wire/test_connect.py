@@ -21,6 +21,7 @@ from gateway.wire.connect import (
     serialize,
     unknown_field,
 )
+from tests.speed import patience
 
 UNKNOWN = b"\xa2\xfa\x01\x01x"
 """Field 4004, of one byte."""
@@ -101,7 +102,9 @@ def test_what_the_codec_does_with_the_deepest_message_needs_a_small_stack() -> N
         "thread = threading.Thread(target=lambda: done.append(exercise()))\n"
         "thread.start(); thread.join(); sys.exit(0 if done == [True] else 3)\n"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=patience()
+    )
     assert result.returncode == 0, result.stderr
 
 
