@@ -105,7 +105,7 @@ lake-jars: $(STAMP)
 
 lake-test: lake-jars
 	@exec $(PY) -m pytest -n $(LANES) --costs --budget tests/costs.yaml -m "lake and not night" \
-	  tests/e2e/lake tests/reader $(ARGS)
+	  tests/e2e/lake tests/reader tests/catalog/test_object_types.py $(ARGS)
 
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed lake-jars

@@ -14,7 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
-from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody, joined, quote, split_name
+from gateway.model.catalog import (
+    Column,
+    Table,
+    TableKind,
+    TableName,
+    ViewBody,
+    joined,
+    kind_of,
+    quote,
+    split_name,
+)
 from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 
@@ -37,15 +47,17 @@ def table_from_json(text: Any, name: TableName) -> Table:
     if found.folded() != name.folded():
         raise NotUnderstood("a description of another table")
     columns = tuple(_column(column) for column in _list(described, "columns"))
-    is_view = _text(described, "type").upper() == "VIEW"
+    object_type = _text(described, "type")
+    kind = kind_of(object_type)
     return Table(
         name=found,
-        kind=TableKind.VIEW if is_view else TableKind.TABLE,
+        kind=kind,
+        object_type=object_type if kind is TableKind.UNGOVERNED else "",
         columns=columns,
         owner=_optional(described, "owner"),
         provider=_optional(described, "provider"),
         location=_optional(described, "location"),
-        view=_view_body(described, columns) if is_view else None,
+        view=_view_body(described, columns) if kind is TableKind.VIEW else None,
     )
 
 
@@ -296,10 +308,12 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         found = name
     if not columns or found.folded() != name.folded():
         raise NotUnderstood("a description of another table")
-    is_view = details.get("Type", "").upper() == "VIEW"
+    object_type = details.get("Type", "")
+    kind = kind_of(object_type)
     return Table(
         name=found,
-        kind=TableKind.VIEW if is_view else TableKind.TABLE,
+        kind=kind,
+        object_type=object_type if kind is TableKind.UNGOVERNED else "",
         columns=tuple(columns),
         owner=details.get("Owner"),
         provider=details.get("Provider"),

@@ -63,8 +63,28 @@ class TableName:
 
 
 class TableKind(enum.Enum):
+    """How an object of a catalog is governed."""
+
     TABLE = "table"
     VIEW = "view"
+    UNGOVERNED = "ungoverned"
+    """Neither: its rows come from other tables by a definition that is not judged, or it is not known."""
+
+
+OBJECT_TYPES: Mapping[str, TableKind] = {
+    "MANAGED": TableKind.TABLE,
+    "EXTERNAL": TableKind.TABLE,
+    "FOREIGN": TableKind.TABLE,
+    "VIEW": TableKind.VIEW,
+    "METRIC_VIEW": TableKind.UNGOVERNED,
+}
+"""Every type that Spark 3.5 to 4.3 gives an object in a description: `CatalogTableType` for its own catalog,
+`TableSummary` for others. A test reads both lists from the jars of each minor."""
+
+
+def kind_of(object_type: str) -> TableKind:
+    """Return how to govern an object of a type, in capitals as Spark describes it; an unknown one is not."""
+    return OBJECT_TYPES.get(object_type.upper(), TableKind.UNGOVERNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +125,8 @@ class Table:
     provider: str | None = None
     location: str | None = None
     view: ViewBody | None = None
+    object_type: str = ""
+    """Of what is not governed, its type as Spark describes it."""
     shadowed: bool = False
     """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
 

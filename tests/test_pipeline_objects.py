@@ -1,0 +1,68 @@
+"""An object that is neither a table nor a view is refused by its kind to whoever may select it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.model.catalog import TableKind, TableName
+from gateway.model.statement import Refused
+from gateway.reader.pool import ReaderPool
+from tests.judge_world import World
+from tests.plan.frames import sql, table
+from tests.test_pipeline_plans import analyze, execute, refused
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NAME = TableName("spark_catalog", "hr", "employee")
+
+
+def world_with(object_type: str) -> World:
+    """The world of the cases, in which `hr.employee` is of another type."""
+    world = World()
+    table = world.tables[NAME.folded()]
+    world.tables[NAME.folded()] = replace(table, kind=TableKind.UNGOVERNED, object_type=object_type)
+    return world
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id FROM employee",
+        "SELECT count(*) FROM employee",
+        "WITH e AS (SELECT * FROM employee) SELECT 1 FROM e",
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM employee)",
+        "CREATE TABLE mine AS SELECT * FROM employee",
+        "CACHE TABLE employee",
+    ],
+)
+@pytest.mark.parametrize("user", ["ann", "bob"])
+async def test_it_is_refused_in_sql(reader: ReaderPool, text: str, user: str) -> None:
+    verdict = await world_with("METRIC_VIEW").judge(text, reader, user=user)
+    assert isinstance(verdict, Refused)
+    assert verdict.code in ("NOT_GOVERNABLE", "ACCESS_DENIED")
+
+
+async def test_the_refusal_says_what_it_is(reader: ReaderPool) -> None:
+    for object_type, said in {
+        "METRIC_VIEW": "spark_catalog.hr.employee is a metric view, ",
+        "DYNAMIC_TABLE": "spark_catalog.hr.employee is a DYNAMIC_TABLE, a kind of object that",
+        "": "Spark does not say what kind of object spark_catalog.hr.employee is",
+    }.items():
+        verdict = await world_with(object_type).judge("SELECT id FROM employee", reader, user="bob")
+        assert isinstance(verdict, Refused)
+        assert verdict.code == "NOT_GOVERNABLE"
+        assert verdict.message.startswith(said)
+
+
+async def test_it_is_refused_in_plans(reader: ReaderPool) -> None:
+    world = world_with("METRIC_VIEW")
+    for frame in (
+        table("employee").select("id"),
+        table("employee").groupBy("id").count(),
+        sql("SELECT id FROM employee"),
+    ):
+        for plan in (execute(frame), analyze("schema", frame)):
+            verdict = await world.judge_plan(plan, reader, user="bob")
+            refused(verdict, "NOT_GOVERNABLE", "is a metric view")
