@@ -140,3 +140,7 @@ class Faults(SluiceError):
     def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
         self.faults = tuple(faults)
+
+
+class Unreadable(Faults):
+    """Files that cannot be read at all, so that nobody knows whether what was read before still holds."""

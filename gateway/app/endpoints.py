@@ -215,7 +215,11 @@ def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def confirmed() -> str | None:
         return parts.rules.stale()
 
-    return {"parser": parser, **parts.upstream.checks(), "ledger": record, "policies_confirmed": confirmed}
+    async def readable() -> str | None:
+        return parts.users.stale()
+
+    checks = {"parser": parser, **parts.upstream.checks(), "ledger": record}
+    return {**checks, "policies_confirmed": confirmed, "users_readable": readable}
 
 
 def _notes(parts: GatewayParts) -> Mapping[str, Check]:

@@ -120,7 +120,7 @@ class Gateway:
     async def _start(self) -> None:
         settings = self._settings
         # What a person may have done wrongly is looked at before anything is started.
-        users = UserFile(settings.users.file)
+        users = UserFile(settings.users.file, max_stale_s=settings.users.max_stale_s)
         require_endpoints(settings)
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await together(

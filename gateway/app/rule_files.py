@@ -10,7 +10,7 @@ from pathlib import Path
 
 import gateway
 from gateway.app.combining import Part, combine, says_anything
-from gateway.errors import Faults
+from gateway.errors import Faults, Unreadable
 from gateway.model.policy import PolicySet, Service, ServiceDef
 from gateway.model.principal import Principal
 from gateway.policy.diagnostics import hint
@@ -179,20 +179,25 @@ def _part(packs: PolicySet, ranger: RangerFiles, digest: str) -> Part:
 
 
 def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
-    """Return the files of paths, directories searched for the patterns. Raises Faults."""
+    """Return the files of paths, directories searched for the patterns. Raises Unreadable."""
     found: list[Path] = []
-    faults = []
+    faults: list[str] = []
+
+    def unreadable(error: OSError) -> None:
+        faults.append(f"{error.filename}: cannot be read: {error.strerror}")
+
     for path in paths:
         if path.is_dir():
-            found += sorted(
-                {file for pattern in patterns for file in path.rglob(pattern) if _visible(file, path)}
-            )
+            # A directory that may not be entered must not look like one without files.
+            walk = os.walk(path, onerror=unreadable)
+            there = (Path(directory, name) for directory, _, names in walk for name in names)
+            found += sorted(file for file in there if any(map(file.match, patterns)) and _visible(file, path))
         elif path.exists():
             found.append(path)
         else:
             faults.append(f"{path}: does not exist")
     if faults:
-        raise Faults(faults)
+        raise Unreadable(faults)
     return list(dict.fromkeys(found))
 
 
@@ -207,18 +212,20 @@ def _visible(file: Path, below: Path) -> bool:
 
 
 def read_texts(paths: Iterable[Path]) -> dict[str, str]:
-    """Return file name → text. Raises Faults for what cannot be read."""
+    """Return file name → text. Raises Unreadable for what cannot be read, Faults for what is no text."""
     texts: dict[str, str] = {}
-    faults = []
+    faults: list[str] = []
+    unreadable = False
     for path in paths:
         name = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
         try:
             texts[name] = path.read_text(encoding="utf-8")
         except OSError as error:
+            unreadable = True
             faults.append(f"{name}: cannot be read: {error.strerror}")
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             faults.append(f"{name}:{line}: the file is not UTF-8")
     if faults:
-        raise Faults(faults)
+        raise Unreadable(faults) if unreadable else Faults(faults)
     return texts

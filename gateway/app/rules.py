@@ -7,6 +7,7 @@ it is mended. A change that has none is put in force by swapping one reference.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -28,7 +29,7 @@ from gateway.app.rule_files import (
     rule_paths,
     shipped_rules,
 )
-from gateway.errors import Faults
+from gateway.errors import Faults, Unreadable
 from gateway.model.closing import Closing
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -89,6 +90,7 @@ class RulesInForce(Closing):
         read_only: bool = False,
         speaking: Iterable[str] = (),
         closed: Part | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`accepted`: tags that came along lineage; `read_only`: nothing is written to the caches of Ranger
         services; `speaking`: services that speak for catalogs that come and go; `closed`: sources of
@@ -101,7 +103,9 @@ class RulesInForce(Closing):
         self._make_client = client
         self._read_only = read_only
         self._accepted = accepted
+        self._clock = clock
         self._seen: FilesFingerprint = ()
+        self._unreadable_since_s: float | None = None
         self._parts = {FILES: Part(name=FILES, services={})}
         if closed is not None:
             self._parts[closed.name] = closed
@@ -123,11 +127,19 @@ class RulesInForce(Closing):
 
     def stale(self) -> str | None:
         """Return why no statement may be judged now, or None: a source is older than its limit, or absent."""
+        if (why := self._files_stale()) is not None:
+            return why
         for service in self._judging:
             why = service.stale()
             if why is not None:
                 return why
         return None if self._accepted is None else self._accepted.stale()
+
+    def _files_stale(self) -> str | None:
+        since_s, most_s = self._unreadable_since_s, self._settings.files_max_stale_s
+        if since_s is None or self._clock() - since_s <= most_s:
+            return None
+        return f"a file of policies could not be read for {most_s:g} s"
 
     def sources(self) -> list[SourceState]:
         """Return the state of every source."""
@@ -139,7 +151,7 @@ class RulesInForce(Closing):
                 policies=_policies(files),
                 contact_age_s=None,
                 faults=self.faults,
-                stale=None,
+                stale=self._files_stale(),
             )
         ]
         for service in self._services:
@@ -224,14 +236,32 @@ class RulesInForce(Closing):
 
     async def look(self) -> bool:
         """Load the files anew when one has changed; return whether new policies are in force."""
-        seen = await asyncio.to_thread(fingerprint, self._settings)
-        if seen == self._seen:
-            return False
         # Taken before the files are read: a change in between is seen at the next look.
-        self._seen = seen
+        seen = await asyncio.to_thread(fingerprint, self._settings)
+        if seen == self._seen and self._unreadable_since_s is None:
+            return False
         try:
             await self._change(FILES, (await self._read_files()).part)
+        except Unreadable as error:
+            # Looked at again and again, whatever the fingerprint: who may read a file is not in it.
+            if self._unreadable_since_s is None:
+                self._unreadable_since_s = self._clock()
+            self._tell(error)
+            return False
         except Faults as error:
+            self._seen, self._unreadable_since_s = seen, None
+            self._tell(error)
+            return False
+        except Exception:
+            self._seen = seen  # once is enough
+            raise
+        self._seen, self._unreadable_since_s = seen, None
+        self.faults = ()
+        return True
+
+    def _tell(self, error: Faults) -> None:
+        """Log why files are not in force, once for the same faults."""
+        if error.faults != self.faults:
             self.faults = error.faults
             log.error(
                 "rules_not_loaded",
@@ -239,9 +269,6 @@ class RulesInForce(Closing):
                 faults=len(error.faults),
                 first=error.faults[0],
             )
-            return False
-        self.faults = ()
-        return True
 
     # -- one change at a time --------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,7 +29,7 @@ import argon2
 import structlog
 import yaml
 
-from gateway.errors import Faults
+from gateway.errors import Faults, Unreadable
 from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
 from gateway.model.principal import Principal
 
@@ -57,15 +59,20 @@ class User:
 
 
 Users = Mapping[str, User]
+NOBODY: Users = {}
+MAX_STALE_S = 900.0
+"""Seconds that users stay in force whose file cannot be read any more."""
 
 
 def read_users(path: Path) -> dict[str, User]:
-    """Read and check the file. Raises Faults that tell everything that is wrong, with lines."""
+    """Read and check the file. Raises Faults that tell everything that is wrong, with lines; Unreadable."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise Faults([f"{path}: larger than {MAX_FILE_BYTES} bytes"])
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise Unreadable([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
         raise Faults([f"{path}: cannot be read: {error}"]) from None
     return parse_users(text, str(path))
 
@@ -305,6 +312,8 @@ def _change(path: Path, change: Callable[[dict[str, Any]], T]) -> T:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two `sluice users` at once must not lose one's change.
     with Path(f"{path}.lock").open("w") as lock:
+        if path.exists():
+            _give(lock.fileno(), path)
         fcntl.flock(lock, fcntl.LOCK_EX)
         users: dict[str, Any] = {}
         if path.exists():
@@ -320,10 +329,27 @@ def _change(path: Path, change: Callable[[dict[str, Any]], T]) -> T:
     return done
 
 
+def _give(descriptor: int, path: Path) -> None:
+    """Give a file the owner and the mode of another one. Raises Faults where that is not allowed."""
+    status = path.stat()
+    own = os.fstat(descriptor)
+    try:
+        if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+    except PermissionError:
+        raise Faults(
+            [f"{path}: belongs to user id {status.st_uid}, and would not any more; change it as that user"]
+        ) from None
+
+
 def _replace(path: Path, text: str) -> None:
+    """Write a file in one step. One that was there keeps its owner and mode: its gateway has to read it."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            if path.exists():
+                _give(descriptor, path)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -338,15 +364,35 @@ def _replace(path: Path, text: str) -> None:
 
 
 class UserFile:
-    """The users in force: read at start, read again when the file changes; a bad file keeps the last good."""
+    """The users in force: read at start, read again when the file changes.
 
-    def __init__(self, path: Path) -> None:
+    A file with faults keeps the last good users. So does one that cannot be read, for `max_stale_s`: somebody
+    may have been removed from it, so nobody logs in after that.
+    """
+
+    def __init__(
+        self, path: Path, *, max_stale_s: float = MAX_STALE_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._path = path
+        self._max_stale_s = max_stale_s
+        self._clock = clock
         self._stamp = _stamp(path)
-        self.users: Users = read_users(path)
+        self._users: Users = read_users(path)
         self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
+        self._unreadable_since_s: float | None = None
         self.faults: tuple[str, ...] = ()
         """What is wrong with the file as it is now; empty when it is in force."""
+
+    @property
+    def users(self) -> Users:
+        """Everybody who may log in now; nobody, while the file could not be read for too long."""
+        return NOBODY if self.stale() is not None else self._users
+
+    def stale(self) -> str | None:
+        """Return why nobody may log in now, or None."""
+        if self._unreadable_since_s is None or self._clock() - self._unreadable_since_s <= self._max_stale_s:
+            return None
+        return f"the user file could not be read for {self._max_stale_s:g} s"
 
     @property
     def principals(self) -> Mapping[str, Principal]:
@@ -358,17 +404,24 @@ class UserFile:
     def look(self) -> bool:
         """Read the file again if it has changed; True when other users are in force now."""
         stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        if stamp == self._stamp and self._unreadable_since_s is None:
             return False
-        self._stamp = stamp
         try:
-            self.users = read_users(self._path)
+            users = read_users(self._path)
         except Faults as error:
-            self.faults = error.faults
-            _log.error("users_not_reloaded", faults=list(error.faults))
+            if not isinstance(error, Unreadable):
+                self._stamp, self._unreadable_since_s = stamp, None
+            elif self._unreadable_since_s is None:
+                # Looked at again and again, whatever the stamp: who may read a file is not in it.
+                self._unreadable_since_s = self._clock()
+            if error.faults != self.faults:
+                self.faults = error.faults
+                _log.error("users_not_reloaded", faults=list(error.faults))
             return False
+        self._stamp, self._unreadable_since_s = stamp, None
+        self._users = users
         self.faults = ()
-        _log.info("users_reloaded", users=len(self.users))
+        _log.info("users_reloaded", users=len(users))
         return True
 
     async def run(self, every_s: float) -> None:

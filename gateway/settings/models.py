@@ -378,6 +378,9 @@ class PolicySettings(Section):
     `max(id)` of a table opens every file that the filter does not leave out."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
+    files_max_stale_s: Seconds = 900.0
+    """Seconds that policies stay in force while a file of theirs cannot be read; after that statements are
+    refused. Files that can be read and have faults keep the last good policies without a limit."""
 
     @model_validator(mode="after")
     def _one_source_for_each_service(self) -> PolicySettings:
@@ -393,6 +396,8 @@ class UserSettings(Section):
 
     file: MadePath = Path("users.yaml")
     """Users with argon2 hashes and groups; kept by `sluice users`."""
+    max_stale_s: Seconds = 900.0
+    """Seconds that the users stay in force while the file cannot be read; after that nobody logs in."""
 
 
 class EmbeddedPostgresSettings(Section):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
-from gateway.errors import Faults
+from gateway.errors import Faults, Unreadable
 from gateway.model.policy import PolicySet
 from gateway.settings.models import PolicySettings
 from tests.app.readers import ReaderThatCounts
@@ -151,3 +151,65 @@ def test_the_shipped_definitions_are_found() -> None:
     assert any(path.stem == "spark" for path in definitions)
     assert packs == []
     assert (shipped_rules() / "service_defs").is_dir()
+
+
+async def test_files_that_could_not_be_read_are_looked_at_again_whatever_their_stamps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    first = rules.current
+    write(tmp_path, "region = 'APAC' ")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refuse_to_read)
+        assert not await rules.look()
+    assert "cannot be read: Permission denied" in rules.faults[0]
+    assert rules.current is first
+    assert await rules.look()
+    assert rules.current.version == first.version + 1
+    assert rules.faults == ()
+
+
+def refuse_to_read(path: Path, **_: object) -> str:
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+async def test_policies_that_could_not_be_read_for_too_long_are_stale(tmp_path: Path) -> None:
+    directory, now = tmp_path / "packs", [0.0]
+    directory.mkdir()
+    write(directory, "region = 'EMEA'")
+    settings = PolicySettings(paths=(directory,), files_max_stale_s=60)
+    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    await rules.start()
+    directory.rename(tmp_path / "away")
+    assert not await rules.look()
+    assert rules.stale() is None
+    now[0] = 60.5
+    assert not await rules.look()
+    assert rules.stale() == "a file of policies could not be read for 60 s"
+    (state,) = rules.sources()
+    assert state.stale == rules.stale()
+    (tmp_path / "away").rename(directory)
+    await rules.look()
+    assert rules.stale() is None
+    assert rules.faults == ()
+
+
+def test_a_directory_that_may_not_be_entered_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Denials in it would be gone, and what other files allow would be open."""
+    closed = tmp_path / "packs" / "closed"
+    closed.mkdir(parents=True)
+    write(tmp_path / "packs", "region = 'EMEA'")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(Unreadable, match="closed: cannot be read: Permission denied"):
+        rule_paths(PolicySettings(paths=(tmp_path / "packs",)))

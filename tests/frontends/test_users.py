@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -136,6 +137,61 @@ def test_a_changed_file_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None
     assert users.look()
     assert users.faults == ()
     assert set(users.users) == {"carol"}
+
+
+def test_a_file_that_could_not_be_read_is_looked_at_again_whatever_its_stamp(tmp_path: Path) -> None:
+    """Who may read a file is not in its stamp: a revocation must not be passed over for ever."""
+    path, aside = tmp_path / "users.yaml", tmp_path / "aside"
+    for name in ("alice", "bob"):
+        set_user(path, name, password="x")
+    users = UserFile(path)
+    remove_user(path, "bob")
+    path.rename(aside)
+    path.mkdir()  # so that nobody, not even root, can read it
+    assert not users.look()
+    assert "cannot be read" in users.faults[0]
+    path.rmdir()
+    aside.rename(path)
+    assert users.look()
+    assert set(users.users) == {"alice"}
+    assert users.faults == ()
+
+
+def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: Path) -> None:
+    path, now = tmp_path / "users.yaml", [0.0]
+    set_user(path, "bob", password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+    path.unlink()
+    users.look()
+    for now[0] in (1.0, 60.0):
+        assert set(users.users) == {"bob"}
+        assert users.stale() is None
+        users.look()
+    now[0] = 60.5
+    assert users.users == {}
+    assert users.principals == {}
+    assert users.stale() == "the user file could not be read for 60 s"
+    path.write_text("users: {alice: {passwrd: x}}\n")
+    users.look()
+    assert set(users.users) == {"bob"}, "it can be read: what is in it is a fault like another"
+    set_user(tmp_path / "good.yaml", "carol", password="z")
+    (tmp_path / "good.yaml").replace(path)
+    assert users.look()
+    assert set(users.users) == {"carol"}
+
+
+def test_a_change_keeps_owner_and_mode(tmp_path: Path) -> None:
+    path = tmp_path / "users.yaml"
+    set_user(path, "bob", password="x")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    owner = 4321 if os.geteuid() == 0 else os.geteuid()
+    if os.geteuid() == 0:
+        os.chown(path, owner, 1234)
+    set_user(path, "alice", password="y")
+    status = path.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o640, owner)
+    assert Path(f"{path}.lock").stat().st_uid == owner, "else that user could not change it any more"
 
 
 TOKEN_HASH = "sha256:" + "ab" * 32
