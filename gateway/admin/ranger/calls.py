@@ -150,10 +150,12 @@ def parse(raw: bytes, most_values: int | None = None) -> Any:
     if most_values is not None and raw.count(b"{") + raw.count(b"[") > most_values:
         raise bad_request(f"the body holds more than {most_values} values")
     try:
-        found = parse_json(raw, "body", unique_keys=False).data
+        # Of a key that stands twice another program may take the first: who reads the body, and who checks it
+        # on the way, could see two policies.
+        found = parse_json(raw, "body").data
     except Faults as error:
         _, line, what = error.faults[0].split(":", 2)
-        raise bad_request(f"the body is{what}, in line {line}") from None
+        raise bad_request(f"the body cannot be read: line {line}:{what}") from None
     _require_holdable(found, most_values)
     return found
 
