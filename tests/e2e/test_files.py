@@ -306,6 +306,7 @@ def test_long_lines_of_json_are_all_read(files: RunningGateway) -> None:
     assert ask(files, "thrift", "alice", "SELECT sum(id) FROM testlake.long_lines") == [(3,)]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_table_of_directories_stays_one(files: RunningGateway, root: Path, endpoint: str) -> None:
     directory = f"below_{endpoint}"
@@ -413,6 +414,7 @@ def refused(gateway: RunningGateway, endpoint: str, user: str, text: str) -> str
     return told(gateway, user, text, endpoint)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_who_may_promote_may_have_files_looked_at_again(
     files: RunningGateway, root: Path, endpoint: str
@@ -552,6 +554,7 @@ def test_another_gateway_knows_at_once_whose_a_table_is(
             alice(text)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_closed_source_opens_by_names_and_not_by_patterns(
     files: RunningGateway, open_directory: Path, endpoint: str
@@ -586,6 +589,7 @@ def test_a_closed_source_opens_by_names_and_not_by_patterns(
         assert "DENIED" in refused(files, endpoint, "alice", text)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_names_of_a_source_mean_its_files_and_nothing_else(
     files: RunningGateway, open_directory: Path, endpoint: str
@@ -691,6 +695,7 @@ def test_gateways_that_promote_and_forget_at_once_agree(
     assert "testlake/stormed\n" not in run_datasets(other, "list").stdout
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_sessions_of_before_and_views_follow_what_becomes_of_the_files(
     files: RunningGateway, root: Path, endpoint: str
@@ -723,6 +728,7 @@ def test_sessions_of_before_and_views_follow_what_becomes_of_the_files(
     assert ask(files, endpoint, "alice", text) == [(3, "c")]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_wide_structures_are_looked_at_again(
     files: RunningGateway, spark: Spark, root: Path, endpoint: str
@@ -738,6 +744,7 @@ def test_wide_structures_are_looked_at_again(
         assert alice(f"SELECT sum(s.f39) FROM testlake.{name}") == [(6,)]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_what_a_promotion_left_behind_is_put_right(files: RunningGateway, root: Path, endpoint: str) -> None:
     name, dsn = f"cut_{endpoint}", where(load_settings(files.config))[0]
