@@ -227,7 +227,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
 
     async def policies() -> str | None:
         at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
-        return f"{', '.join(at_fault)}; older policies are in force" if at_fault else None
+        return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
 
     async def user_file() -> str | None:
         faults = parts.users.faults

@@ -65,23 +65,22 @@ class Proofs:
         self._good: frozenset[_Text] = frozenset()
         self._proved: PolicySet | None = None
 
-    async def faults(self, policies: PolicySet, reader: ReaderPort) -> list[str]:
-        """Return a fault for each text that is no good, with its place."""
+    async def unusable(self, policies: PolicySet, reader: ReaderPort) -> list[tuple[Policy, str]]:
+        """Return each policy with a text that is no good, and the fault with its place."""
         found = await asyncio.to_thread(self._new_texts, policies)
-        wrong = await _read_all(sorted({text for _, text in found} - self._good), reader)
-        if not wrong:
-            texts = frozenset(text for _, text in found)
-            more = self._good | texts
-            self._good = more if len(more) <= MOST_KEPT else texts
-        return [f"{place}: {wrong[text]}" for place, text in found if text in wrong]
+        wrong = await _read_all(sorted({text for _, _, text in found} - self._good), reader)
+        texts = frozenset(text for _, _, text in found) - wrong.keys()
+        more = self._good | texts
+        self._good = more if len(more) <= MOST_KEPT else texts
+        return [(policy, f"{place}: {wrong[text]}") for policy, place, text in found if text in wrong]
 
     def keep(self, policies: PolicySet) -> None:
         """Remember policies that are in force now; those before them are forgotten."""
         self._proved = policies
 
-    def _new_texts(self, policies: PolicySet) -> list[tuple[FileLine, _Text]]:
+    def _new_texts(self, policies: PolicySet) -> list[tuple[Policy, FileLine, _Text]]:
         before = self._proved.services if self._proved is not None else {}
-        found: list[tuple[FileLine, _Text]] = []
+        found: list[tuple[Policy, FileLine, _Text]] = []
         for name, service in policies.services.items():
             old = before.get(name)
             for new_list, old_list in (
@@ -90,7 +89,8 @@ class Proofs:
                 (_shared(service), _shared(old)),
             ):
                 _, came = unlike(old_list, new_list)
-                found += texts_of(new_list[i] for i in came.values())
+                for policy in (new_list[i] for i in came.values()):
+                    found += [(policy, place, text) for place, text in texts_of([policy])]
         return found
 
 
@@ -104,7 +104,7 @@ def _shared(service: Service | None) -> Sequence[Policy]:
 
 async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:
     """Return a fault for each mask and filter that cannot be one, with its place."""
-    return await Proofs().faults(policies, reader)
+    return [fault for _, fault in await Proofs().unusable(policies, reader)]
 
 
 async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, str]:

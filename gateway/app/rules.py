@@ -1,14 +1,15 @@
 """Keeps the policies in force: rule files and Ranger services, each in its last good state, as one PolicySet.
 
-A change that has any fault leaves what its source had before; the log, `/readyz` and the metrics say so until
-it is mended. A change that has none is put in force by swapping one reference.
+A change that cannot be read leaves what its source had before. A policy whose text cannot be used holds
+nothing back, and closes what it is about. The log, `/readyz` and the metrics say so until it is mended. A
+change is put in force by swapping one reference.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,9 +32,10 @@ from gateway.app.rule_files import (
 )
 from gateway.errors import Faults, Unreadable
 from gateway.model.closing import Closing
-from gateway.model.policy import PolicySet
+from gateway.model.policy import Policy, PolicySet, Service
 from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
+from gateway.policy.unusable import can_close, with_closed
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
@@ -106,6 +108,8 @@ class RulesInForce(Closing):
         self._clock = clock
         self._seen: FilesFingerprint = ()
         self._unreadable_since_s: float | None = None
+        self._closed: dict[str, tuple[str, ...]] = {}
+        """Source → faults of policies that are in force as denials, since their texts cannot be used."""
         self._parts = {FILES: Part(name=FILES, services={})}
         if closed is not None:
             self._parts[closed.name] = closed
@@ -150,7 +154,7 @@ class RulesInForce(Closing):
                 version=None,
                 policies=_policies(files),
                 contact_age_s=None,
-                faults=self.faults,
+                faults=(*self.faults, *self._closed.get(FILES, ())),
                 stale=self._files_stale(),
             )
         ]
@@ -161,7 +165,7 @@ class RulesInForce(Closing):
                 version=held.version,
                 policies=len(held.policies),
                 contact_age_s=service.contact_age_s,
-                faults=service.troubles,
+                faults=(*service.troubles, *self._closed.get(service.name, ())),
                 stale=service.stale(),
             )
             states.append(state)
@@ -293,6 +297,16 @@ class RulesInForce(Closing):
         """Put the state of a source in force that is none of these. Raises Faults and changes nothing."""
         await self._change(source, part)
 
+    def _close(
+        self, policies: PolicySet, unusable: Sequence[tuple[Policy, str]], *, first: bool
+    ) -> PolicySet:
+        """Return the policies with what unusable ones are about closed. Raises Faults where it cannot be."""
+        held = {id(one): service for service in policies.services.values() for one in _held(service)}
+        services = [held.get(id(policy)) for policy, _ in unusable]
+        if first or not all(service is not None and can_close(service) for service in services):
+            raise Faults([fault for _, fault in unusable])
+        return with_closed(policies, [policy for policy, _ in unusable])
+
     async def _change(self, source: str, part: Part) -> None:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""
         async with self._changing:
@@ -302,9 +316,10 @@ class RulesInForce(Closing):
             with uncollected():
                 version = 1 if before is None else before.version + 1
                 policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)
-                faults = await self._proofs.faults(policies, self._reader)
-                if faults:
-                    raise Faults(faults)
+                unusable = await self._proofs.unusable(policies, self._reader)
+                if unusable:
+                    # Nothing that was in force before would be opened by what is left out here.
+                    policies = self._close(policies, unusable, first=before is None)
                 # Compiled here, off the loop, and found again when judging begins.
                 await asyncio.to_thread(engine_for, policies, before)
                 self._proofs.keep(policies)
@@ -312,10 +327,20 @@ class RulesInForce(Closing):
                     freeze_survivors()
             self._parts = parts
             self._current = policies
+            self._closed = {}
+            for policy, fault in unusable:
+                owner = next((name for name, one in parts.items() if policy.service in one.services), source)
+                self._closed[owner] = (*self._closed.get(owner, ()), fault)
+                log.error("policy_closed", source=owner, policy=policy.name, id=policy.id, fault=fault)
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))
         for warning in part.warnings[:MOST_TOLD]:
             log.warning("rules_warning", source=source, warning=warning)
         self._on_change(policies)
+
+
+def _held(service: Service) -> Iterable[Policy]:
+    """Return the policies of a service that can be closed: its own, and those on tags."""
+    return (*service.policies, *(service.tags.policies if service.tags is not None else ()))
 
 
 def _policies(part: Part) -> int:

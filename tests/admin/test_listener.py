@@ -126,7 +126,7 @@ async def test_other_pages_and_methods_are_not_there() -> None:
 
 async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
     parts = Parts()
-    parts.faults = {"policies": "3 faults; older policies are in force"}
+    parts.faults = {"policies": "3 faults; older policies are in force, or closed ones"}
     listener = AdminServer({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
     port = await listener.start("127.0.0.1", 0)
     try:

@@ -11,6 +11,9 @@ import pytest
 from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
 from gateway.errors import Faults, Unreadable
 from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
+from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings
 from tests.app.readers import ReaderThatCounts
 from tests.speed import patience
@@ -52,7 +55,6 @@ async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "fault"),
     [
-        ("region = broken", "hr.yaml:8: this filter is no expression of Spark SQL: syntax error at 'broken'"),
         ("'${region}'", "hr.yaml:8: a row filter may not hold"),
     ],
 )
@@ -70,6 +72,64 @@ async def test_a_broken_change_leaves_the_last_good_policies(tmp_path: Path, whe
     write(tmp_path, "region = 'APAC'")
     assert await rules.look()
     assert rules.faults == ()
+
+
+async def test_a_filter_that_cannot_be_used_closes_its_table_and_holds_nothing_back(tmp_path: Path) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    assert may_read(rules, "employee")
+
+    write(tmp_path, "region = broken")
+    other = PACK.format(where="true").replace("employee", "salary")
+    other = other.replace("analysts read", "others read").replace("own region", "all regions")
+    (tmp_path / "more.yaml").write_text(other)
+    assert await rules.look()
+    (state,) = rules.sources()
+    fault = "hr.yaml:8: this filter is no expression of Spark SQL: syntax error at 'broken'"
+    assert len(state.faults) == 1
+    assert fault in state.faults[0]
+    assert not may_read(rules, "employee")
+    assert not may_read(rules, "employee", "table")
+    assert may_read(rules, "department"), "what else the pack says is in force"
+    assert "all regions" in {policy.name for policy in rules.current.policies()}, "so is another pack"
+    closing = next(policy for policy in rules.current.policies() if "closed" in policy.name)
+    assert (closing.name, closing.deny[0].groups) == (
+        "own region (closed: its text cannot be used)",
+        frozenset({"public"}),
+    )
+
+    # It stays closed whatever else changes, and a denial that comes meanwhile is in force at once.
+    (tmp_path / "more.yaml").unlink()
+    assert await rules.look()
+    assert not may_read(rules, "employee")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department")
+
+    write(tmp_path, "region = 'APAC'")
+    assert await rules.look()
+    assert may_read(rules, "employee")
+    assert rules.sources()[0].faults == ()
+
+
+DENIAL = """\
+service: spark
+policies:
+  - name: nobody looks at departments
+    on: {catalog: spark_catalog, database: hr, table: department, column: "*"}
+    deny: [{groups: [public], access: [all]}]
+"""
+
+
+def may_read(rules: RulesInForce, table: str, kind: str = "column") -> bool:
+    """Whether an analyst may select a column of a table in `hr`, or the table."""
+    resource = Resource.table("spark_catalog", "hr", table)
+    if kind == "column":
+        resource = resource.child("column", "name")
+    analyst = Principal(user="ann", groups=frozenset({"analysts"}))
+    request = AccessRequest(principal=analyst, resource=resource, access="select")
+    return engine_for(rules.current).decide(request).allowed
 
 
 async def test_a_pack_that_disappears_is_a_change(tmp_path: Path) -> None:

@@ -140,22 +140,26 @@ async def test_a_change_of_one_source_leaves_the_other_as_it_is(tmp_path: Path) 
         assert may_read(rules, "bob", "spark_catalog", "hr", "employee", "name")
 
 
-async def test_a_filter_that_spark_does_not_parse_stays_out_and_the_other_sources_go_on(
+async def test_a_filter_that_spark_does_not_parse_closes_its_table_and_holds_no_revocation_back(
     tmp_path: Path,
 ) -> None:
-    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
-        good = rules.current
+    both = policy(1, "orders"), policy(3, "x")
+    async with running(admin_with(*both)) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert may_read(rules, "ann", "hive", "shop", "x", "id")
         admin.content[DownloadKind.POLICIES] = service_policies(
-            18, policy(1, "leads"), row_filter(2, "x", "broken x")
+            18, policy(1, "leads"), policy(3, "x"), row_filter(2, "x", "broken x")
         )
-        assert not await look(rules)
-        assert rules.current is good
+        assert await look(rules)
         (state,) = (source for source in rules.sources() if source.name == "dev_hive")
         assert "no expression of Spark SQL: syntax error at 'broken'" in state.faults[0]
-        assert state.version == 17
+        assert state.version == 18
+        assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert may_read(rules, "ann", "hive", "shop", "leads", "id")
+        assert not may_read(rules, "ann", "hive", "shop", "x", "id")
         (tmp_path / "packs" / "hr.yaml").write_text(PACK.replace("ann", "bob"))
         assert await rules.look()
-        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert not may_read(rules, "ann", "hive", "shop", "x", "id")
 
 
 async def test_only_texts_not_seen_before_are_read(tmp_path: Path) -> None:
@@ -179,7 +183,7 @@ async def test_a_filter_that_is_never_a_truth_is_a_fault(tmp_path: Path, text: s
         running(admin_with(row_filter(1, "orders", text))) as admin,
         rules_of(tmp_path, admin.url) as (rules, reader),
     ):
-        assert (rules.stale() is None) is good
+        assert rules.stale() is None
         faults = rules.sources()[-1].faults
         assert good is not any("never true or false" in fault for fault in faults)
         assert await unparsable(rules.current, reader) == []
