@@ -249,7 +249,9 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     if listener.ranger is not None:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
-        ranger = RangerAdmin(listener.ranger, settings.policies, parts.dsn, parts.authenticator())
+        ranger = RangerAdmin(
+            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader
+        )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app
     if listener.lineage is not None:

@@ -114,7 +114,7 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
 
     async def read() -> None:
         for text in waiting:
-            fault = await _fault(text, reader)
+            fault = await fault_of(text, reader)
             if fault:
                 wrong[text] = fault
 
@@ -124,7 +124,8 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
     return wrong
 
 
-async def _fault(text: _Text, reader: ReaderPort) -> str | None:
+async def fault_of(text: _Text, reader: ReaderPort) -> str | None:
+    """Return what is wrong with the text of a mask or a filter, tokens bound; None when nothing is."""
     expression, kind = text
     answer = await reader.read_expression(expression)
     if isinstance(answer, NotParsed | NotRead):

@@ -10,10 +10,13 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
+from gateway.app.proving import fault_of
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.frontends.authentication import Authenticator
 from gateway.policy.documents import parse_document
+from gateway.policy.sqltext import sample
+from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerApiSettings
 
 
@@ -26,8 +29,10 @@ class RangerAdmin:
         policies: PolicySettings,
         dsn: str,
         authenticator: Authenticator,
+        reader: ReaderPort,
     ) -> None:
-        """Raises Faults when the service definitions of the rules cannot be read."""
+        """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
+        policies before they are stored."""
         self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
@@ -41,7 +46,11 @@ class RangerAdmin:
             plugins=frozenset(settings.plugins),
             delegates_may_override=settings.delegates_may_override,
         )
-        self.api = RangerApi(self._store, Access(rights), self._logins.log_in)
+
+        async def text_fault(text: str, kind: str) -> str | None:
+            return await fault_of((sample(text), kind), reader)
+
+        self.api = RangerApi(self._store, Access(rights, text_fault=text_fault), self._logins.log_in)
 
     async def close(self) -> None:
         self._logins.close()

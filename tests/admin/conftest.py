@@ -106,11 +106,16 @@ class Served:
             return response.status, orjson.loads(text) if text else None
 
 
+async def text_fault(text: str, kind: str) -> str | None:
+    """As Spark's parser would, of texts with the word `broken` in them."""
+    return f"this {kind} is no expression of Spark SQL" if "broken" in text else None
+
+
 @pytest.fixture
 async def served(database: str) -> AsyncIterator[Served]:
     """Ranger's API with an empty database of its own."""
     store = Store(database, prepare=shipped)
-    access = Access(RIGHTS)
+    access = Access(RIGHTS, text_fault=text_fault)
     api = RangerApi(store, access, authenticate)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)

@@ -17,6 +17,7 @@ from gateway.app.endpoints import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
 from gateway.settings.models import PolicySettings, RangerApiSettings, Settings, Tls
+from tests.app.readers import ReaderThatCounts
 from tests.frontends.listening import Gateway
 from tests.session.fakes import World
 
@@ -52,7 +53,7 @@ async def serving(database: str, failures: int = 10) -> AsyncIterator[Api]:
     world = World()
     logins = Gateway(world, logins=LoginLimits(failures=failures))
     settings = RangerApiSettings(administrators=("bob",))
-    admin = RangerAdmin(settings, PolicySettings(), database, logins.authenticator)
+    admin = RangerAdmin(settings, PolicySettings(), database, logins.authenticator, ReaderThatCounts())
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": admin.api.app})
     tls = tls_context(Tls(certificate=CERTIFICATE, key=CERTIFICATES / "test-only-key.pem"))
     port = await listener.start("127.0.0.1", 0, tls=tls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -56,11 +56,17 @@ class _Delegated:
     engine: Engine
 
 
+TextFault = Callable[[str, str], Awaitable[str | None]]
+"""Says what is wrong with the text of a `mask` or a `filter`; None when nothing is."""
+
+
 @dataclass(slots=True)
 class Access:
     """Answers what a principal may do; keeps engines of the delegated policies it was asked about."""
 
     rights: AdminRights
+    text_fault: TextFault | None = None
+    """What reads the SQL texts of policies before they are stored; None in tests that have no parser."""
     _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict
     )

@@ -7,7 +7,7 @@ at all. Bodies are Ranger's JSON with defaults filled in (`checked(POLICY, …)`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,11 +21,16 @@ from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation import Failure
-from gateway.admin.ranger.validation_policy import Surroundings, normalised, policy_failures
+from gateway.admin.ranger.validation_policy import BAD_TEXT, Surroundings, normalised, policy_failures
 from gateway.model.principal import Principal
 
 TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
+_TEXTS = (
+    ("dataMaskPolicyItems", "dataMaskInfo", "valueExpr", "mask"),
+    ("rowFilterPolicyItems", "rowFilterInfo", "filterExpr", "filter"),
+)
+"""Where a policy has SQL texts: its list, what an item has there, the field, and what the text is."""
 
 
 async def service_of(reading: ReadTransaction, name: object) -> Body:
@@ -202,7 +207,20 @@ async def _judged(
     for same in await writing.signed(service["name"], signature):
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
     refuse(await asyncio.to_thread(policy_failures, policy, around))
+    refuse([failure async for failure in _text_failures(policy, access)])
     return {**show(policy), "isEnabled": policy["isEnabled"]}
+
+
+async def _text_failures(policy: Body, access: Access) -> AsyncIterator[Failure]:
+    """Yield a failure for each mask and filter that Spark's parser does not take: such a policy would close
+    what it is about as soon as it is in force."""
+    for items, info, field, kind in _TEXTS:
+        for number, item in enumerate(policy.get(items) or ()):
+            text = ((item or {}).get(info) or {}).get(field)
+            if text and text.strip() and access.text_fault is not None:
+                fault = await access.text_fault(text, kind)
+                if fault is not None:
+                    yield Failure(BAD_TEXT, fault, f"{items}[{number}]", field)
 
 
 def _signed(body: Body, service: Body, definition: ServiceType) -> tuple[Body, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import json
 from typing import Any
 
 import aiohttp
@@ -31,6 +32,9 @@ POLICY = {
     "resources": {"database": {"values": ["shop"]}},
     "policyItems": [{"users": ["ann"], "accesses": [{"type": "create"}]}],
 }
+
+
+ITEM = {"users": ["ann"], "accesses": [{"type": "select"}]}
 
 
 async def with_policy(served: Served) -> None:
@@ -100,6 +104,45 @@ async def test_wrong_types_are_all_told_at_once(served: Served) -> None:
     _, told = await served.ask("POST", f"{API}/policy", {"policyType": [], "policyItems": 3, "isEnabled": {}})
     for field in ("policyType", "policyItems", "isEnabled"):
         assert f"`{field}`" in told["msgDesc"]
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (
+            {"policyType": 2, "rowFilterPolicyItems": [{**ITEM, "rowFilterInfo": {"filterExpr": "broken"}}]},
+            "field[rowFilterPolicyItems[0]], subfield[filterExpr]",
+        ),
+        (
+            {
+                "policyType": 1,
+                "dataMaskPolicyItems": [
+                    {**ITEM, "dataMaskInfo": {"dataMaskType": "CUSTOM", "valueExpr": "{col} broken"}}
+                ],
+            },
+            "field[dataMaskPolicyItems[0]], subfield[valueExpr]",
+        ),
+    ],
+    ids=["filter", "mask"],
+)
+async def test_a_text_that_spark_does_not_parse_is_not_stored(
+    served: Served, more: dict[str, Any], where: str
+) -> None:
+    """It would close what the policy is about as soon as it came into force."""
+    await with_policy(served)
+    levels = ("database", "table", "column") if more["policyType"] == 1 else ("database", "table")
+    resources = {level: {"values": [level]} for level in levels}
+    body = {**POLICY, "name": "text", "policyItems": [], "resources": resources, **more}
+    status, told = await served.ask("POST", f"{API}/policy", body)
+    assert status == 400
+    assert "is no expression of Spark SQL" in told["msgDesc"]
+    assert where in told["msgDesc"]
+    good = json.loads(json.dumps(body).replace("broken", "IS NOT NULL" if "mask" in where else "a = 1"))
+    status, made = await served.ask("POST", f"{API}/policy", good)
+    assert status == 200, made
+    status, told = await served.ask("PUT", f"{API}/policy/{made['id']}", {**made, **more})
+    assert status == 400
+    assert where in told["msgDesc"]
 
 
 @pytest.mark.parametrize(
