@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.admin.ranger.access import Access, AdminRights
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
@@ -14,6 +14,7 @@ from gateway.app.proving import fault_of
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.frontends.authentication import Authenticator
+from gateway.model.reading import Reading
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
@@ -47,10 +48,14 @@ class RangerAdmin:
             delegates_may_override=settings.delegates_may_override,
         )
 
-        async def text_fault(text: str, kind: str) -> str | None:
-            return await fault_of((sample(text), kind), reader)
+        async def read_text(text: str, kind: str) -> PolicyText:
+            bound = sample(text)
+            fault = await fault_of((bound, kind), reader)
+            answer = await reader.read_expression(bound)
+            relations = answer.relations if isinstance(answer, Reading) else ()
+            return PolicyText(fault, tuple(".".join(one.parts) for one in relations))
 
-        self.api = RangerApi(self._store, Access(rights, text_fault=text_fault), self._logins.log_in)
+        self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
 
     async def close(self) -> None:
         self._logins.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from apache_ranger.client.ranger_client import RangerClient
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.admin.ranger.access import Access, AdminRights
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
@@ -106,16 +107,17 @@ class Served:
             return response.status, orjson.loads(text) if text else None
 
 
-async def text_fault(text: str, kind: str) -> str | None:
-    """As Spark's parser would, of texts with the word `broken` in them."""
-    return f"this {kind} is no expression of Spark SQL" if "broken" in text else None
+async def read_text(text: str, kind: str) -> PolicyText:
+    """As Spark's parser would: texts with the word `broken` are none, and what is behind `FROM` is read."""
+    fault = f"this {kind} is no expression of Spark SQL" if "broken" in text else None
+    return PolicyText(fault, tuple(re.findall(r"FROM ([\w.]+)", text)))
 
 
 @pytest.fixture
 async def served(database: str) -> AsyncIterator[Served]:
     """Ranger's API with an empty database of its own."""
     store = Store(database, prepare=shipped)
-    access = Access(RIGHTS, text_fault=text_fault)
+    access = Access(RIGHTS, read_text=read_text)
     api = RangerApi(store, access, authenticate)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)

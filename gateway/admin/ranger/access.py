@@ -56,8 +56,18 @@ class _Delegated:
     engine: Engine
 
 
-TextFault = Callable[[str, str], Awaitable[str | None]]
-"""Says what is wrong with the text of a `mask` or a `filter`; None when nothing is."""
+@dataclass(frozen=True, slots=True)
+class PolicyText:
+    """What the parser says of the text of a mask or a filter."""
+
+    fault: str | None = None
+    """Why it cannot be used; None when it can."""
+    relations: tuple[str, ...] = ()
+    """Tables and views that it reads beside the row, as it names them."""
+
+
+ReadText = Callable[[str, str], Awaitable[PolicyText]]
+"""Reads the text of a `mask` or a `filter`."""
 
 
 @dataclass(slots=True)
@@ -65,7 +75,7 @@ class Access:
     """Answers what a principal may do; keeps engines of the delegated policies it was asked about."""
 
     rights: AdminRights
-    text_fault: TextFault | None = None
+    read_text: ReadText | None = None
     """What reads the SQL texts of policies before they are stored; None in tests that have no parser."""
     _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict

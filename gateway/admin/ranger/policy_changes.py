@@ -7,7 +7,7 @@ at all. Bodies are Ranger's JSON with defaults filled in (`checked(POLICY, …)`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,13 @@ from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation import Failure
-from gateway.admin.ranger.validation_policy import BAD_TEXT, Surroundings, normalised, policy_failures
+from gateway.admin.ranger.validation_policy import (
+    BAD_TEXT,
+    REACHES,
+    Surroundings,
+    normalised,
+    policy_failures,
+)
 from gateway.model.principal import Principal
 
 TAG_TYPE = "tag"
@@ -207,20 +213,47 @@ async def _judged(
     for same in await writing.signed(service["name"], signature):
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
     refuse(await asyncio.to_thread(policy_failures, policy, around))
-    refuse([failure async for failure in _text_failures(policy, access)])
+    texts = _texts_of(policy) - (_texts_of(stored) if stored is not None else set())
+    delegate = "" if access.is_administrator(principal) else principal.user
+    refuse([failure async for failure in _text_failures(texts, access, delegate)])
     return {**show(policy), "isEnabled": policy["isEnabled"]}
 
 
-async def _text_failures(policy: Body, access: Access) -> AsyncIterator[Failure]:
-    """Yield a failure for each mask and filter that Spark's parser does not take: such a policy would close
-    what it is about as soon as it is in force."""
-    for items, info, field, kind in _TEXTS:
-        for number, item in enumerate(policy.get(items) or ()):
-            text = ((item or {}).get(info) or {}).get(field)
-            if text and text.strip() and access.text_fault is not None:
-                fault = await access.text_fault(text, kind)
-                if fault is not None:
-                    yield Failure(BAD_TEXT, fault, f"{items}[{number}]", field)
+def _texts_of(policy: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
+    """Return the SQL texts of a policy: what each is, the text, and where it stands."""
+    return {
+        (kind, text, items, field)
+        for items, info, field, kind in _TEXTS
+        for item in policy.get(items) or ()
+        if (text := ((item or {}).get(info) or {}).get(field)) and text.strip()
+    }
+
+
+async def _text_failures(
+    texts: Iterable[tuple[str, str, str, str]], access: Access, delegate: str
+) -> AsyncIterator[Failure]:
+    """Yield what is wrong with texts that are new in a policy; `delegate` is who writes it, if he is not an
+    administrator of everything.
+
+    One that Spark's parser does not take would close what the policy is about as soon as it came into force.
+    One that reads a table shows it to whoever the policy is for, its author first: the right to write
+    policies on one resource would be the right to read all.
+    """
+    if access.read_text is None:
+        return
+    for kind, text, items, field in sorted(texts):
+        found = await access.read_text(text, kind)
+        if found.fault is not None:
+            yield Failure(BAD_TEXT, found.fault, items, field)
+        elif found.relations and delegate:
+            reads = ", ".join(f"`{name}`" for name in found.relations)
+            yield Failure(
+                REACHES,
+                f"this {kind} reads {reads}, and `{delegate}` may write policies on some resources alone: a"
+                " text that reads tables takes an administrator",
+                items,
+                field,
+            )
 
 
 def _signed(body: Body, service: Body, definition: ServiceType) -> tuple[Body, str]:

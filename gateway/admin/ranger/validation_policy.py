@@ -20,7 +20,7 @@ _TYPES = {ACCESS: "access", MASK: "data mask", ROW_FILTER: "row filter"}
 _LISTS_OF = {ACCESS: ITEM_LISTS, MASK: ("dataMaskPolicyItems",), ROW_FILTER: ("rowFilterPolicyItems",)}
 _DENYING = ("denyPolicyItems", "allowExceptions", "denyExceptions")
 
-UNKNOWN_MASK, BAD_TEXT, UNKNOWN_CONDITION, BAD_SCRIPT, UNENFORCED, UNKNOWN_TYPE = range(9001, 9007)
+UNKNOWN_MASK, BAD_TEXT, UNKNOWN_CONDITION, BAD_SCRIPT, UNENFORCED, UNKNOWN_TYPE, REACHES = range(9001, 9008)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

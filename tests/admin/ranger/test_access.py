@@ -265,3 +265,42 @@ async def test_pages_of_other_sites_do_not_use_a_browsers_password(served: Serve
         status, _ = await served.ask("GET", f"{API}/service", headers=headers)
         assert status == 403
     assert (await served.ask("GET", f"{API}/service", headers={"Origin": served.url}))[0] == 200
+
+
+def filtering(text: str) -> dict[str, Any]:
+    item = {"users": ["ann"], "accesses": [{"type": "select"}], "rowFilterInfo": {"filterExpr": text}}
+    resources = {"database": {"values": ["shop"]}, "table": {"values": ["sales_eu"]}}
+    return policy("rows", policyType=2, policyItems=[], resources=resources, rowFilterPolicyItems=[item])
+
+
+def masking(text: str) -> dict[str, Any]:
+    info = {"dataMaskType": "CUSTOM", "valueExpr": text}
+    item = {"users": ["ann"], "accesses": [{"type": "select"}], "dataMaskInfo": info}
+    return policy("cells", "sales_eu", "card", policyType=1, policyItems=[], dataMaskPolicyItems=[item])
+
+
+@pytest.mark.parametrize(
+    ("plain", "reaching"),
+    [
+        (filtering("region = 'EMEA'"), filtering("id IN (SELECT id FROM lab.secret)")),
+        (masking("left({col}, 2)"), masking("(SELECT max(ssn) FROM lab.secret)")),
+    ],
+    ids=["filter", "mask"],
+)
+async def test_a_text_of_a_delegate_reads_no_table(served: Served, plain: Any, reaching: Any) -> None:
+    """Whoever writes policies on one table would read any other by a mask of his own."""
+    await with_delegate(served)
+    status, told = await served.ask("POST", f"{API}/policy", reaching, user="bob")
+    assert status == 400
+    assert "reads `lab.secret`, and `bob` may write policies on some resources alone" in told["msgDesc"]
+    status, made = await served.ask("POST", f"{API}/policy", plain, user="bob")
+    assert status == 200, made
+    changed = {**made, **{key: reaching[key] for key in reaching if key.endswith("PolicyItems")}}
+    assert (await served.ask("PUT", f"{API}/policy/{made['id']}", changed, user="bob"))[0] == 400
+    status, made = await served.ask("PUT", f"{API}/policy/{made['id']}", changed)
+    assert status == 200, "an administrator may"
+    # What an administrator wrote stays when the delegate changes something else.
+    status, told = await served.ask(
+        "PUT", f"{API}/policy/{made['id']}", {**made, "description": "mine"}, user="bob"
+    )
+    assert status == 200, told

@@ -111,7 +111,7 @@ async def test_wrong_types_are_all_told_at_once(served: Served) -> None:
     [
         (
             {"policyType": 2, "rowFilterPolicyItems": [{**ITEM, "rowFilterInfo": {"filterExpr": "broken"}}]},
-            "field[rowFilterPolicyItems[0]], subfield[filterExpr]",
+            "field[rowFilterPolicyItems], subfield[filterExpr]",
         ),
         (
             {
@@ -120,7 +120,7 @@ async def test_wrong_types_are_all_told_at_once(served: Served) -> None:
                     {**ITEM, "dataMaskInfo": {"dataMaskType": "CUSTOM", "valueExpr": "{col} broken"}}
                 ],
             },
-            "field[dataMaskPolicyItems[0]], subfield[valueExpr]",
+            "field[dataMaskPolicyItems], subfield[valueExpr]",
         ),
     ],
     ids=["filter", "mask"],
