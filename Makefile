@@ -107,6 +107,7 @@ lake-test: lake-jars
 	@exec $(PY) -m pytest -n $(LANES) --costs --budget tests/costs.yaml -m "lake and not night" \
 	  tests/e2e/lake tests/reader tests/catalog/test_object_types.py $(ARGS)
 
+night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)

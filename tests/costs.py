@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -109,12 +109,24 @@ class Meter:
         return total
 
 
+_METERS: list[Meter] = []
+"""That of this process, while it runs tests."""
+
+
+@contextmanager
+def charged(suite: str) -> Iterator[None]:
+    """Put what is done within on a bill of its own: a server that several suites use, whoever comes first."""
+    with _METERS[-1].charging(suite) if _METERS else nullcontext():
+        yield
+
+
 class Costs:
     """The plugin: one meter in each process that runs tests, one table at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._meter = Meter()
+        _METERS.append(self._meter)
         self._others: dict[str, Cost] = {}
         self._speeds: list[float] = []
         self._over: list[str] = []
@@ -179,6 +191,8 @@ class Costs:
         return max(self._speeds, default=SPEEDOMETER.mean_cpu())
 
     def _hold_to_budget(self, session: pytest.Session) -> None:
+        if len(self._speeds) < (self._config.getoption("numprocesses", None) or 0):
+            return  # a lane was stopped, or died, and what it cost is not known
         entries = budget(Path(self._config.getoption("budget")))
         self._over = list(over_budget(self._costs(), entries, self._slowness()))
         if self._over:

@@ -1,7 +1,8 @@
 """Lets the parts of a wide matrix take turns: each day tries a share, and each night all.
 
-What is out of turn is marked `night`. `SLUICE_TEST_DAY=2026-11-29` has the share of that day again. Only one
-of many alike takes turns: whatever is known to have found a fault is tried every day.
+What is out of turn is marked `night`. `SLUICE_TEST_DAY=2026-11-29` has the share of that day again, and
+`SLUICE_TEST_DAY=all` everything. Only one of many alike takes turns: whatever is known to have found a
+fault is tried every day.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from zlib import crc32
 
 import pytest
 
-from tests.effort import EFFORT
-
 T = TypeVar("T")
 
 VARIABLE = "SLUICE_TEST_DAY"
 # Kept where the lanes of a run find it, which may begin after midnight.
-DAY = date.fromisoformat(os.environ.setdefault(VARIABLE, datetime.now(UTC).date().isoformat()))
+_GIVEN = os.environ.setdefault(VARIABLE, datetime.now(UTC).date().isoformat())
+DAY = None if _GIVEN == "all" else date.fromisoformat(_GIVEN)
+"""Whose share is tried; None: everything, as by night."""
 
 _Parameters = type(pytest.param())
 
 
-def turn(number: int, of: int, *, day: date = DAY) -> list[pytest.MarkDecorator]:
+def turn(number: int, of: int, *, day: date | None = DAY) -> list[pytest.MarkDecorator]:
     """Return the marks of one of a series, by its place: one in `of` has its turn, on each day another."""
-    return [] if number % of == day.toordinal() % of else [pytest.mark.night]
+    return [] if day is None or number % of == day.toordinal() % of else [pytest.mark.night]
 
 
 def in_turn(values: Iterable[Any], of: int, *, always: Iterable[Any] = ()) -> list[Any]:
@@ -46,7 +47,7 @@ def todays(values: Iterable[T], of: int, *, ahead: int = 0) -> list[T]:
     `ahead`: what will have its turn in so many days, so that two tests of one series try others.
     """
     listed = list(values)
-    return listed if EFFORT > 1 else listed[(DAY.toordinal() + ahead) % of :: of]
+    return listed if DAY is None else listed[(DAY.toordinal() + ahead) % of :: of]
 
 
 def _value(given: Any) -> Any:
@@ -73,4 +74,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"shares of the day: {VARIABLE}={DAY}"
+    return f"shares of the day: {VARIABLE}={_GIVEN}"

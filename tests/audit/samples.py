@@ -16,14 +16,15 @@ from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, SessionContext, Statement
 from gateway.session import audit_records
 from gateway.session.audit_records import Stamp, StatementOutcome
+from tests.speed import patience
 
 GRANT = PolicyRef(id=7, name="hr readers", version=3)
 TABLE = Resource.table("spark_catalog", "hr", "employee")
 
 
-async def until(condition: Callable[[], object], deadline_s: float = 120.0) -> None:
+async def until(condition: Callable[[], object], quiet_s: float = 120.0) -> None:
     """Wait for something that no event announces."""
-    async with asyncio.timeout(deadline_s):
+    async with asyncio.timeout(patience(quiet_s)):
         while not condition():  # noqa: ASYNC110 - what is looked at has no event to wait for
             await asyncio.sleep(0.005)
 

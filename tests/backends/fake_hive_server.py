@@ -33,6 +33,7 @@ from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schem
 from gateway.wire.sasl import HandshakeRefused, PlainServer
 from gateway.wire.tcli import TOperationState, TStatusCode, TTypeId
 from gateway.wire.thrift import Struct
+from tests.speed import patience
 
 SUCCESS = tcli.TStatus(statusCode=TStatusCode.SUCCESS)
 
@@ -214,9 +215,9 @@ class FakeHiveServer:
         """The statements received, without who sent them."""
         return [received.text for received in self.statements]
 
-    async def until(self, holds: Callable[[], bool], timeout_s: float = 120.0) -> None:
+    async def until(self, holds: Callable[[], bool], quiet_s: float = 120.0) -> None:
         """Wait until `holds`, which is looked at after every call and every change of a connection."""
-        async with asyncio.timeout(timeout_s), self.changed:
+        async with asyncio.timeout(patience(quiet_s)), self.changed:
             await self.changed.wait_for(holds)
 
     # -- life ------------------------------------------------------------------------------------------------

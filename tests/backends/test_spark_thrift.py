@@ -66,7 +66,9 @@ class Sink:
 
 def backend_for(server: FakeHiveServer, **options: Any) -> SparkThriftBackend:
     timeouts = {
-        **dict.fromkeys(("call_timeout_s", "urgent_timeout_s", "fetch_timeout_s", "connect_timeout_s"), 5.0),
+        **dict.fromkeys(
+            ("call_timeout_s", "urgent_timeout_s", "fetch_timeout_s", "connect_timeout_s"), patience(5)
+        ),
         **options,
     }
     password, grace = timeouts.pop("password", ""), timeouts.pop("stop_grace_s", 0.05)

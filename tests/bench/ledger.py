@@ -84,7 +84,7 @@ async def drain(directory: Path, dsn: str) -> tuple[int, float]:
     await ledger.start()
     await until(lambda: ledger.metrics().database_connected)
     began, before = time.perf_counter(), ledger.metrics().shipped_events
-    await until(lambda: ledger.metrics().backlog_bytes == 0, deadline_s=300)
+    await until(lambda: ledger.metrics().backlog_bytes == 0, quiet_s=300)
     took = time.perf_counter() - began
     count = ledger.metrics().shipped_events - before
     await ledger.close()

@@ -19,6 +19,7 @@ from gateway.demo import data as demo_data
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.connect.worker_python import worker_python
 from tests.e2e.running import Spark, answers, query
+from tests.speed import patience
 
 FILE = Path(__file__).parents[2] / ".run" / "lab.json"
 """Where a standing Spark says how to reach it."""
@@ -61,6 +62,7 @@ def server(directory: Path, shelter: Path) -> EmbeddedSpark:
             java=find_java(),
             spark_home=find_spark_home(),
             java_options=jdk_openings(),
+            start_timeout_s=patience(240),
             heap=HEAP,
             conf=CONF,
             python=worker_python(shelter),

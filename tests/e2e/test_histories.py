@@ -42,4 +42,5 @@ def test_made_histories(where: Lab) -> None:
         assert failure is None, f"seed {seed}\n{failure}"
     assert counts.steps >= len(SEEDS) * STEPS
     answered, refused = sum(counts.answered.values()), sum(counts.refused.values())
-    assert refused < answered / 2, (counts.answered, counts.refused)
+    # One history may have more than its part of what is refused.
+    assert refused < answered / (2 if len(SEEDS) > 1 else 1), (counts.answered, counts.refused)

@@ -113,11 +113,12 @@ def direct(spark: Spark) -> Iterator[WireClient]:
 
 
 def enough_of(seen: Counter[str]) -> None:
-    """Few queries are refused or fail, and many give rows: else equality would say little."""
+    """Few queries are refused or fail, and many give rows: else equality would say little. Of a day's few one
+    more or less says nothing."""
     refused = sum(count for kind, count in seen.items() if kind.startswith("SLUICE_"))
-    assert refused <= 0.15 * seen.total(), seen
-    assert seen["both refuse"] <= 0.1 * seen.total(), seen
-    assert seen["rows"] >= 0.3 * seen.total(), seen
+    assert refused <= 0.15 * seen.total() + 2, seen
+    assert seen["both refuse"] <= 0.1 * seen.total() + 2, seen
+    assert seen["rows"] >= 0.3 * seen.total() - 1, seen
 
 
 @pytest.mark.usefixtures("shop")

@@ -17,6 +17,7 @@ from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.conftest import write_settings
 from tests.e2e.jars import make_jar
 from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, Spark, answers, connect, until
+from tests.speed import patience
 
 SERVICE = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 PARSER = "other.Loose$Parser"
@@ -42,6 +43,7 @@ class Restartable:
                 java=find_java(),
                 spark_home=find_spark_home(),
                 java_options=jdk_openings(),
+                start_timeout_s=patience(240),
                 thrift_port=before.thrift_port if before is not None else 0,
                 connect_port=before.connect_port if before is not None else 0,
                 conf=conf,

@@ -47,7 +47,7 @@ from tests.e2e.filtered_tables import (
     tables,
 )
 from tests.e2e.running import Spark, connect, takes_plans
-from tests.effort import tries
+from tests.effort import EFFORT, tries
 from tests.judge_world import World
 from tests.plan.frames import Frame, message, table
 from tests.readers import is_older
@@ -584,7 +584,7 @@ STATEMENTS = st.one_of(
 
 
 @settings(
-    max_examples=tries(30),
+    max_examples=tries(30 if EFFORT <= 1 else 75),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

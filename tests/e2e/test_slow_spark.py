@@ -94,6 +94,7 @@ def slow_spark(session_loop: LoopThread, open_directory: Path, gates: Gates) -> 
             java=find_java(),
             spark_home=find_spark_home(),
             java_options=(*jdk_openings(), f"-Dslow.gates={gates.directory}"),
+            start_timeout_s=patience(240),
             heap=standing.HEAP,
             cores=16,  # who waits for a first row has a task to himself
             conf={

@@ -21,6 +21,7 @@ from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.one_pack import PASSWORD, Thrift, sessions, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, connect_session, until
+from tests.speed import patience
 
 pytestmark = [pytest.mark.night, pytest.mark.timeout(1800)]
 
@@ -49,6 +50,7 @@ def process(session_loop: LoopThread, open_directory: Path) -> Iterator[Embedded
             java=find_java(),
             spark_home=find_spark_home(),
             java_options=jdk_openings(),
+            start_timeout_s=patience(240),
             heap="768m",
         ),
         answers,

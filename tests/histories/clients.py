@@ -14,10 +14,9 @@ from pyspark.errors import PySparkException
 from thrift.transport.TTransport import TTransportException
 
 from tests.e2e.running import connect, connect_session
+from tests.speed import patience
 
 FAILURES = (HiveError, PySparkException, TTransportException)
-
-STREAM_S = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ class Connect:
                 stream = stream.selectExpr(f"{first} + CAST({second} AS INT) AS {first}", second, *others)
             writer = stream.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
             query = writer.toTable(sink)
-            query.awaitTermination(STREAM_S)
+            query.awaitTermination(patience(180))
             return Answer()
         except FAILURES as error:
             return Answer(error=told(error))
@@ -198,7 +197,7 @@ class Connect:
         try:
             writer = self.spark.readStream.table(source).writeStream.format("memory")
             query = writer.queryName(name).trigger(availableNow=True).start()
-            query.awaitTermination(STREAM_S)
+            query.awaitTermination(patience(180))
             return Answer()
         except FAILURES as error:
             return Answer(error=told(error))

@@ -68,8 +68,9 @@ async def _kept_parser() -> ReaderPool:
     """Return the parser that stays as long as the worker: starting one takes longer than a job asks of it."""
     global _parser
     if _parser is None:
-        _parser = patient_reader()
-        await _parser.start()
+        started = patient_reader()
+        await started.start()
+        _parser = started
     return _parser
 
 

@@ -86,7 +86,7 @@ import asyncio, pickle, sys
 from gateway.lineage.workers import LineageWorkers
 
 async def ask():
-    async with LineageWorkers(1, deadline_s=patience()) as workers:
+    async with LineageWorkers(1, deadline_s=float(sys.argv[2])) as workers:
         await workers.lineage(pickle.load(open(sys.argv[1], "rb")))
         print(workers.pids[0], flush=True)
         await asyncio.sleep(3600)
@@ -101,11 +101,11 @@ async def test_a_worker_that_hangs_ends_with_a_gateway_that_is_killed(
     statement = tmp_path / "statement"
     statement.write_bytes(pickle.dumps(await gathered(reader, SQL)))
     parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", ASKING, str(statement), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", ASKING, str(statement), str(patience()), stdout=asyncio.subprocess.PIPE
     )
     assert parent.stdout is not None
     worker = psutil.Process(int(await parent.stdout.readline()))
     worker.suspend()
     parent.kill()
     await parent.wait()
-    await asyncio.to_thread(worker.wait, 120)
+    await asyncio.to_thread(worker.wait, patience())

@@ -74,8 +74,8 @@ SHAPES = (
 )  # fmt: skip
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 300.0) -> None:
-    async with asyncio.timeout(timeout_s):
+async def until(condition: Callable[[], bool], quiet_s: float = 300.0) -> None:
+    async with asyncio.timeout(patience(quiet_s)):
         while not condition():  # noqa: ASYNC110 - what is waited for is another process
             await asyncio.sleep(0.02)
 

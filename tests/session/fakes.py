@@ -479,8 +479,8 @@ class World:
         self.policies = PolicySet(version=self.policies.version + 1)
 
 
-async def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
+async def until(condition: Callable[[], bool], quiet_s: float = 120.0) -> None:
     """Wait until a condition holds; fail when it does not in time."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(patience(quiet_s)):
         while not condition():  # noqa: ASYNC110 - polls a fake's state, which has no event of its own
             await asyncio.sleep(0.001)

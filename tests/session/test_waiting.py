@@ -25,6 +25,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.operation import CANCELED, ERROR, FINISHED, PENDING, RUNNING, TIMEDOUT, Batch
 from gateway.session.slots import Slots
 from tests.session.fakes import BOB, CLIENT, Sink, World
+from tests.speed import patience
 
 ASKED = 500
 """Polls, each of which takes `poll_s` while nothing happens."""
@@ -37,8 +38,8 @@ def world_of(**limits: Any) -> World:
     bounds: dict[str, Any] = {
         "statements": 1,
         "poll_s": 0.01,
-        "settle_timeout_s": 5,
-        "close_timeout_s": 5,
+        "settle_timeout_s": patience(5),
+        "close_timeout_s": patience(5),
         **limits,
     }
     world = World(SessionLimits(**bounds))

@@ -190,9 +190,7 @@ def test_a_client_that_is_killed_leaves_nothing_running(
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        until(
-            lambda: ("none", 0) in ends_of(victim, session_loop), "the query is in the record", patience(300)
-        )
+        until(lambda: ("none", 0) in ends_of(victim, session_loop), "the query is in the record", 300)
     finally:
         process.kill()
         process.communicate()
@@ -211,6 +209,7 @@ def own_spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]
             java=find_java(),
             spark_home=find_spark_home(),
             java_options=jdk_openings(),
+            start_timeout_s=patience(240),
             heap="768m",
         ),
         answers,

@@ -224,7 +224,6 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(2)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return

@@ -406,7 +406,6 @@ def _is(spark: Any, number: int, column: str = "id") -> Any:
     return functions.expr(f"{column} = {number}")
 
 
-@pytest.mark.in_turn(2)
 def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark, steward: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -430,7 +429,6 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(2)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return

@@ -296,7 +296,6 @@ def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
         assert not answer.error or text == "SELECT * FROM sub.t", (text, answer.error)
 
 
-@pytest.mark.in_turn(2)
 def test_dataframes_are_written_into_a_nested_namespace(lake: LakeSpark, steward: Twins) -> None:
     if not lake.spark.connect_port:
         return

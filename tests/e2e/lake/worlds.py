@@ -30,6 +30,7 @@ from gateway.model.spark_configuration import CATALOG_PREFIX
 from gateway.model.spark_minors import Minor, minor_of
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.wire.tcli import TSessionHandle
+from tests.costs import charged
 from tests.e2e import one_pack
 from tests.e2e.lake.formats import TOGETHER, catalogs_of, conf_of, jars_of, spark_home_of
 from tests.e2e.lake.servers import drivers
@@ -110,8 +111,9 @@ class Lakes:
         minor, formats = minor_of(name.partition("-")[0]), tuple(TOGETHER[name])
         lake = self._lake
         if lake is None or (lake.minor, lake.formats) != (minor, formats):
-            self.stop()
-            lake = self._lake = self._start(minor, formats)
+            with charged(f"(Spark {name})"):
+                self.stop()
+                lake = self._lake = self._start(minor, formats)
         return lake
 
     def stop(self) -> None:
@@ -130,6 +132,7 @@ class Lakes:
                 java=find_java(),
                 spark_home=spark_home_of(minor),
                 java_options=jdk_openings(),
+                start_timeout_s=patience(240),
                 heap=HEAP,
                 jars=[*jars_of(minor, formats), *drivers()],
                 conf={**OWN_CONF, **conf_of(formats, place / "warehouse")},

@@ -144,7 +144,7 @@ async def test_a_gateway_that_stops_does_not_wait_for_what_clients_left() -> Non
     world = World(SessionLimits(farewell_s=3600, settle_timeout_s=patience(5), close_timeout_s=3600))
     world.spark.script("TABLE t", schema(), asyncio.Event())
     await cut_off_after(world, table("t"), 1, uid())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patience(5)):
         await world.service.close()
     assert world.outcomes() == {"TABLE t": "canceled"}
     world.require_balance()

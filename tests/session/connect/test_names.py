@@ -473,7 +473,7 @@ async def test_names_change_after_a_stopped_statement_only_when_spark_says_that_
     confirms: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = world_of_names(
-        SessionLimits(settle_timeout_s=patience(5), close_timeout_s=0.2 if not confirms else 5)
+        SessionLimits(settle_timeout_s=patience(5), close_timeout_s=0.2 if not confirms else patience(5))
     )
     await world.run(view("v", "t"))
     world.spark.script("INSERT", asyncio.Event())
