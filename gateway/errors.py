@@ -142,5 +142,5 @@ class Faults(SluiceError):
         self.faults = tuple(faults)
 
 
-class Unreadable(Faults):
+class UnreadableFiles(Faults):
     """Files that cannot be read at all, so that nobody knows whether what was read before still holds."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 
+from gateway.errors import UnreadableFiles
 from gateway.model.policy import FileLine, Policy, PolicySet, Service
-from gateway.model.reading import NotParsed, NotRead, Reading
+from gateway.model.reading import NotParsed, NotRead, Reading, ReadingAnswer
 from gateway.policy.list_deltas import unlike
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
@@ -42,6 +43,9 @@ _ARITHMETIC = frozenset(
 _TRUTHS = frozenset({"true", "false", "null"})
 _BRACKETS = "() \t\r\n"
 
+_NOT_ASKED = frozenset({"UNAVAILABLE", "TIMEOUT"})
+"""Codes of answers that are about the parser and not about the text."""
+
 _Text = tuple[str, str]
 """(text, kind): kind is `filter` or `mask`."""
 
@@ -66,7 +70,10 @@ class Proofs:
         self._proved: PolicySet | None = None
 
     async def unusable(self, policies: PolicySet, reader: ReaderPort) -> list[tuple[Policy, str]]:
-        """Return each policy with a text that is no good, and the fault with its place."""
+        """Return each policy with a text that is no good, and the fault with its place.
+
+        Raises UnreadableFiles while the parser cannot be asked.
+        """
         found = await asyncio.to_thread(self._new_texts, policies)
         wrong = await _read_all(sorted({text for _, _, text in found} - self._good), reader)
         texts = frozenset(text for _, _, text in found) - wrong.keys()
@@ -110,24 +117,31 @@ async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:
 async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, str]:
     """Return what is wrong with each text that is wrong."""
     wrong: dict[_Text, str] = {}
+    unasked: list[str] = []
     waiting = iter(texts)
 
     async def read() -> None:
         for text in waiting:
-            fault = await fault_of(text, reader)
+            expression, kind = text
+            answer = await reader.read_expression(expression)
+            if isinstance(answer, NotRead) and answer.code in _NOT_ASKED:
+                # That says nothing of the text: nobody may lose a table, or keep one, over a busy parser.
+                unasked.append(f"the parser could not be asked about a {kind} of a policy: {answer.message}")
+                continue
+            fault = fault_in(expression, kind, answer)
             if fault:
                 wrong[text] = fault
 
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(read())
+    if unasked:
+        raise UnreadableFiles(unasked[:1])
     return wrong
 
 
-async def fault_of(text: _Text, reader: ReaderPort) -> str | None:
+def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:
     """Return what is wrong with the text of a mask or a filter, tokens bound; None when nothing is."""
-    expression, kind = text
-    answer = await reader.read_expression(expression)
     if isinstance(answer, NotParsed | NotRead):
         return f"this {kind} is no expression of Spark SQL: {' '.join(answer.message.split())}"
     if kind == "filter" and never_a_truth(expression, answer):

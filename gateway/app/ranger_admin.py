@@ -10,7 +10,7 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
-from gateway.app.proving import fault_of
+from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.frontends.authentication import Authenticator
@@ -19,6 +19,8 @@ from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerApiSettings
+from gateway.sql.expressions import expression_refusal
+from gateway.sql.functions import builtin_name, builtin_refusal
 
 
 class RangerAdmin:
@@ -50,10 +52,9 @@ class RangerAdmin:
 
         async def read_text(text: str, kind: str) -> PolicyText:
             bound = sample(text)
-            fault = await fault_of((bound, kind), reader)
             answer = await reader.read_expression(bound)
-            relations = answer.relations if isinstance(answer, Reading) else ()
-            return PolicyText(fault, tuple(".".join(one.parts) for one in relations))
+            fault = fault_in(bound, kind, answer)
+            return PolicyText(fault, reach_of(answer) if isinstance(answer, Reading) else "")
 
         self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
 
@@ -66,3 +67,16 @@ def definitions(policies: PolicySettings) -> list[Mapping[str, Any]]:
     """Return the service definitions of the rules, as Ranger's JSON. Raises Faults."""
     texts = read_texts(definition_paths(policies))
     return [parse_document(text, file).data for file, text in texts.items()]
+
+
+def reach_of(reading: Reading) -> str:
+    """Say what an expression needs beside its row's columns and functions that are safe for all."""
+    tables = [".".join(one.parts) for one in reading.relations]
+    if tables or reading.nodes:
+        return f"reads {', '.join(f'`{name}`' for name in tables) or 'by a query'}"
+    for function in reading.functions:
+        name = builtin_name(function.parts) if function.builtin else None
+        if name is None or builtin_refusal(name, table_valued=function.table_valued) is not None:
+            return f"calls `{'.'.join(function.parts)}`"
+    refused = sorted(one for one in reading.expressions if expression_refusal(one) is not None)
+    return f"holds `{refused[0]}`" if refused else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import gateway
 from gateway.app.combining import Part, combine, says_anything
-from gateway.errors import Faults, Unreadable
+from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import PolicySet, Service, ServiceDef
 from gateway.model.principal import Principal
 from gateway.policy.diagnostics import hint
@@ -179,7 +179,7 @@ def _part(packs: PolicySet, ranger: RangerFiles, digest: str) -> Part:
 
 
 def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
-    """Return the files of paths, directories searched for the patterns. Raises Unreadable."""
+    """Return the files of paths, directories searched for the patterns. Raises UnreadableFiles."""
     found: list[Path] = []
     faults: list[str] = []
 
@@ -187,17 +187,22 @@ def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
         faults.append(f"{error.filename}: cannot be read: {error.strerror}")
 
     for path in paths:
-        if path.is_dir():
-            # A directory that may not be entered must not look like one without files.
-            walk = os.walk(path, onerror=unreadable)
-            there = (Path(directory, name) for directory, _, names in walk for name in names)
-            found += sorted(file for file in there if any(map(file.match, patterns)) and _visible(file, path))
-        elif path.exists():
-            found.append(path)
-        else:
-            faults.append(f"{path}: does not exist")
+        try:
+            if path.is_dir():
+                # A directory that may not be entered must not look like one without files.
+                walk = os.walk(path, onerror=unreadable)
+                there = [Path(directory, name) for directory, _, names in walk for name in names]
+                named = [file for file in there if any(map(file.match, patterns)) and _is_shown(file, path)]
+                faults += [f"{file}: is a link to nothing" for file in named if not file.exists()]
+                found += sorted(file for file in named if file.is_file())
+            elif path.exists():
+                found.append(path)
+            else:
+                faults.append(f"{path}: does not exist")
+        except OSError as error:
+            unreadable(error)
     if faults:
-        raise Unreadable(faults)
+        raise UnreadableFiles(faults)
     return list(dict.fromkeys(found))
 
 
@@ -206,13 +211,13 @@ def is_json(path: Path) -> bool:
     return path.suffix.lower() == ".json"
 
 
-def _visible(file: Path, below: Path) -> bool:
-    # Editors' backups, and the `..data` links under which Kubernetes mounts each file a second time.
-    return file.is_file() and not any(part.startswith(".") for part in file.relative_to(below).parts)
+def _is_shown(file: Path, below: Path) -> bool:
+    # Not editors' backups, nor the `..data` links under which Kubernetes mounts each file a second time.
+    return not any(part.startswith(".") for part in file.relative_to(below).parts)
 
 
 def read_texts(paths: Iterable[Path]) -> dict[str, str]:
-    """Return file name → text. Raises Unreadable for what cannot be read, Faults for what is no text."""
+    """Return file name → text. Raises UnreadableFiles for what cannot be read, Faults for what is no text."""
     texts: dict[str, str] = {}
     faults: list[str] = []
     unreadable = False
@@ -227,5 +232,5 @@ def read_texts(paths: Iterable[Path]) -> dict[str, str]:
             line = error.object[: error.start].count(b"\n") + 1
             faults.append(f"{name}:{line}: the file is not UTF-8")
     if faults:
-        raise Unreadable(faults) if unreadable else Faults(faults)
+        raise UnreadableFiles(faults) if unreadable else Faults(faults)
     return texts

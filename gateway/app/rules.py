@@ -30,7 +30,7 @@ from gateway.app.rule_files import (
     rule_paths,
     shipped_rules,
 )
-from gateway.errors import Faults, Unreadable
+from gateway.errors import Faults, UnreadableFiles
 from gateway.model.closing import Closing
 from gateway.model.policy import Policy, PolicySet, Service
 from gateway.model.principal import Principal
@@ -246,14 +246,14 @@ class RulesInForce(Closing):
             return False
         try:
             await self._change(FILES, (await self._read_files()).part)
-        except Unreadable as error:
+        except UnreadableFiles as error:
             # Looked at again and again, whatever the fingerprint: who may read a file is not in it.
             if self._unreadable_since_s is None:
                 self._unreadable_since_s = self._clock()
             self._tell(error)
             return False
         except Faults as error:
-            self._seen, self._unreadable_since_s = seen, None
+            self._seen = seen
             self._tell(error)
             return False
         except Exception:
@@ -302,8 +302,9 @@ class RulesInForce(Closing):
     ) -> PolicySet:
         """Return the policies with what unusable ones are about closed. Raises Faults where it cannot be."""
         held = {id(one): service for service in policies.services.values() for one in _held(service)}
-        services = [held.get(id(policy)) for policy, _ in unusable]
-        if first or not all(service is not None and can_close(service) for service in services):
+        if first or not all(
+            id(policy) in held and can_close(policy, held[id(policy)]) for policy, _ in unusable
+        ):
             raise Faults([fault for _, fault in unusable])
         return with_closed(policies, [policy for policy, _ in unusable])
 

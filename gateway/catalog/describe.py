@@ -285,7 +285,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     """Read the rows of the plain form: columns first, then sections whose titles begin with `# `."""
     columns: list[Column] = []
     details: dict[str, str] = {}
-    in_columns = True
+    in_columns, in_details = True, False
     for row in rows:
         if len(row) != 3 or not isinstance(row[0], str):
             raise NotUnderstood("a description of another shape")
@@ -295,7 +295,10 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             in_columns = bool(label) and not label.startswith("# ")
             if in_columns:
                 columns.append(Column(name=label, type=checked_ddl(str(value)), comment=comment or None))
-        elif label and isinstance(value, str):
+        elif label.startswith("# Detailed "):
+            in_details = True
+        elif in_details and label and isinstance(value, str):
+            # Before them are the partition's columns once more, which may be called like a detail.
             details.setdefault(label, value)
     database = details.get("Database", "")
     if "." in name.database and _is_nested(("", *split_name(database))):

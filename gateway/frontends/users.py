@@ -29,7 +29,7 @@ import argon2
 import structlog
 import yaml
 
-from gateway.errors import Faults, Unreadable
+from gateway.errors import Faults, UnreadableFiles
 from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
 from gateway.model.principal import Principal
 
@@ -65,13 +65,13 @@ MAX_STALE_S = 900.0
 
 
 def read_users(path: Path) -> dict[str, User]:
-    """Read and check the file. Raises Faults that tell everything that is wrong, with lines; Unreadable."""
+    """Read and check the file. Raises UnreadableFiles, or Faults that tell all that is wrong, with lines."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise Faults([f"{path}: larger than {MAX_FILE_BYTES} bytes"])
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise Unreadable([f"{path}: cannot be read: {error.strerror}"]) from None
+        raise UnreadableFiles([f"{path}: cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise Faults([f"{path}: cannot be read: {error}"]) from None
     return parse_users(text, str(path))
@@ -311,9 +311,7 @@ def _change(path: Path, change: Callable[[dict[str, Any]], T]) -> T:
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two `sluice users` at once must not lose one's change.
-    with Path(f"{path}.lock").open("w") as lock:
-        if path.exists():
-            _give(lock.fileno(), path)
+    with _lock_file(path) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         users: dict[str, Any] = {}
         if path.exists():
@@ -327,6 +325,32 @@ def _change(path: Path, change: Callable[[dict[str, Any]], T]) -> T:
         parse_users(text, str(path))
         _replace(path, text)
     return done
+
+
+@contextlib.contextmanager
+def _lock_file(path: Path) -> Iterator[int]:
+    """Open the file that is locked for changes. Raises Faults.
+
+    Whoever owns the directory may have put something else there, and root may be who opens it: no link is
+    followed, nothing is cut off, and only an empty file of one's own is given away.
+    """
+    name = f"{path}.lock"
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        try:
+            descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            descriptor = os.open(name, flags)
+    except OSError as error:
+        raise Faults([f"{name}: cannot be locked: {error.strerror}"]) from None
+    try:
+        status = os.fstat(descriptor)
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size == 0
+        if is_ours and status.st_uid == os.geteuid() and path.exists():
+            _give(descriptor, path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _give(descriptor: int, path: Path) -> None:
@@ -409,17 +433,18 @@ class UserFile:
         try:
             users = read_users(self._path)
         except Faults as error:
-            if not isinstance(error, Unreadable):
-                self._stamp, self._unreadable_since_s = stamp, None
+            if not isinstance(error, UnreadableFiles):
+                self._stamp = stamp
             elif self._unreadable_since_s is None:
-                # Looked at again and again, whatever the stamp: who may read a file is not in it.
+                # Looked at again and again, whatever the stamp: who may read a file is not in it. Only a good
+                # one ends that: somebody may have been removed while it could not be read.
                 self._unreadable_since_s = self._clock()
             if error.faults != self.faults:
                 self.faults = error.faults
                 _log.error("users_not_reloaded", faults=list(error.faults))
             return False
-        self._stamp, self._unreadable_since_s = stamp, None
         self._users = users
+        self._stamp, self._unreadable_since_s = stamp, None
         self.faults = ()
         _log.info("users_reloaded", users=len(users))
         return True

@@ -247,6 +247,20 @@ def below_a_table(names: Iterable[TableName], judging: Judging) -> Refusal | Nee
     return None
 
 
+def ungoverned(table: Table) -> str:
+    """Say why an object that is neither a table nor a view is refused."""
+    match table.object_type.upper():
+        case "METRIC_VIEW":
+            return (
+                f"{table.name} is a metric view, and its measures are computed from tables that it names past"
+                " their masks and row filters; query those tables, or have a view made of them"
+            )
+        case "":
+            return f"Spark does not say what kind of object {table.name} is"
+        case other:
+            return f"{table.name} is a {other}, a kind of object that this version does not know"
+
+
 def commanded(required: Required) -> tuple[TableName, ...]:
     """Return the tables that commands show, change or describe without reading them as rows."""
     one = (name for name in (required.described, required.cached) if name is not None)

@@ -33,6 +33,7 @@ from gateway.pipeline.judging import (
     not_governable,
     to_promote,
     together,
+    ungoverned,
     unknown_tables,
     wanted_tables,
 )
@@ -492,20 +493,6 @@ async def view_bodies(
             return body
         bodies[name] = judging.bodies[name, readers] = body
     return bodies
-
-
-def ungoverned(table: Table) -> str:
-    """Say why an object that is neither a table nor a view is refused."""
-    match table.object_type.upper():
-        case "METRIC_VIEW":
-            return (
-                f"{table.name} is a metric view, and its measures are computed from tables that it names past"
-                " their masks and row filters; query those tables, or have a view made of them"
-            )
-        case "":
-            return f"Spark does not say what kind of object {table.name} is"
-        case other:
-            return f"{table.name} is a {other}, a kind of object that this version does not know"
 
 
 async def _view_body(

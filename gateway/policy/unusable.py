@@ -19,15 +19,31 @@ from gateway.model.policy import (
     ResourceValues,
     Service,
 )
+from gateway.policy.globs import has_wildcard
 from gateway.policy.subjects import PUBLIC
 
 OVERRIDE = 1
 """Policies of this priority are asked first, so that none that overrides others opens what is closed here."""
 
 
-def can_close(service: Service) -> bool:
-    """Whether policies of a service can deny at all."""
-    return service.definition.deny_enabled
+def can_close(policy: Policy, service: Service) -> bool:
+    """Whether a denial can close all that a policy of a service is about, and nothing else.
+
+    Not where policies cannot deny; nor where masks or filters match their levels by other rules than access
+    policies do, and these values would mean something else.
+    """
+    on_tags = service.tags is not None and any(one is policy for one in service.tags.policies)
+    definition = service.tags.definition if on_tags and service.tags is not None else service.definition
+    if not definition.deny_enabled:
+        return False
+    overlay = definition.mask_resources if policy.type is PolicyType.MASK else definition.filter_resources
+    if overlay is None or on_tags:
+        return True
+    return not any(
+        values.excludes or any(map(has_wildcard, values.values))
+        for resources in (policy.resources, *policy.additional_resources)
+        for values in resources.values()
+    )
 
 
 def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:

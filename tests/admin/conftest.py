@@ -110,7 +110,8 @@ class Served:
 async def read_text(text: str, kind: str) -> PolicyText:
     """As Spark's parser would: texts with the word `broken` are none, and what is behind `FROM` is read."""
     fault = f"this {kind} is no expression of Spark SQL" if "broken" in text else None
-    return PolicyText(fault, tuple(re.findall(r"FROM ([\w.]+)", text)))
+    found = re.search(r"FROM ([\w.]+)", text)
+    return PolicyText(fault, f"reads `{found[1]}`" if found else "")
 
 
 @pytest.fixture

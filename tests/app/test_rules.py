@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
-from gateway.errors import Faults, Unreadable
+from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
+from gateway.model.reading import NotRead, ReadingAnswer
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings
@@ -271,5 +272,35 @@ def test_a_directory_that_may_not_be_entered_is_no_empty_one(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(Unreadable, match="closed: cannot be read: Permission denied"):
+    with pytest.raises(UnreadableFiles, match="closed: cannot be read: Permission denied"):
         rule_paths(PolicySettings(paths=(tmp_path / "packs",)))
+
+
+async def test_a_busy_parser_closes_nothing_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    good = rules.current
+    write(tmp_path, "region = 'APAC'")
+
+    async def unavailable(self: ReaderThatCounts, text: str) -> ReadingAnswer:
+        return NotRead("UNAVAILABLE", "no parser process can be asked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReaderThatCounts, "read_expression", unavailable)
+        assert not await rules.look()
+    assert rules.current is good
+    assert "the parser could not be asked about a filter" in rules.faults[0]
+    assert await rules.look()
+    assert rules.faults == ()
+
+
+def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UnreadableFiles, match=r"gone\.yaml: is a link to nothing"):
+        rule_paths(PolicySettings(paths=(tmp_path,)))
+    (tmp_path / "gone.yaml").rename(tmp_path / ".gone.yaml")
+    assert [file.name for file in rule_paths(PolicySettings(paths=(tmp_path,)))[1]] == ["hr.yaml"]

@@ -383,6 +383,14 @@ def test_a_table_is_read_from_the_plain_form() -> None:
     assert (found.owner, found.provider, found.location) == ("alice", "parquet", "file:/w")
 
 
+def test_a_partition_column_is_no_detail_of_its_table() -> None:
+    """Partition columns stand once more before the details, and may be called like one."""
+    named = [("Type", "string", None), ("Owner", "string", None)]
+    rows = [*named, *ROWS[:5], *named, *ROWS[5:]]
+    found = table_from_rows(rows, EMP)
+    assert (found.kind, found.owner) == (TableKind.TABLE, "alice")
+
+
 def by_name(name: str) -> list[tuple[Any, ...]]:
     """The plain form of a table of another catalog before Spark 4.2."""
     return [("id", "int", None), ("", "", ""), ("# Detailed Table Information", "", ""), ("Name", name, "")]

@@ -12,7 +12,7 @@ import pytest
 from gateway.catalog.describe import table_from_json, table_from_rows
 from gateway.model.catalog import OBJECT_TYPES, TableKind, kind_of
 from gateway.model.spark_minors import NEWEST, SUPPORTED, Minor, minor_of
-from gateway.pipeline.texts import ungoverned
+from gateway.pipeline.judging import ungoverned
 from gateway.reader.java_runtime import find_spark_home, spark_version
 from tests.catalog.test_known_types_describe import EMP, ROWS, described
 from tests.e2e.lake.formats import spark_home_of

@@ -62,8 +62,9 @@ class PolicyText:
 
     fault: str | None = None
     """Why it cannot be used; None when it can."""
-    relations: tuple[str, ...] = ()
-    """Tables and views that it reads beside the row, as it names them."""
+    reach: str = ""
+    """What it needs beside the row's own columns and functions that are known to be safe, in words; empty:
+    nothing."""
 
 
 ReadText = Callable[[str, str], Awaitable[PolicyText]]

@@ -32,6 +32,8 @@ from gateway.model.principal import Principal
 
 TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
+_ABOUT = ("service", "zoneName", "resources", "additionalResources", "isEnabled", "policyPriority")
+"""What of a policy says where and whether its items hold."""
 _TEXTS = (
     ("dataMaskPolicyItems", "dataMaskInfo", "valueExpr", "mask"),
     ("rowFilterPolicyItems", "rowFilterInfo", "filterExpr", "filter"),
@@ -213,18 +215,21 @@ async def _judged(
     for same in await writing.signed(service["name"], signature):
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
     refuse(await asyncio.to_thread(policy_failures, policy, around))
-    texts = _texts_of(policy) - (_texts_of(stored) if stored is not None else set())
+    kept = {**show(policy), "isEnabled": policy["isEnabled"]}
     delegate = "" if access.is_administrator(principal) else principal.user
-    refuse([failure async for failure in _text_failures(texts, access, delegate)])
-    return {**show(policy), "isEnabled": policy["isEnabled"]}
+    refuse([failure async for failure in _text_failures(_new_texts(kept, stored), access, delegate)])
+    return kept
 
 
-def _texts_of(policy: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
-    """Return the SQL texts of a policy: what each is, the text, and where it stands."""
+def _new_texts(policy: Body, stored: Mapping[str, Any] | None) -> set[tuple[str, str, str, str]]:
+    """Return the SQL texts of items that are not stored as they are, for the same resources: what each is,
+    the text, and where it stands. Somebody else's words on another table, or shown to others, are new."""
+    same = stored is not None and all(policy.get(key) == stored.get(key) for key in _ABOUT)
     return {
         (kind, text, items, field)
         for items, info, field, kind in _TEXTS
         for item in policy.get(items) or ()
+        if not (same and stored is not None and item in (stored.get(items) or ()))
         if (text := ((item or {}).get(info) or {}).get(field)) and text.strip()
     }
 
@@ -245,12 +250,11 @@ async def _text_failures(
         found = await access.read_text(text, kind)
         if found.fault is not None:
             yield Failure(BAD_TEXT, found.fault, items, field)
-        elif found.relations and delegate:
-            reads = ", ".join(f"`{name}`" for name in found.relations)
+        elif found.reach and delegate:
             yield Failure(
                 REACHES,
-                f"this {kind} reads {reads}, and `{delegate}` may write policies on some resources alone: a"
-                " text that reads tables takes an administrator",
+                f"this {kind} {found.reach}, and `{delegate}` may write policies on some resources alone: a"
+                " text that needs more than its row takes an administrator",
                 items,
                 field,
             )
