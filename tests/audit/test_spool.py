@@ -210,6 +210,7 @@ def test_a_real_limit_on_the_size_of_files(tmp_path: Path) -> None:
         from gateway.audit.spool import Spool, SpoolLimits
         from gateway.errors import LedgerUnavailable
         from tests.audit.test_spool import entry, on_disk
+        from tests.speed import patience
 
         async def main():
             spool = Spool(Path(sys.argv[1]), limits=SpoolLimits(probe_interval_s=0.02))

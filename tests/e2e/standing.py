@@ -39,6 +39,8 @@ CONF = {
     # each, whether Derby takes SQL of its own. Without that some filters of partitions are left to Spark.
     "spark.hadoop.hive.metastore.try.direct.sql": "false",
     "spark.sql.hive.metastorePartitionPruningFallbackOnException": "true",
+    # Nor is it brought up to date many times a second.
+    "spark.ui.liveUpdate.period": "1h",
     # What a web page would show of thousands of statements fills the heap; there is no page.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",

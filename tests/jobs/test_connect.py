@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.seals import make_seal
 from gateway.errors import Faults
 from gateway.jobs.replay.report import read_report
-from gateway.model.java_options import QUICK_START
 from gateway.reader.java_runtime import find_java
 from gateway.reader.pool import ReaderPool
 from tests.jobs import worker as made
@@ -45,7 +44,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": made.HEAP,
-    "spark.driver.extraJavaOptions": " ".join(QUICK_START),
+    "spark.driver.extraJavaOptions": made.JAVA_OPTIONS,
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
 }
