@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.costs import Cost, over_budget, read_steps, suite_of, table
+from tests.costs import Cost, budget, over_budget, read_steps, suite_of, table
 from tests.lanes import world_of
 from tests.parts import CORE, PARTS, part_of
 from tests.shares import in_turn, turn
@@ -246,3 +246,15 @@ def test_limits_on_waiting_come_from_one_place() -> None:
         if FIXED.search(line)
     ]
     assert not fixed, "\n".join(fixed)
+
+
+def test_every_suite_has_an_entry_in_the_budget() -> None:
+    """Else a new one may cost next to nothing, and the run that finds out is continuous integration's."""
+    files = [file.relative_to(REPOSITORY) for file in (REPOSITORY / "tests").rglob("test_*.py")]
+    apart = {"bench", "npm", "gravitino_client", ".venv", "node_modules"}
+    suites = {suite_of(str(file)) for file in files if not apart.intersection(file.parts)}
+    assert sorted(suites - budget().keys()) == sorted(NIGHT_ONLY)
+    assert not [name for name in budget() if not name.startswith("(") and name not in suites]
+
+
+NIGHT_ONLY = {"e2e/lake/test_lake_demo", "e2e/test_spark_starts_anew"}
