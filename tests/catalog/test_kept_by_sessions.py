@@ -29,7 +29,8 @@ class Session:
             raise BackendError("[SCHEMA_NOT_FOUND]", "42704")
         columns = [(name, "int", None) for name in self._columns]
         name = "shop.t" if self._provider == "paimon" else "lake.shop.t"
-        return [*columns, ("", "", ""), ("Name", name, ""), ("Provider", self._provider, "")]
+        details = [("Name", name, ""), ("Type", "MANAGED", ""), ("Provider", self._provider, "")]
+        return [*columns, ("", "", ""), ("# Detailed Table Information", "", ""), *details]
 
 
 async def columns_of(provider: str) -> list[str]:
