@@ -242,12 +242,13 @@ class RulesInForce(Closing):
         """Load the files anew when one has changed; return whether new policies are in force."""
         # Taken before the files are read: a change in between is seen at the next look.
         seen = await asyncio.to_thread(fingerprint, self._settings)
-        if seen == self._seen and self._unreadable_since_s is None:
+        if seen == self._seen:
             return False
         try:
             await self._change(FILES, (await self._read_files()).part)
         except UnreadableFiles as error:
             # Looked at again and again, whatever the fingerprint: who may read a file is not in it.
+            self._seen = ()
             if self._unreadable_since_s is None:
                 self._unreadable_since_s = self._clock()
             self._tell(error)

@@ -400,7 +400,7 @@ class UserFile:
         self._path = path
         self._max_stale_s = max_stale_s
         self._clock = clock
-        self._stamp = _stamp(path)
+        self._stamp: tuple[int, int, int] | None = _stamp(path)
         self._users: Users = read_users(path)
         self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
         self._unreadable_since_s: float | None = None
@@ -428,16 +428,16 @@ class UserFile:
     def look(self) -> bool:
         """Read the file again if it has changed; True when other users are in force now."""
         stamp = _stamp(self._path)
-        if stamp == self._stamp and self._unreadable_since_s is None:
+        if stamp == self._stamp:
             return False
         try:
             users = read_users(self._path)
         except Faults as error:
-            if not isinstance(error, UnreadableFiles):
-                self._stamp = stamp
-            elif self._unreadable_since_s is None:
-                # Looked at again and again, whatever the stamp: who may read a file is not in it. Only a good
-                # one ends that: somebody may have been removed while it could not be read.
+            # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
+            unreadable = isinstance(error, UnreadableFiles)
+            self._stamp = None if unreadable else stamp
+            if unreadable and self._unreadable_since_s is None:
+                # Only a good file ends that: somebody may have been removed while it could not be read.
                 self._unreadable_since_s = self._clock()
             if error.faults != self.faults:
                 self.faults = error.faults
