@@ -62,15 +62,22 @@ def _marked(given: Any, marks: list[pytest.MarkDecorator]) -> Any:
 
 @pytest.hookimpl(tryfirst=True)  # before what is marked `night` is left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have the items of a test that is marked `in_turn(of)` take turns, as where a fixture has parameters."""
+    """Have tests that are marked `in_turn(of)` take turns; with `together=True` all of a module on one day.
+
+    The closest marker counts, and `in_turn(1)` has a test run every day in a module whose others take turns.
+    """
     numbers: Counter[str] = Counter()
     for item in items:
         if (marker := item.get_closest_marker("in_turn")) is not None:
-            test = item.nodeid.partition("[")[0]
-            # Not all of them begin with the same parameter on the same day.
-            for mark in turn(numbers[test] + crc32(test.encode()), *marker.args):
+            together = bool(marker.kwargs.get("together"))
+            # Parameters of one test take turns with each other, and so do the module's tests without any.
+            test, parameters, _ = item.nodeid.partition("[")
+            series = test if parameters and not together else test.partition("::")[0]
+            # Not all series begin with their first on the same day.
+            for mark in turn(numbers[series] + crc32(series.encode()), *marker.args):
                 item.add_marker(mark)
-            numbers[test] += 1
+            if not together:
+                numbers[series] += 1
 
 
 def pytest_report_header() -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -213,6 +214,42 @@ def test_what_is_always_tried_takes_no_turns() -> None:
     tried = [one for one in marked if not getattr(one, "marks", ())]
     assert pytest.param("b", id="two") in tried
     assert len(tried) <= 2
+
+
+MODULE_IN_TURN = """
+import pytest
+
+pytestmark = pytest.mark.in_turn(3{})
+
+
+def test_a(): pass
+def test_b(): pass
+@pytest.mark.parametrize("n", range(3))
+def test_c(n): pass
+@pytest.mark.in_turn(1)
+def test_d(): pass
+"""
+
+
+@pytest.mark.parametrize(("together", "most"), [("", 3), (", together=True", 5)])
+def test_a_module_takes_turns_test_by_test_or_together(tmp_path: Path, together: str, most: int) -> None:
+    (tmp_path / "test_it.py").write_text(MODULE_IN_TURN.format(together))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  night: x\n  in_turn(of): x\n")
+    options = ["-q", "--collect-only", "-p", "tests.shares", "-m", "not night", "-p", "no:cacheprovider"]
+    tried: Counter[str] = Counter()
+    for day in ("2026-11-27", "2026-11-28", "2026-11-29"):
+        found = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, "test_it.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "SLUICE_TEST_DAY": day},
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        names = [line for line in found.splitlines() if "::" in line]
+        assert len(names) <= most + 1, found
+        tried.update(names)
+    assert sorted(tried.values()) == [1] * 5 + [3], tried
 
 
 def test_every_module_is_of_one_part_and_every_place_of_a_part_is_there() -> None:

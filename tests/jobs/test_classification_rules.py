@@ -34,6 +34,7 @@ def scorer() -> Scorer:
 
 @pytest.mark.in_turn(2)
 @pytest.mark.parametrize("seed", [20_240_607, 7])
+@pytest.mark.in_turn(2)
 def test_each_class_is_found_and_nothing_else(seed: int) -> None:
     scoring = scorer()
     right: Counter[str] = Counter()

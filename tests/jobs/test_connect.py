@@ -33,6 +33,8 @@ from tests.jobs.test_recommend import CHOSEN
 from tests.jobs.test_replay import NEW, OLD, recorded
 from tests.judge_world import World
 
+pytestmark = pytest.mark.in_turn(4, together=True)
+
 ROOT = Path(__file__).resolve().parents[2]
 KEY = Ed25519PrivateKey.generate()
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"

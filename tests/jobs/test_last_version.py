@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
@@ -34,6 +35,8 @@ from tests.jobs.worker import (
     verify_of,
 )
 from tests.judge_world import World
+
+pytestmark = pytest.mark.in_turn(2)
 
 KEY = Ed25519PrivateKey.generate()
 
