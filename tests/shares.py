@@ -62,22 +62,23 @@ def _marked(given: Any, marks: list[pytest.MarkDecorator]) -> Any:
 
 @pytest.hookimpl(tryfirst=True)  # before what is marked `night` is left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have tests that are marked `in_turn(of)` take turns; with `together=True` all of a module on one day.
+    """Have tests that are marked `in_turn(of)` take turns; with `place=n` all of a module on the same day.
 
-    The closest marker counts, and `in_turn(1)` has a test run every day in a module whose others take turns.
+    The closest marker counts: `in_turn(1)` has a test run every day in a module whose others take turns.
     """
     numbers: Counter[str] = Counter()
     for item in items:
         if (marker := item.get_closest_marker("in_turn")) is not None:
-            together = bool(marker.kwargs.get("together"))
-            # Parameters of one test take turns with each other, and so do the module's tests without any.
-            test, parameters, _ = item.nodeid.partition("[")
-            series = test if parameters and not together else test.partition("::")[0]
-            # Not all series begin with their first on the same day.
-            for mark in turn(numbers[series] + crc32(series.encode()), *marker.args):
-                item.add_marker(mark)
-            if not together:
+            number = marker.kwargs.get("place")
+            if number is None:
+                # Parameters of one test take turns with each other, and so do the module's tests without any.
+                test, parameters, _ = item.nodeid.partition("[")
+                series = test if parameters else test.partition("::")[0]
+                # Not all series begin with their first on the same day.
+                number = numbers[series] + crc32(series.encode())
                 numbers[series] += 1
+            for mark in turn(number, *marker.args):
+                item.add_marker(mark)
 
 
 def pytest_report_header() -> str:

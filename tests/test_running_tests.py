@@ -231,9 +231,9 @@ def test_d(): pass
 """
 
 
-@pytest.mark.parametrize(("together", "most"), [("", 3), (", together=True", 5)])
-def test_a_module_takes_turns_test_by_test_or_together(tmp_path: Path, together: str, most: int) -> None:
-    (tmp_path / "test_it.py").write_text(MODULE_IN_TURN.format(together))
+@pytest.mark.parametrize(("place", "most"), [("", 3), (", place=1", 5)])
+def test_a_module_takes_turns_test_by_test_or_together(tmp_path: Path, place: str, most: int) -> None:
+    (tmp_path / "test_it.py").write_text(MODULE_IN_TURN.format(place))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  night: x\n  in_turn(of): x\n")
     options = ["-q", "--collect-only", "-p", "tests.shares", "-m", "not night", "-p", "no:cacheprovider"]
     tried: Counter[str] = Counter()

@@ -17,6 +17,8 @@ from tests.e2e.one_pack import PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(2, place=1)
+
 PACK = """
 service: spark
 policies:

@@ -30,6 +30,8 @@ from tests.catalog.contract import Ability, holds, raises
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, query
 
+pytestmark = pytest.mark.in_turn(2, place=1)
+
 SECRET = "s3cret-of-the-shop"
 CLASS = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 URL = "jdbc:derby:memory:told;create=true"

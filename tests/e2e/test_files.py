@@ -490,6 +490,7 @@ def test_files_become_a_table_only_when_that_is_asked_for(
         assert alice(text) == [(1, "a")]
 
 
+@pytest.mark.in_turn(3)
 def test_operators_promote_by_the_privileges_of_a_user(files: RunningGateway, open_directory: Path) -> None:
     write(open_directory / "testasked" / "by_command" / "a.csv", "id,name\n1,a\n")
     what = "testasked/by_command"
@@ -539,6 +540,7 @@ def other(files: RunningGateway, open_directory: Path) -> Iterator[RunningGatewa
     assert running.stop() == 0
 
 
+@pytest.mark.in_turn(3)
 def test_another_gateway_knows_at_once_whose_a_table_is(
     files: RunningGateway, other: RunningGateway, open_directory: Path
 ) -> None:
@@ -655,6 +657,7 @@ def test_dataframes_write_no_tables_beside_those_of_files(
         assert [tuple(row) for row in frames.table("testnamed.framed").collect()] == [(1, "a")]
 
 
+@pytest.mark.in_turn(3)
 def test_gateways_that_promote_and_forget_at_once_agree(
     files: RunningGateway, other: RunningGateway, spark: Spark, root: Path
 ) -> None:
@@ -784,6 +787,7 @@ def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.in_turn(3)
 def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
     write(root / "kept" / "a.csv", "id,name\n1,a\n")
     assert ask(files, "thrift", "alice", "SELECT * FROM testlake.kept") == [(1, "a")]

@@ -15,6 +15,8 @@ from pyspark.errors import PySparkException
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
+pytestmark = pytest.mark.in_turn(2)
+
 FRESH_S = 5.0
 """How long a session may go by what Spark knew of a mapping table."""
 PACK = """

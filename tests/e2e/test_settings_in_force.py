@@ -17,6 +17,8 @@ from pyspark.errors import PySparkException
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session
 
+pytestmark = pytest.mark.in_turn(2, place=0)
+
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 PACK = """

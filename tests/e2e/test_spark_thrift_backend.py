@@ -24,6 +24,8 @@ from gateway.wire.tcli import TFetchOrientation, TOperationState
 from tests.e2e.running import Spark
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(2, place=1)
+
 ALICE = Principal(user="alice")
 
 

@@ -32,7 +32,6 @@ def scorer() -> Scorer:
     return Scorer(rules, Formats(rules.lists, ClassifySettings().regions, today=date(2026, 1, 1)))
 
 
-@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("seed", [20_240_607, 7])
 @pytest.mark.in_turn(2)
 def test_each_class_is_found_and_nothing_else(seed: int) -> None:

@@ -169,6 +169,8 @@ def test_a_gateway_that_is_stopped_lets_its_streams_go(victim: RunningGateway) -
 CLIENT = """
 import sys
 from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.in_turn(2)
 session = SparkSession.builder.remote(sys.argv[1]).create()
 session.client.disable_reattachable_execute()
 print("ready", flush=True)
