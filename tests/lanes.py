@@ -54,7 +54,7 @@ WORLDS: dict[str, Sequence[str]] = {
         "test_transparency",
         "test_transparency_failures",
     ),
-    "demo": ("test_clients", "test_connect_doors", "test_minors", "test_serve"),
+    "demo": ("test_clients", "test_connect_doors", "test_ended_sessions", "test_minors", "test_serve"),
 }
 """World → the end-to-end modules that share its tables and gateway. Any other has a world of its own."""
 

@@ -358,10 +358,12 @@ def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
 OPTIONAL = {
     "gateway.admin.ranger": {"app/ranger_admin.py"},
     "gateway.admin.lineage": {"app/lineage_admin.py"},
+    "gateway.admin.open_sessions": {"app/sessions_admin.py"},
     "gateway.admin.tag_proposals": {"app/tags_admin.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/endpoints.py"},
     "gateway.app.ranger_admin": {"app/endpoints.py"},
+    "gateway.app.sessions_admin": {"app/endpoints.py"},
     "gateway.app.tags_admin": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/explaining.py", "app/gateway.py", "demo/lake.py",
@@ -372,6 +374,7 @@ OPTIONAL = {
 """What a gateway does not need to run → who may import it, besides itself."""
 NOT_LOADED = (
     "gateway.admin.lineage",
+    "gateway.admin.open_sessions",
     "gateway.admin.ranger",
     "gateway.admin.tag_proposals",
     "gateway.app.jobs",

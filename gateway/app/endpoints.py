@@ -31,6 +31,7 @@ from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
+from gateway.session.open_sessions import OpenSessions
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener, Tls
 
@@ -65,6 +66,7 @@ class GatewayParts:
     reader: ReaderPool
     rules: RulesInForce
     users: UserFile
+    open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str
     lineage: Follower | None
@@ -129,6 +131,7 @@ class ThriftEndpoint(Endpoint):
                 handshake_timeout_s=parts.settings.logins.handshake_timeout_s,
             ),
         )
+        parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
         return await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
 
@@ -154,7 +157,9 @@ class ConnectEndpoint(Endpoint):
         sessions = connect_sessions(parts.dependencies, upstream)
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
+        parts.open_sessions.add(sessions)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins)
+        parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
         return await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
 
@@ -273,6 +278,12 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
         parts.stack.push_async_callback(tags.close)
         found["/tags"] = tags.api.app
+    if listener.sessions is not None:
+        from gateway.app.sessions_admin import SessionsAdmin  # optional, as above
+
+        sessions = SessionsAdmin(listener.sessions, parts.dsn, parts.authenticator())
+        parts.stack.push_async_callback(sessions.close)
+        found["/sessions"] = sessions.api.app
     return found
 
 

@@ -26,6 +26,7 @@ from gateway.app.explaining import (
     own_extensions,
 )
 from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
+from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
 from gateway.app.metalakes import Metalakes
@@ -40,6 +41,7 @@ from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
+from gateway.database.gateway_requests import Answering
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
@@ -52,6 +54,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
+from gateway.session.open_sessions import OpenSessions
 from gateway.session.service import Sessions
 from gateway.settings.models import (
     BackendSettings,
@@ -120,7 +123,12 @@ class Gateway:
     async def _start(self) -> None:
         settings = self._settings
         # What a person may have done wrongly is looked at before anything is started.
-        users = UserFile(settings.users.file, max_stale_s=settings.users.max_stale_s)
+        open_sessions = OpenSessions()
+        users = UserFile(
+            settings.users.file,
+            max_stale_s=settings.users.max_stale_s,
+            removed=open_sessions.removed if settings.users.end_sessions else None,
+        )
         require_endpoints(settings)
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await together(
@@ -198,6 +206,7 @@ class Gateway:
             notes["tags"] = propagation.told
         sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
         if sessions is not None:
+            open_sessions.add(sessions)
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
         endpoints = await start_endpoints(
@@ -212,6 +221,7 @@ class Gateway:
                 reader=reader,
                 rules=rules,
                 users=users,
+                open_sessions=open_sessions,
                 ledger=ledger,
                 dsn=dsn,
                 lineage=lineage,
@@ -219,7 +229,13 @@ class Gateway:
             )
         )
         every_s = settings.policies.reload_s
-        self._background += [rules.watch(), users.run(every_s), metalakes.run()]
+        requests = GatewayRequests(open_sessions, users)
+        self._background += [
+            rules.watch(),
+            users.run(every_s),
+            metalakes.run(),
+            Answering(dsn, ledger.gateway, requests.answer).run(),
+        ]
         if settings.tag_propagation.enabled:
             self._background.append(propagation.run())
         if settings.jobs.schedule and self._config is not None:

@@ -56,6 +56,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _datasets(commands)
     job_arguments.add(commands, _command, _with_config)
     _users(commands)
+    _sessions(commands)
     _spark_jars(commands)
     _version(commands)
     return parser.parse_args(argv)
@@ -427,7 +428,9 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice users remove dana\n"
         "  sluice users token dana --label notebook --expires 90d  prints a token for PySpark, once\n"
         "  sluice users tokens dana                                lists them\n"
-        "  sluice users revoke dana 3f9a1c2b\n",
+        "  sluice users revoke dana 3f9a1c2b\n"
+        "\nGateways that run are asked whether they have taken a change, unless --file names another file.\n"
+        "Exit code 1: the file is changed, and one of them has not.\n",
         "users",
     )
     _with_config(parser)
@@ -450,6 +453,22 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         "--expires", metavar="TIME", help="token: in `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
     )
     parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
+
+
+def _sessions(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "sessions",
+        "open sessions of all gateways that run: list them, end those of a user",
+        "  sluice sessions list                     who has what open, from where, for how long\n"
+        "  sluice sessions end dana                 ends hers here and in Spark, with what runs in them\n"
+        "\nWho is in the user file can log in again: `sluice users remove dana` keeps her out, and ends her\n"
+        "sessions, too. Gateways are asked by way of their PostgreSQL. Exit code 1: one did not answer.\n",
+        "sessions",
+    )
+    _with_config(parser)
+    parser.add_argument("action", choices=("list", "end"), metavar="ACTION", help="list, end")
+    parser.add_argument("user", nargs="?", metavar="USER", help="end: whose")
 
 
 def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -4,26 +4,30 @@ printed once."""
 from __future__ import annotations
 
 import argparse
+import asyncio
 import getpass
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from gateway.app.gateway_requests import ask_for_user
 from gateway.cli import exit_codes
-from gateway.cli.terminal import Terminal
-from gateway.errors import Faults
+from gateway.cli.audit import where
+from gateway.cli.terminal import Terminal, complain
+from gateway.errors import Faults, LedgerUnavailable
 from gateway.frontends.tokens import written_expiry
 from gateway.frontends.users import add_token, read_users, remove_user, revoke_token, set_user
 from gateway.model.principal import Principal
-from gateway.settings import load_settings
+from gateway.settings import Settings, load_settings
 
 MIN_PASSWORD_CHARS = 8
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Do one of add, list, remove, passwd, token, tokens, revoke."""
-    path = arguments.file or load_settings(arguments.config).users.file
+    settings = None if arguments.file else load_settings(arguments.config)
+    path = settings.users.file if settings is not None else arguments.file
     if arguments.action == "list":
         return _list(path, arguments.json, terminal)
     name = arguments.name
@@ -74,8 +78,32 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             "remove": "removed",
             "revoke": f"can no longer use token {arguments.token}",
         }[arguments.action]
-        terminal.line(f"{name} {said} ({path}); a running gateway takes it up by itself")
-    return exit_codes.OK
+        terminal.line(f"{name} {said} ({path})")
+    return _ask_gateways(settings, path, name, arguments.json, terminal)
+
+
+def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: bool, terminal: Terminal) -> int:
+    """Ask the gateways that run whether they have what the file now says of a user, and say so."""
+    if settings is None:
+        if not as_json:
+            terminal.line("a gateway of this file takes it up by itself")
+        return exit_codes.OK
+    try:
+        dsn, _ = where(settings)
+    except LedgerUnavailable:
+        if not as_json:
+            terminal.line("no gateway runs here; the next one begins with it")
+        return exit_codes.OK
+    try:
+        taken, troubles = asyncio.run(ask_for_user(dsn, name, read_users(path).get(name)))
+    except LedgerUnavailable as error:
+        complain(f"{path} is changed; whether a gateway has taken it up cannot be asked: {error.message}")
+        return exit_codes.ERROR
+    for trouble in troubles:
+        complain(f"the change is not in force in {trouble}")
+    if not as_json and not troubles:
+        terminal.line("no gateway runs" if not taken else f"in force in {', '.join(taken)}")
+    return exit_codes.ERROR if troubles else exit_codes.OK
 
 
 def _new_token(path: Path, name: str, arguments: argparse.Namespace, terminal: Terminal) -> int:

@@ -160,6 +160,9 @@ class Authenticator:
                 self._metrics.logins.labels("blocked").inc()
                 raise
             address.block_recorded = True
+        if found is not None and found.principal.user not in self._users():
+            # Removed while it was checked.
+            found, reason = None, WRONG
         self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
         principal = found.principal if found is not None else None
         if principal is not None and not record_success:
@@ -167,6 +170,9 @@ class Authenticator:
         await self._record(user, client, mechanism, principal, reason if found is None else "")
         if principal is None:
             raise AuthenticationFailed(reason)
+        if principal.user not in self._users():
+            # Removed while it was recorded: nobody would end what is opened from here on.
+            raise AuthenticationFailed(WRONG)
         return principal
 
     def _token(self, secret: str) -> tuple[User, Token] | None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any, Protocol, cast
@@ -23,7 +23,7 @@ import grpc.aio
 import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
-from gateway.frontends.authentication import Authenticator
+from gateway.frontends.authentication import WRONG, Authenticator
 from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
 from gateway.model.credentials import Bearer, Credentials, Password, of_basic
 from gateway.model.principal import Principal
@@ -118,6 +118,10 @@ class ConnectServer:
         )
         self._server: grpc.aio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._callers: dict[asyncio.Task[Any], str] = {}
+        """Calls that run, by who is logged in."""
+        self._barred: set[asyncio.Task[Any]] = set()
+        """Calls that are ended since their users were removed."""
         self._stopping = False
 
     async def start(self, host: str, port: int, *, certificate: Certificate | None = None) -> int:
@@ -174,6 +178,13 @@ class ConnectServer:
         await stopped
         self._authenticator.close()
 
+    def end_of(self, users: Collection[str]) -> None:
+        """End the calls that run for users who were removed."""
+        for task, user in self._callers.items():
+            if user in users and task not in self._barred:
+                self._barred.add(task)
+                task.cancel()
+
     # -- one call ------------------------------------------------------------------------------------------
 
     async def _serve(self, method: Method, context: Any) -> bytes | None:
@@ -183,12 +194,15 @@ class ConnectServer:
         try:
             answer = await self._answered(method, context)
         except asyncio.CancelledError:
-            if not self._stopping or context.cancelled():
+            barred = task in self._barred
+            if not (self._stopping or barred) or context.cancelled():
                 raise  # The client is gone, or has given up.
             task.uncancel()
-            answer = restarting()
+            answer = status_of(AuthenticationFailed(WRONG), method.name) if barred else restarting()
         finally:
             self._tasks.discard(task)
+            self._callers.pop(task, None)
+            self._barred.discard(task)
         if isinstance(answer, RpcStatus):
             await context.abort(answer.code, answer.message, ((DETAILS, answer.details),))
             return None
@@ -199,6 +213,7 @@ class ConnectServer:
             metadata = context.invocation_metadata() or ()
             client = client_of(context.peer(), metadata)
             principal = await self._login(metadata, client)
+            self._callers[cast(asyncio.Task[Any], asyncio.current_task())] = principal.user
             with self._requests.hand() as hand:
                 return await self._answer(method, principal, client, context, hand)
         except (SluiceError, RpcError, ProtobufError) as error:

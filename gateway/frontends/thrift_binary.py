@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import ssl as ssl_module
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from typing import cast
 
@@ -140,6 +140,11 @@ class ThriftConnection(asyncio.Protocol):
         self._written += len(data)
         if self._transport is not None and not self._gone:
             self._transport.write(data)
+
+    @property
+    def user(self) -> str | None:
+        """Who is logged in; None before that."""
+        return self._caller.principal.user if self._caller is not None else None
 
     @property
     def slow(self) -> bool:
@@ -411,6 +416,12 @@ class ThriftBinaryServer:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=within_s)
         self.authenticator.close()
+
+    def end_of(self, users: Collection[str]) -> None:
+        """End the connections that users are logged in on."""
+        for connection in list(self._connections):
+            if connection.user in users:
+                connection.abort()
 
     def admit(self, connection: ThriftConnection) -> bool:
         """Count a connection in; False when there are too many."""

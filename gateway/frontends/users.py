@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import hashlib
 import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -395,9 +396,17 @@ class UserFile:
     """
 
     def __init__(
-        self, path: Path, *, max_stale_s: float = MAX_STALE_S, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        *,
+        max_stale_s: float = MAX_STALE_S,
+        removed: Callable[[Collection[str]], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`removed` hears of users who were in the file and are no longer."""
         self._path = path
+        self._removed = removed or _nobody_hears
+        self._lock = asyncio.Lock()
         self._max_stale_s = max_stale_s
         self._clock = clock
         self._stamp: tuple[int, int, int] | None = _stamp(path)
@@ -449,11 +458,30 @@ class UserFile:
         _log.info("users_reloaded", users=len(users))
         return True
 
+    async def refresh(self) -> None:
+        """Look at the file now; `removed` has heard of who is in it no longer when this returns."""
+        async with self._lock:
+            before = self._users
+            if await asyncio.to_thread(self.look) and (gone := before.keys() - self._users.keys()):
+                await self._removed(gone)
+
     async def run(self, every_s: float) -> None:
         """Look at the file now and then, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
-            await asyncio.to_thread(self.look)
+            await self.refresh()
+
+
+async def _nobody_hears(_: Collection[str]) -> None:
+    pass
+
+
+def fingerprint(user: User | None) -> str:
+    """Return what tells whether two gateways have the same user, without telling more; empty: nobody."""
+    if user is None:
+        return ""
+    parts = (sorted(user.principal.groups), user.principal.attributes, user.password_hash, user.tokens)
+    return hashlib.sha256(repr((user.principal.user, *parts)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-AuditKind = Literal["decided", "completed", "abandoned", "login", "security", "reattached", "promoted"]
+AuditKind = Literal[
+    "decided", "completed", "abandoned", "login", "security", "reattached", "promoted", "session_ended"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -338,6 +338,20 @@ def security(
     return _event(stamp, "security", principal, body)
 
 
+def session_ended(
+    stamp: Stamp, principal: Principal, *, client: Client, session: str, reason: str, by: str
+) -> AuditEvent:
+    """Build the record of a session that not its client ended; `by` is empty for the gateway."""
+    body = {
+        **parts.of_principal(principal),
+        **parts.of_client(client),
+        "sess": session,
+        "action": "end_session",
+        "reason": reason,
+    }
+    return _event(stamp, "session_ended", principal, body | ({"by": by} if by else {}))
+
+
 def _event(
     stamp: Stamp, kind: AuditKind, who: Principal | str, body: Mapping[str, Any], *, statement_id: str = ""
 ) -> AuditEvent:

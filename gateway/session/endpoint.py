@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from gateway.errors import LimitExceeded, SluiceError
@@ -112,6 +113,7 @@ class EndpointSession(NameResolution, Generic[K, E]):
         self.operations: dict[K, E] = {}
         self.pending: E | None = None
         self.used_at = opened
+        self.opened_at = datetime.now(UTC)
         self.closed = False
 
     @property

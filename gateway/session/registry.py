@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.session import audit_records
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import EndpointSession
 
@@ -100,6 +101,29 @@ class EndpointSessions(ABC, Generic[K, S]):
         while True:
             await asyncio.sleep(pause)
             await self.expire()
+
+    def opened(self) -> list[S]:
+        """Return all open sessions."""
+        return self._registry.all()
+
+    def idle_of(self, session: S) -> float:
+        """Return for how many seconds nobody has asked a session for anything."""
+        return max(0.0, self._clock() - session.used_at)
+
+    async def end_of(self, users: Collection[str], reason: str, *, by: str) -> int:
+        """End the sessions of users, record it, and return how many there were."""
+        ended = [session for session in self._registry.all() if session.principal.user in users]
+        await self._close_all(ended, reason)
+        for session in ended:
+            await self.recorder.record(
+                audit_records.session_ended,
+                session.principal,
+                client=session.client,
+                session=session.session_id,
+                reason=reason,
+                by=by,
+            )
+        return len(ended)
 
     @abstractmethod
     async def expire(self) -> None:

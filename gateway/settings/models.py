@@ -125,6 +125,16 @@ class TagApiSettings(_Administered):
     """Groups whose members may."""
 
 
+class SessionApiSettings(_Administered):
+    """Open sessions below `/sessions`, with logins from `users`; docs/admin-api.md tells what can be asked.
+    Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may list sessions and end them."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+
 class AdminListener(Section):
     """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
     Ranger's REST API and questions to the column lineage, when they are switched on, with one."""
@@ -138,6 +148,7 @@ class AdminListener(Section):
     ranger: RangerApiSettings | None = None
     lineage: LineageApiSettings | None = None
     tags: TagApiSettings | None = None
+    sessions: SessionApiSettings | None = None
 
 
 class Listeners(Section):
@@ -398,6 +409,8 @@ class UserSettings(Section):
     """Users with argon2 hashes and groups; kept by `sluice users`."""
     max_stale_s: Seconds = 900.0
     """Seconds that the users stay in force while the file cannot be read; after that nobody logs in."""
+    end_sessions: bool = True
+    """Whether what a removed user has open ends at once. Otherwise it goes on until it is closed or idle."""
 
 
 class EmbeddedPostgresSettings(Section):

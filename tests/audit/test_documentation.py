@@ -53,6 +53,14 @@ EVENTS: list[AuditEvent] = [
         reason="",
         client=Client(protocol="thrift"),
     ),
+    audit_records.session_ended(
+        Stamp(fresh_id(), now(), "g"),
+        Principal(user="bob"),
+        client=Client(protocol="thrift"),
+        session="s",
+        reason="",
+        by="ruth",
+    ),
     audit_records.metadata_decided(
         Stamp(fresh_id(), now(), "g"),
         "GetTables",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.frontends.tokens import digest, new_token
-from gateway.frontends.users import UserFile, parse_users, read_users, remove_user, set_user
+from gateway.frontends.users import UserFile, fingerprint, parse_users, read_users, remove_user, set_user
 from tests.frontends.listening import CHEAP
 
 HASH = CHEAP.hash("secret")
@@ -178,6 +179,32 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     (tmp_path / "good.yaml").replace(path)
     assert users.look()
     assert set(users.users) == {"carol"}
+
+
+async def test_who_hears_of_users_that_are_removed(tmp_path: Path) -> None:
+    path, heard = tmp_path / "users.yaml", list[set[str]]()
+
+    async def removed(users: Collection[str]) -> None:
+        heard.append(set(users))
+
+    for name in ("bob", "dana", "zoe"):
+        set_user(path, name, password="x")
+    users = UserFile(path, removed=removed)
+    set_user(path, "bob", password="another")
+    await users.refresh()
+    path.write_text("users: {alice: {passwrd: x}}\n")
+    await users.refresh()
+    path.unlink()
+    await users.refresh()
+    assert heard == [], "nobody was removed: a file with faults keeps the last good users"
+    set_user(path, "zoe", password="x")
+    await users.refresh()
+    await users.refresh()
+    assert heard == [{"bob", "dana"}]
+    assert fingerprint(users.users.get("bob")) == ""
+    assert fingerprint(users.users["zoe"]) == fingerprint(read_users(path)["zoe"])
+    set_user(path, "zoe", groups=["hr"])
+    assert fingerprint(users.users["zoe"]) != fingerprint(read_users(path)["zoe"])
 
 
 def test_a_change_keeps_owner_and_mode(tmp_path: Path) -> None:

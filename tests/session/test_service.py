@@ -24,6 +24,7 @@ from gateway.session.failures import NotFinished, StatementFailed, StatementRefu
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
 from gateway.session.metadata import Patterns
+from gateway.session.open_sessions import OpenSessions
 from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
 from gateway.session.session import _references
@@ -319,6 +320,39 @@ async def test_shutdown_closes_everything_and_refuses_new_sessions() -> None:
     assert len(world.sessions) == 0
     with pytest.raises(BackendUnavailable):
         await open_session(world)
+
+
+async def test_sessions_of_a_user_are_listed_and_ended_with_what_runs_in_them() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    every = OpenSessions()
+    every.add(world.sessions)
+    handle = await open_session(world)
+    await run(world, handle, "SLOW", run_async=True)
+    assert [(one.user, one.statements, one.idle_s) for one in every.listed()] == [("bob", 1, 0.0)]
+    assert await every.end(["alice"], "why") == 0
+    assert await every.end(["bob"], "why", by="ruth") == 1
+    assert every.listed() == []
+    assert world.backend.sessions[0].closed
+    assert world.ledger.outcomes() == ["canceled"]
+    (event,) = world.ledger.of("session_ended")
+    assert (event.user, event.body["reason"], event.body["by"]) == ("bob", "why", "ruth")
+    assert event.body["sess"] == str(handle)
+    with pytest.raises(InvalidHandle):
+        await run(world, handle, "SELECT 1")
+    await open_session(world)
+
+
+async def test_a_removed_user_has_no_session_and_no_connection() -> None:
+    world, closed = World(), list[str]()
+    every = OpenSessions()
+    every.add(world.sessions)
+    every.add_connections(closed.extend)
+    await open_session(world)
+    await every.removed(["bob"])
+    assert closed == ["bob"]
+    assert every.listed() == []
+    assert [event.body.get("by") for event in world.ledger.of("session_ended")] == [None]
 
 
 # -- handles -------------------------------------------------------------------------------------------------

@@ -196,6 +196,7 @@ def twins(
         yield twins
 
 
+@pytest.mark.in_turn(2)
 def test_as_over_a_copy_made_beforehand(twins: Twins) -> None:
     twins.all_same(READS)
     assert not twins.ours.ask("SELECT * FROM customer").error

@@ -135,6 +135,7 @@ SELECT count(*) AS n FROM table_changes('{db}.plain', 0) c JOIN customer USING (
 """
 
 
+@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS.strip().splitlines())
 
@@ -212,6 +213,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.in_turn(2)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if lake.spark.connect_port:
         bob.all_same_frames(FRAMES)

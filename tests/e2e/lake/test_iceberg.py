@@ -132,6 +132,7 @@ READS = (
 )
 
 
+@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS)
 
@@ -297,6 +298,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.in_turn(2)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return

@@ -140,6 +140,7 @@ READS = (
 )
 
 
+@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     for side in (bob.ours, bob.theirs):
         assert side.database.split(".")[1] in ("nest", "twin")

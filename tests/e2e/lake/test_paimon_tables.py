@@ -129,6 +129,7 @@ def twins(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
 
 
 @pytest.mark.parametrize("text", statements(SAME))
+@pytest.mark.in_turn(2)
 def test_as_over_a_copy_made_beforehand(twins: Twins, text: str) -> None:
     answer = twins.same(text)
     assert not answer.error

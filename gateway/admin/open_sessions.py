@@ -1,0 +1,114 @@
+"""Open sessions over REST, below `/sessions`, for administrators alone: list them, end those of a user.
+
+GET    /sessions/
+DELETE /sessions/?user=dana
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Protocol
+
+import structlog
+from aiohttp import web
+
+from gateway.admin.requests import (
+    Administrators,
+    Authenticate,
+    BadRequest,
+    Turns,
+    answering,
+    json_answer,
+    log_in,
+    status_of,
+)
+from gateway.database.texts import storable
+from gateway.errors import BackendUnavailable, LedgerUnavailable
+from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
+
+MAX_AT_ONCE = 4
+MAX_OF_ONE = 2
+TIMEOUT_S = 60.0
+"""For one request."""
+
+_Json = dict[str, Any]
+
+
+class SessionsOfGateways(Protocol):
+    """The sessions of all gateways; both raise LedgerUnavailable and BackendUnavailable."""
+
+    async def listed(self) -> tuple[list[_Json], Sequence[str]]:
+        """Return the sessions, and a sentence for each gateway that did not tell its own."""
+        ...
+
+    async def end(self, user: str, by: str) -> tuple[int, Sequence[str]]:
+        """End all of a user's; return how many, and a sentence for each gateway that did not."""
+        ...
+
+
+class SessionsApi:
+    """The application to be mounted at `/sessions`."""
+
+    def __init__(
+        self,
+        sessions: SessionsOfGateways,
+        authenticate: Authenticate,
+        *,
+        administrators: Collection[str],
+        groups: Collection[str] = (),
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`administrators` and members of `groups` may do everything here, others nothing."""
+        self._sessions = sessions
+        self._authenticate = authenticate
+        self._administrators = Administrators(users=frozenset(administrators), groups=frozenset(groups))
+        self._timeout_s = timeout_s
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
+
+    def app(self) -> web.Application:
+        """Return the application, for a server or a test."""
+        app = web.Application(middlewares=[answering(self._timeout_s, _explain)])
+        for path in ("", "/"):
+            app.router.add_get(path, self._handler(self._list))
+            app.router.add_delete(path, self._handler(self._end))
+        return app
+
+    def _handler(
+        self, handler: Callable[[web.Request, Principal], Awaitable[_Json]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            principal = await log_in(request, self._authenticate)
+            if not self._administrators.has(principal):
+                return _error(403, "only administrators of sessions may do this")
+            async with self._turns.of(principal.user):
+                return json_answer(await handler(request, principal))
+
+        return handle
+
+    async def _list(self, request: web.Request, principal: Principal) -> _Json:
+        if request.query:
+            raise BadRequest(f"unknown parameter `{min(request.query)}`; there is none")
+        sessions, messages = await self._sessions.listed()
+        return {"sessions": sessions, "messages": messages}
+
+    async def _end(self, request: web.Request, principal: Principal) -> _Json:
+        users = request.query.getall("user", [])
+        if set(request.query) != {"user"} or len(users) != 1 or not users[0]:
+            raise BadRequest("name whose sessions end, once: `?user=NAME`")
+        if storable(users[0]) != users[0]:
+            raise BadRequest("`user` holds a character that no name has")
+        ended, messages = await self._sessions.end(users[0], principal.user)
+        _log.info("sessions_ended", by=principal.user, user=users[0], sessions=ended)
+        return {"ended": ended, "messages": messages}
+
+
+def _error(status: int, *messages: str) -> web.Response:
+    return json_answer({"messages": messages}, status)
+
+
+def _explain(request: web.Request, error: Exception) -> web.Response:
+    if isinstance(error, BackendUnavailable | LedgerUnavailable):
+        return _error(503, error.message)
+    return _error(*status_of(error, "sessions", "the database that gateways are asked by"))

@@ -1,0 +1,91 @@
+"""Questions to all gateways of a database: their sessions, their users, and an end to sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from gateway.database.gateway_requests import Answers, ask_gateways
+from gateway.errors import BackendUnavailable
+from gateway.frontends.users import User, UserFile, fingerprint
+from gateway.session.open_sessions import OpenSessions
+
+_Json = dict[str, Any]
+ENDED = "an operator ended the session"
+
+
+class GatewayRequests:
+    """Answers for one gateway."""
+
+    def __init__(self, sessions: OpenSessions, users: UserFile) -> None:
+        self._sessions = sessions
+        self._users = users
+
+    async def answer(self, asked: Mapping[str, Any]) -> _Json:
+        """Return what is asked for; a request that another version makes is an error in words."""
+        match asked:
+            case {"ask": "sessions"}:
+                return {"sessions": [_as_json(asdict(one)) for one in self._sessions.listed()]}
+            case {"ask": "end_sessions", "user": str(user), "by": str(by)}:
+                return {"ended": await self._sessions.end([user], ENDED, by=by)}
+            case {"ask": "users", "name": str(name)}:
+                await self._users.refresh()
+                return {"user": fingerprint(self._users.users.get(name)), "faults": list(self._users.faults)}
+            case _:
+                return {"error": "this version of the gateway does not know the request"}
+
+
+def _as_json(shown: _Json) -> _Json:
+    return shown | {"opened_at": shown["opened_at"].isoformat(timespec="seconds")}
+
+
+# -- asking, for commands and for REST -----------------------------------------------------------------------
+
+
+async def list_sessions(dsn: str) -> tuple[list[_Json], Sequence[str]]:
+    """Return all open sessions of all gateways, and what is to be said of gateways that did not tell theirs.
+
+    Raises LedgerUnavailable, and BackendUnavailable where no gateway runs.
+    """
+    answers = await _asked(dsn, {"ask": "sessions"})
+    found = [
+        {"gateway": gateway, **one}
+        for gateway, answer in sorted(answers.by_gateway.items())
+        for one in answer.get("sessions", ())
+    ]
+    return found, troubles(answers)
+
+
+async def end_sessions(dsn: str, user: str, by: str) -> tuple[int, Sequence[str]]:
+    """End all sessions of a user in all gateways; return how many, and what went wrong. Raises as above."""
+    answers = await _asked(dsn, {"ask": "end_sessions", "user": user, "by": by})
+    return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), troubles(answers)
+
+
+async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str], list[str]]:
+    """Have all gateways look at their user files; return those that have `user` under its name, None: have
+    nobody, and a sentence for each that has not. Raises LedgerUnavailable."""
+    answers = await ask_gateways(dsn, {"ask": "users", "name": name})
+    wanted = fingerprint(user)
+    taken, failed = [], troubles(answers)
+    for gateway, answer in sorted(answers.by_gateway.items()):
+        if answer.get("user") == wanted:
+            taken.append(gateway)
+        elif "error" not in answer:
+            why = "; ".join(answer["faults"]) or "it has another user file"
+            failed.append(f"{gateway}: {why}")
+    return taken, failed
+
+
+async def _asked(dsn: str, body: _Json) -> Answers:
+    answers = await ask_gateways(dsn, body)
+    if not answers.by_gateway and not answers.silent:
+        raise BackendUnavailable("no gateway runs that keeps its record in this database")
+    return answers
+
+
+def troubles(answers: Answers) -> list[str]:
+    """Return a sentence for each gateway that did not do what it was asked."""
+    failed = [f"{gateway}: {one['error']}" for gateway, one in answers.by_gateway.items() if "error" in one]
+    return sorted(failed) + [f"{gateway}: did not answer in time" for gateway in sorted(answers.silent)]

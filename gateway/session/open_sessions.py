@@ -1,0 +1,88 @@
+"""All open sessions of one gateway, of every endpoint: who has them, and ending those of a user."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from gateway.session.registry import EndpointSessions
+
+_log = structlog.get_logger(__name__)
+
+REMOVED = "the user was removed"
+"""Why sessions end whose user may not log in any more."""
+
+EndConnections = Callable[[Collection[str]], None]
+"""Ends the connections that these users are logged in on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSession:
+    """A session as operators are told of it."""
+
+    user: str
+    endpoint: str
+    address: str
+    session: str
+    """As the record has it in `sess`."""
+    opened_at: datetime
+    idle_s: float
+    """Seconds since its client last asked for something; 0 while a statement runs."""
+    statements: int
+    """What it has running, or open to be fetched."""
+
+
+class OpenSessions:
+    """Endpoints add their sessions, and those with connections that stay logged in what ends these."""
+
+    def __init__(self) -> None:
+        self._endpoints: list[EndpointSessions[Any, Any]] = []
+        self._connections: list[EndConnections] = []
+
+    def add(self, sessions: EndpointSessions[Any, Any]) -> None:
+        """Have the sessions of an endpoint listed and ended with the others."""
+        self._endpoints.append(sessions)
+
+    def add_connections(self, end: EndConnections) -> None:
+        """Have connections of an endpoint ended with the sessions of a user who was removed."""
+        self._connections.append(end)
+
+    def listed(self) -> list[OpenSession]:
+        """Return all of them, by user and then by age."""
+        found = [
+            OpenSession(
+                user=session.principal.user,
+                endpoint=session.client.protocol,
+                address=session.client.address,
+                session=session.session_id,
+                opened_at=session.opened_at,
+                idle_s=0.0 if session.busy else round(endpoint.idle_of(session), 3),
+                statements=len(session.operations),
+            )
+            for endpoint in self._endpoints
+            for session in endpoint.opened()
+        ]
+        return sorted(found, key=lambda one: (one.user, one.opened_at))
+
+    async def end(self, users: Collection[str], reason: str, *, by: str = "") -> int:
+        """End all sessions of users here and in Spark, with what runs in them; return how many there were.
+
+        `by`: who asked for it; empty for the gateway itself.
+        """
+        ended = await asyncio.gather(*(one.end_of(users, reason, by=by) for one in self._endpoints))
+        return sum(ended)
+
+    async def removed(self, users: Collection[str]) -> None:
+        """End what users have open who may not log in any more, and the connections that they came by."""
+        count = await self.end(users, REMOVED)
+        for end in self._connections:
+            end(users)
+        # What was being opened meanwhile: from here on nobody of them is logged in.
+        while more := await self.end(users, REMOVED):
+            count += more
+        _log.info("sessions_of_removed_users_ended", users=len(users), sessions=count)

@@ -1,0 +1,100 @@
+"""Sessions that an operator ends, or whose user is removed, end at both endpoints and in Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.e2e.running import PASSWORDS, RunningGateway, connect, connect_session, takes_plans
+
+PASSWORD = "long enough for zoe"
+SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 8"
+"""Longer than any test, on one core."""
+
+
+@pytest.fixture
+def zoe(gateway: RunningGateway) -> Iterator[str]:
+    done = gateway.sluice(
+        "users", "add", "zoe", "--group", "hr", "--group", "security", "--password-stdin", stdin=PASSWORD
+    )
+    assert done.returncode == 0, done
+    assert "in force in" in done.stdout
+    yield "zoe"
+    gateway.sluice("users", "remove", "zoe")
+
+
+def sessions_of(gateway: RunningGateway, user: str) -> list[dict[str, Any]]:
+    told = json.loads(gateway.sluice("sessions", "list", "--json").stdout)
+    assert told["messages"] == []
+    return [one for one in told["sessions"] if one["user"] == user]
+
+
+@contextmanager
+def open_thrift(gateway: RunningGateway, user: str) -> Iterator[Any]:
+    """Have a connection; at its end the wire alone is closed, since its session may be gone."""
+    connection = connect(gateway.host, gateway.port, user, PASSWORD)
+    try:
+        yield connection
+    finally:
+        connection._transport.close()
+
+
+def refused(ask: Any) -> str:
+    with pytest.raises(Exception) as failed:
+        ask()
+    return f"{type(failed.value).__name__}: {failed.value}"
+
+
+def test_an_operator_ends_sessions_and_the_user_may_come_again(gateway: RunningGateway, zoe: str) -> None:
+    with open_thrift(gateway, zoe) as jdbc:
+        cursor = jdbc.cursor()
+        cursor.execute(SLOW, async_=True)
+        listed = sessions_of(gateway, zoe)
+        assert [(one["endpoint"], one["statements"]) for one in listed] == [("thrift", 1)]
+        assert listed[0]["address"] == gateway.host
+        assert listed[0]["idle_s"] == 0
+        done = gateway.sluice("sessions", "end", zoe)
+        assert done.stdout == "1 sessions of zoe are ended\n", done
+        assert "Invalid OperationHandle" in refused(cursor.poll)
+        assert "Invalid SessionHandle" in refused(lambda: jdbc.cursor().execute("SELECT 1"))
+        assert sessions_of(gateway, zoe) == []
+    with open_thrift(gateway, zoe) as again:
+        cursor = again.cursor()
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall() == [(1,)]
+    recorded = json.loads(gateway.sluice("audit", "search", "--user", zoe, "--json").stdout)
+    (ended,) = [one["event"] for one in recorded if one["event"]["kind"] == "session_ended"]
+    assert ended["by"]
+
+
+@pytest.mark.skipif(not takes_plans(), reason="this Spark has no Spark Connect that plans are given to")
+def test_what_a_removed_user_has_open_ends(gateway: RunningGateway, zoe: str) -> None:
+    with (
+        connect_session(gateway.connect_port, f"{zoe}:{PASSWORD}") as spark,
+        open_thrift(gateway, zoe) as jdbc,
+    ):
+        assert spark.sql("SELECT 1").collect()[0][0] == 1
+        jdbc.cursor().execute(SLOW, async_=True)
+        assert {one["endpoint"] for one in sessions_of(gateway, zoe)} == {"thrift", "connect"}
+        done = gateway.sluice("users", "remove", zoe)
+        assert done.returncode == 0, done
+        assert "in force in" in done.stdout
+        # The command has asked the gateway, so there is nothing to wait for.
+        assert sessions_of(gateway, zoe) == []
+        assert "TSocket read 0 bytes" in refused(lambda: jdbc.cursor().execute("SELECT 1"))
+        refused(lambda: connect(gateway.host, gateway.port, zoe, PASSWORD))
+        assert "wrong user name" in refused(lambda: spark.sql("SELECT 1").collect())
+
+
+def test_another_user_s_sessions_go_on(gateway: RunningGateway, zoe: str) -> None:
+    with open_thrift(gateway, zoe), connect(gateway.host, gateway.port, "alice", PASSWORDS["alice"]) as alice:
+        assert len(sessions_of(gateway, zoe)) == 1
+        assert gateway.sluice("users", "remove", zoe).returncode == 0
+        with alice.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            assert cursor.fetchall() == [(1,)]
+    assert sessions_of(gateway, zoe) == []
