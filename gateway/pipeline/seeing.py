@@ -38,6 +38,10 @@ class TextScope:
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
     above: Above | None = None
     """What is asked of the view whose text it is."""
+    below_barrier: bool = False
+    """Whether a barrier stands between the text of a view and what is asked of it."""
+    opening: Table | None = None
+    """The view whose text it is, where that is asked for without barriers."""
     alone: bool = False
     """Nothing stands above it: it is all that is asked. Within a plan, also that its session has no DataFrame
     in Spark's cache, which is found there by what stands for it elsewhere."""
@@ -87,6 +91,12 @@ class Seen:
         return any(
             table is not None and any(view.hidden for _, view in table.eyes) for table in self.tables.values()
         )
+
+    @property
+    def lends_to(self) -> frozenset[Principal]:
+        """Return those who read it and may not select all that is there of what it reads by themselves."""
+        seen = (table for table in self.tables.values() if table is not None)
+        return frozenset(who for table in seen for who, view in table.eyes if view.hidden - table.hidden)
 
     def readers(self, name: TableName, judging: Judging) -> tuple[Principal, ...]:
         """Return who reads a table, when it is a view: those whose eyes count for it."""
