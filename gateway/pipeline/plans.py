@@ -48,7 +48,7 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
-from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan, words_of
+from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.policies import (
     Policies,
     metadata_shown,
@@ -58,7 +58,15 @@ from gateway.pipeline.policies import (
     shown_only,
 )
 from gateway.pipeline.rights import Accessing, own_rights
-from gateway.pipeline.seeing import TOP, Seen, not_there, of_files, scan_records, see, see_tables
+from gateway.pipeline.seeing import (
+    TOP,
+    Seen,
+    not_there,
+    of_files,
+    scan_records,
+    see,
+    see_tables,
+)
 from gateway.pipeline.texts import (
     ask,
     decisions_of,
@@ -209,6 +217,9 @@ class _Plan:
         await in_turn(lambda: self._note_attempts(facts, texts))
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
+        misread = await in_turn(lambda: misread_plan(self.reading, facts, texts, self.evaluation, usage))
+        if misread is not None:
+            return access_denied(misread, self.evaluation)
         words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
         if isinstance(words, Unsupported):
             return not_governable(words)

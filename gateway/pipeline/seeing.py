@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gateway.model.catalog import Table, TableName
@@ -13,6 +14,7 @@ from gateway.pipeline.judging import Judging, Refusal, commanded, names_of, not_
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import Above
@@ -117,11 +119,12 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
 
 
 def scanned_tables(
-    prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
+    prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False, guesses: Guesses | None = None
 ) -> list[ScannedTable] | None:
     """Return the relations that a text reads, as column analysis wants them; None when one does not exist.
 
     Of a client's text they have the columns that the principal may select, of a view's text all of them.
+    `guesses`: what hidden ones may be called.
     """
     names = {relation.span: name for relation, name in prepared.scans}
     scanned = []
@@ -136,8 +139,85 @@ def scanned_tables(
         if table is not None and not hidden and prepared.place.depth == 0:
             columns = evaluation.selectable(table)
         folded = name.folded() if name is not None else None
-        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns))
+        words = (guesses or {}).get(folded, frozenset()) if folded is not None else frozenset()
+        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns, guessed=words))
     return scanned
+
+
+Guesses = Mapping[TableName, frozenset[str]]
+"""Names, lower case, that hidden columns of tables may have."""
+_ON_ROWS = frozenset({"DeleteFromTable", "MergeIntoTable", "UpdateTable"})
+_NEVER_GUESSED = LITERAL_FUNCTIONS - {"user"}
+"""Words that nobody calls a column by."""
+
+
+def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:
+    """Return what hidden columns may be called, of the words that a client writes as names of columns.
+
+    INVARIANT (hidden is not there): that is all of them, so that no refusal tells which ones are.
+    """
+    visible = evaluation.visible_where_some_are_hidden(names)
+    found = {name: frozenset(written - columns - _NEVER_GUESSED) for name, columns in visible.items()}
+    return {name: words for name, words in found.items() if words}
+
+
+def misread(
+    usage: Usage | Silent, guessed: Callable[[], Usage | Silent], unknown: AbstractSet[str]
+) -> Denied | None:
+    """Deny a name that means something else because a column is hidden: one of the table would come first.
+
+    `usage`: what is said of the columns that may be selected; `guessed`: of the tables with all that hidden
+    ones may be called; `unknown`: such words that no column has which may be selected.
+    """
+    if isinstance(usage, Silent):
+        if usage.unresolved or not unknown:
+            return None  # Spark says that there is no such column
+        return _may_be_hidden(min(unknown))
+    found = guessed()
+    if isinstance(found, Silent):
+        return _may_be_hidden(min(unknown)) if unknown else None
+    words = {word[1:] for named in found.named.values() for word in named if word.startswith(GUESSED)}
+    return _may_be_hidden(min(words)) if words else None
+
+
+def _may_be_hidden(word: str) -> Denied:
+    return Denied(
+        f"`{word}` could be a column that may not be selected, of a table that stands nearer than what else "
+        f"has the name; qualify it, or write what it stands for in its place"
+    )
+
+
+def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Denied | None:
+    """Deny names of a client's text that could mean hidden columns, and would mean something else."""
+    if prepared.place.depth or not prepared.scans:
+        return None
+    names = names_of(prepared.scans)
+    references = [column.parts for column in prepared.reading.columns if not column.star]
+    guesses = guesses_of(names, {parts[-1].lower() for parts in references}, evaluation)
+    if not guesses:
+        return None
+    alone = {parts[0].lower() for parts in references if len(parts) == 1}
+    if isinstance(usage, Silent) and usage.unread:
+        # Others show no rows. In these a name may be a column of what is changed.
+        if not any(command.node in _ON_ROWS for command in prepared.reading.commands):
+            return None
+        alone &= frozenset[str]().union(*guesses.values())
+        return _may_be_hidden(min(alone)) if alone else None
+
+    def guessed() -> Usage | Silent:
+        scanned = scanned_tables(prepared, evaluation, guesses=guesses)
+        if scanned is None:
+            return Silent("a table does not exist")
+        return analyse(prepared.text, scanned, prepared.reading.columns)
+
+    return misread(usage, guessed, alone & nobodys(guesses, names, evaluation))
+
+
+def nobodys(guesses: Guesses, names: Iterable[TableName], evaluation: Evaluation) -> frozenset[str]:
+    """Return the words among guesses that no table has for a column that may be selected."""
+    tables = (evaluation.catalog.table(name) for name in dict.fromkeys(names))
+    shown = {c.name.lower() for table in tables if table for c in evaluation.selectable(table)}
+    return frozenset[str]().union(*guesses.values()) - shown
 
 
 def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:

@@ -50,6 +50,7 @@ from gateway.pipeline.seeing import (
     Prepared,
     Seen,
     TextScope,
+    misread_text,
     not_there,
     note_attempts,
     scan_records,
@@ -103,7 +104,8 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     note_attempts(prepared, evaluation)
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
-    if (denied := accessing.denied(judging)) is not None:
+    denied = accessing.denied(judging) or misread_text(prepared, usage, evaluation)
+    if denied is not None:
         return access_denied(denied, evaluation)
     return await finish(prepared, usage, seen, evaluation, judging)
 

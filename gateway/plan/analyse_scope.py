@@ -16,7 +16,16 @@ from typing import NamedTuple
 
 from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
-from gateway.sql.analyse_scope import NOTHING, Origins, OutputColumn, Parts, Unclear, is_literal
+from gateway.sql.analyse_scope import (
+    NOTHING,
+    NOWHERE,
+    Origins,
+    OutputColumn,
+    Parts,
+    Unclear,
+    is_guessed,
+    is_literal,
+)
 
 _Tables = frozenset[TableName]
 NO_TABLES: _Tables = frozenset()
@@ -89,7 +98,9 @@ class Node:
             alone = self.names.get(parts[0])
             if alone is None:
                 return None
-            return alone[0].origins if len(alone) == 1 else single(alone, parts)
+            column = alone[0].origins if len(alone) == 1 else single(alone, parts)
+            # One of a relation of unknown columns is as likely.
+            return None if self.open and is_guessed(column) else column
         for length in (3, 2, 1):
             if count <= length:
                 continue
@@ -131,6 +142,7 @@ class Node:
 
 
 def single(found: Sequence[PlanColumn], parts: Parts) -> Origins:
+    found = [column for column in found if not is_guessed(column.origins)] or found
     first = found[0]
     if len(found) == 1:
         return first.origins
@@ -175,7 +187,7 @@ class ColumnPlace:
             return below
         if perhaps_inner or is_literal(parts):
             return NOTHING
-        raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+        raise Unclear(f"`{'.'.join(parts)}` {NOWHERE}")
 
     def is_function(self, name: str) -> bool | None:
         """Whether a word that a function without brackets has too means that here; None: it is not certain.

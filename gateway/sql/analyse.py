@@ -18,7 +18,16 @@ from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse_scope import Output, OutputColumn, Parts, ScopeSource, Unclear, is_literal
+from gateway.sql.analyse_scope import (
+    GUESSED,
+    NOWHERE,
+    Output,
+    OutputColumn,
+    Parts,
+    ScopeSource,
+    Unclear,
+    is_literal,
+)
 from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 MAX_LENGTH = 65_536
@@ -35,6 +44,7 @@ MAX_ANGLE_DEPTH = 30
 sqlglot_logger.disabled = True
 _SPARK = Spark()
 _TYPE_TOKENS = frozenset(_SPARK.parser_class.TYPE_TOKENS)
+_UNREAD = "column analysis does not read "
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 _ANGLES = frozenset({">", ">>", ">>>"})
@@ -47,6 +57,8 @@ class ScannedTable:
     parts: tuple[str, ...]
     name: TableName | None
     columns: tuple[Column, ...] = ()
+    guessed: frozenset[str] = frozenset()
+    """Names, lower case, of columns that it may have besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +89,16 @@ class Silent:
     def disagrees(self) -> bool:
         """Whether it is silent because the two readers saw different relations or columns."""
         return self.reason.startswith("readers disagree")
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether it is silent because of a name that Spark does not find either."""
+        return self.reason.endswith(NOWHERE)
+
+    @property
+    def unread(self) -> bool:
+        """Whether it is silent because the statement is none whose names it follows."""
+        return self.reason.startswith(_UNREAD)
 
 
 def analyse(
@@ -165,8 +187,9 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
             found[written] = ScopeSource(written, [], None, complete=False)
             continue
         folded = scan.name.folded()
-        names = [column.name.lower() for column in scan.columns]
-        columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
+        names = [(column.name.lower(),) * 2 for column in scan.columns]
+        names += [(name, GUESSED + name) for name in sorted(scan.guessed)]
+        columns = [OutputColumn(name, frozenset({(scan.name, column)})) for name, column in names]
         found[written] = ScopeSource(folded.parts, columns, scan.name)
     return found
 
@@ -180,7 +203,7 @@ def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: CteOutputs) -> Output:
             return walk.query(_with_outer_ctes(root), None, ctes)
         case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
             return walk.query(_with_outer_ctes(root), None, ctes)
-    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
+    raise Unclear(f"{_UNREAD}{root.key.upper()} statements")
 
 
 def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
