@@ -227,8 +227,6 @@ ELSEWHERE = [
     "CREATE TEMP VIEW w AS SELECT upper(name) AS {c}, concat({c}, '!') AS x FROM employee",
     "INSERT INTO sales.orders SELECT id AS {c}, {c} + 1, 'x', 1 FROM employee",
     "DELETE FROM sales.tmp_own WHERE EXISTS (SELECT 1 FROM employee e WHERE e.name = {c})",
-    # What cannot be followed.
-    "FROM employee |> EXTEND upper(name) AS {c} |> WHERE {c} = 'A' |> SELECT id",
 ]
 """Statements in which Spark would take another column for the hidden one of the table."""
 NOT_ELSEWHERE = [

@@ -11,13 +11,15 @@ from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Refusal, not_governable
 from gateway.pipeline.seeing import (
+    USER,
     Guesses,
     Prepared,
     TextScope,
+    any_of,
     guesses_of,
+    may_be_hidden,
     misread,
     misread_text,
-    nobodys,
     scanned_tables,
     usage_of,
 )
@@ -224,11 +226,13 @@ def misread_plan(
     guesses = guesses_of(names, words_of(reading, texts), evaluation)
     if not guesses:
         return None
+    words = {c.parts for _, p in texts.expressions for c in p.reading.columns if not c.star}
+    if USER in any_of(guesses) and (USER,) in words and not isinstance(usage, Silent):
+        return may_be_hidden(USER)
     found = ColumnUsage(asked=set())
     return misread(
         usage,
         lambda: usage_of_plan(reading, facts, texts, evaluation, found, guesses=guesses),
-        nobodys(guesses, names, evaluation),
     )
 
 

@@ -147,8 +147,9 @@ def scanned_tables(
 Guesses = Mapping[TableName, frozenset[str]]
 """Names, lower case, that hidden columns of tables may have."""
 _ON_ROWS = frozenset({"DeleteFromTable", "MergeIntoTable", "UpdateTable"})
-_NEVER_GUESSED = LITERAL_FUNCTIONS - {"user"}
-"""Words that nobody calls a column by."""
+USER = "user"
+"""The one word that means something without brackets and that tables have for a column's name."""
+_NEVER_GUESSED = LITERAL_FUNCTIONS - {USER}
 
 
 def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:
@@ -161,30 +162,29 @@ def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation
     return {name: words for name, words in found.items() if words}
 
 
-def misread(
-    usage: Usage | Silent, guessed: Callable[[], Usage | Silent], unknown: AbstractSet[str]
-) -> Denied | None:
+def misread(usage: Usage | Silent, guessed: Callable[[], Usage | Silent]) -> Denied | None:
     """Deny a name that means something else because a column is hidden: one of the table would come first.
 
     `usage`: what is said of the columns that may be selected; `guessed`: of the tables with all that hidden
-    ones may be called; `unknown`: such words that no column has which may be selected.
+    ones may be called. Where nothing is said, nothing is known of what the names mean.
     """
-    if isinstance(usage, Silent):
-        if usage.unresolved or not unknown:
-            return None  # Spark says that there is no such column
-        return _may_be_hidden(min(unknown))
-    found = guessed()
+    found = usage if isinstance(usage, Silent) else guessed()
     if isinstance(found, Silent):
-        return _may_be_hidden(min(unknown)) if unknown else None
+        return None
     words = {word[1:] for named in found.named.values() for word in named if word.startswith(GUESSED)}
-    return _may_be_hidden(min(words)) if words else None
+    return may_be_hidden(min(words)) if words else None
 
 
-def _may_be_hidden(word: str) -> Denied:
+def may_be_hidden(word: str) -> Denied:
     return Denied(
         f"`{word}` could be a column that may not be selected, of a table that stands nearer than what else "
         f"has the name; qualify it, or write what it stands for in its place"
     )
+
+
+def any_of(guesses: Guesses) -> frozenset[str]:
+    """Return what a hidden column of any of the tables may be called."""
+    return frozenset[str]().union(*guesses.values())
 
 
 def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Denied | None:
@@ -196,13 +196,12 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
     guesses = guesses_of(names, {parts[-1].lower() for parts in references}, evaluation)
     if not guesses:
         return None
-    alone = {parts[0].lower() for parts in references if len(parts) == 1}
-    if isinstance(usage, Silent) and usage.unread:
-        # Others show no rows. In these a name may be a column of what is changed.
-        if not any(command.node in _ON_ROWS for command in prepared.reading.commands):
-            return None
-        alone &= frozenset[str]().union(*guesses.values())
-        return _may_be_hidden(min(alone)) if alone else None
+    unknown = {parts[0].lower() for parts in references if len(parts) == 1} & any_of(guesses)
+    if USER in unknown and not isinstance(usage, Silent):
+        return may_be_hidden(USER)
+    # A name may be a column of what is changed.
+    if unknown and any(command.node in _ON_ROWS for command in prepared.reading.commands):
+        return may_be_hidden(min(unknown))
 
     def guessed() -> Usage | Silent:
         scanned = scanned_tables(prepared, evaluation, guesses=guesses)
@@ -210,14 +209,7 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
             return Silent("a table does not exist")
         return analyse(prepared.text, scanned, prepared.reading.columns)
 
-    return misread(usage, guessed, alone & nobodys(guesses, names, evaluation))
-
-
-def nobodys(guesses: Guesses, names: Iterable[TableName], evaluation: Evaluation) -> frozenset[str]:
-    """Return the words among guesses that no table has for a column that may be selected."""
-    tables = (evaluation.catalog.table(name) for name in dict.fromkeys(names))
-    shown = {c.name.lower() for table in tables if table for c in evaluation.selectable(table)}
-    return frozenset[str]().union(*guesses.values()) - shown
+    return misread(usage, guessed)
 
 
 def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:

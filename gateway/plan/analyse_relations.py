@@ -12,7 +12,7 @@ from typing import Never, cast
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
 from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known, shown
-from gateway.sql.analyse_scope import NOTHING, NOWHERE, Parts, Unclear
+from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, descriptor_of, pb
 
@@ -304,7 +304,7 @@ class Relations:
             for side in (left, right):
                 found = side.find((name,))
                 if found is None and not side.open:
-                    raise Unclear(f"the join column `{name}` {NOWHERE}")
+                    raise Unclear(f"the join column `{name}` is in no known relation")
                 origins |= found or NOTHING
             self.findings.mark(origins, plain=False)
             merged[name] = PlanColumn(name, (), origins)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
 from gateway.sql.analyse_scope import (
+    LITERAL_FUNCTIONS,
     NOTHING,
-    NOWHERE,
     Origins,
     OutputColumn,
     Parts,
@@ -177,6 +177,8 @@ class ColumnPlace:
             if found is not None and here:
                 if perhaps_inner:
                     raise Unclear(f"`{'.'.join(parts)}` may belong to a relation of unknown columns")
+                if is_guessed(found) and not place._is_elsewhere(parts):
+                    raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
                 # Pulled up from below or from the query around: Spark's order is not relied on.
                 return found if below is None else found | below
             if found is not None:
@@ -187,7 +189,20 @@ class ColumnPlace:
             return below
         if perhaps_inner or is_literal(parts):
             return NOTHING
-        raise Unclear(f"`{'.'.join(parts)}` {NOWHERE}")
+        raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+
+    def _is_elsewhere(self, parts: Parts) -> bool:
+        """Whether Spark would take something else for a name, had the relation no such column: not what is
+        below it, which it looks at for few operations."""
+        if parts[0] in self.written or is_literal(parts):
+            return True
+        outer = self.outer
+        while outer is not None:
+            found = outer.node.find(parts)
+            if outer.node.open or (found is not None and not is_guessed(found)) or parts[0] in outer.written:
+                return True
+            outer = outer.outer
+        return False
 
     def is_function(self, name: str) -> bool | None:
         """Whether a word that a function without brackets has too means that here; None: it is not certain.
@@ -229,6 +244,8 @@ def _frame(node: Node) -> sql.ColumnFrame:
     by_qualifier: dict[Parts, list[OutputColumn]] = {qualifier: [] for qualifier in node.open}
     frame = sql.ColumnFrame(complete=node.complete)
     for column in node.columns:
+        if column.name in LITERAL_FUNCTIONS and is_guessed(column.origins):
+            continue
         output = OutputColumn(column.name, column.origins)
         by_qualifier.setdefault(column.qualifier, []).append(output)
         for table in column.tables or (None,):

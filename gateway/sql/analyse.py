@@ -20,7 +20,7 @@ from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse_scope import (
     GUESSED,
-    NOWHERE,
+    LITERAL_FUNCTIONS,
     Output,
     OutputColumn,
     Parts,
@@ -44,7 +44,6 @@ MAX_ANGLE_DEPTH = 30
 sqlglot_logger.disabled = True
 _SPARK = Spark()
 _TYPE_TOKENS = frozenset(_SPARK.parser_class.TYPE_TOKENS)
-_UNREAD = "column analysis does not read "
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 _ANGLES = frozenset({">", ">>", ">>>"})
@@ -89,16 +88,6 @@ class Silent:
     def disagrees(self) -> bool:
         """Whether it is silent because the two readers saw different relations or columns."""
         return self.reason.startswith("readers disagree")
-
-    @property
-    def unresolved(self) -> bool:
-        """Whether it is silent because of a name that Spark does not find either."""
-        return self.reason.endswith(NOWHERE)
-
-    @property
-    def unread(self) -> bool:
-        """Whether it is silent because the statement is none whose names it follows."""
-        return self.reason.startswith(_UNREAD)
 
 
 def analyse(
@@ -188,7 +177,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
             continue
         folded = scan.name.folded()
         names = [(column.name.lower(),) * 2 for column in scan.columns]
-        names += [(name, GUESSED + name) for name in sorted(scan.guessed)]
+        names += [(name, GUESSED + name) for name in sorted(scan.guessed - LITERAL_FUNCTIONS)]
         columns = [OutputColumn(name, frozenset({(scan.name, column)})) for name, column in names]
         found[written] = ScopeSource(folded.parts, columns, scan.name)
     return found
@@ -203,7 +192,7 @@ def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: CteOutputs) -> Output:
             return walk.query(_with_outer_ctes(root), None, ctes)
         case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
             return walk.query(_with_outer_ctes(root), None, ctes)
-    raise Unclear(f"{_UNREAD}{root.key.upper()} statements")
+    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
 
 
 def _with_outer_ctes(root: exp.Expr) -> exp.Expr:

@@ -22,8 +22,6 @@ NOTHING: Origins = frozenset()
 
 GUESSED: Final = "?"
 """What the name of a column begins with that a table may have, for all that is told of it."""
-NOWHERE: Final = "is in no relation in scope"
-"""Of a name that Spark does not find either."""
 
 
 def is_guessed(origins: Origins) -> bool:
@@ -204,7 +202,7 @@ class ColumnFrame:
         """Return the origins of a join key, which must be a known column."""
         found = self.find((name,))
         if found is None:
-            raise Unclear(f"the join column `{name}` {NOWHERE}")
+            raise Unclear(f"the join column `{name}` is in no known relation")
         return found
 
     def find(self, parts: Parts) -> Origins | None:
@@ -274,7 +272,7 @@ class ColumnEnvironment:
             place = place.parent
         if perhaps_inner or is_literal(parts):
             return NOTHING
-        raise Unclear(f"`{'.'.join(parts)}` {NOWHERE}")
+        raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 
     def _find(self, parts: Parts) -> Origins | None:
         output = self.outputs.get(parts[0])
