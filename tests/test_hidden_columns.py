@@ -226,6 +226,9 @@ ELSEWHERE = [
     "WITH w AS (SELECT upper(name) AS {c}, count(*) AS n FROM employee GROUP BY {c}) SELECT n FROM w",
     "CREATE TEMP VIEW w AS SELECT upper(name) AS {c}, concat({c}, '!') AS x FROM employee",
     "INSERT INTO sales.orders SELECT id AS {c}, {c} + 1, 'x', 1 FROM employee",
+    # Beside a name that a hidden column could have, and that another relation has.
+    "SELECT upper(e.name) AS {c}, title, count(*) FROM employee e "
+    "JOIN (SELECT id, name AS title FROM department) d ON e.id = d.id GROUP BY {c}, title",
     "DELETE FROM sales.tmp_own WHERE EXISTS (SELECT 1 FROM employee e WHERE e.name = {c})",
 ]
 """Statements in which Spark would take another column for the hidden one of the table."""
