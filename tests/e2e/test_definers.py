@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.frontends.users import remove_user, set_user
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
@@ -239,6 +240,25 @@ def test_a_hidden_column_is_not_found_elsewhere(ask: Any, endpoint: str) -> None
     assert hal(natural) == []
     assert "select on every column of table" in refusal(ann, natural)
     assert ann("SELECT upper(name) AS pin, count(*) FROM dv.secret GROUP BY 1 ORDER BY pin") == [("A", 1)]
+
+
+def test_nor_in_dataframes(place: Place) -> None:
+    def frames(session: Any, column: str) -> list[Any]:
+        secret = session.table("dv.secret")
+        beside = F.concat(F.col(column), F.lit("!")).alias("x")
+        other = session.range(1).select(F.lit("a").alias(column))
+        return [
+            secret.select(F.upper("name").alias(column), beside),
+            other.where(secret.where(F.col(column) == F.col("name")).select("id").exists()),
+        ]
+
+    with place.gateway.session("hal", PASSWORD) as session:
+        assert [len(frame.collect()) for frame in frames(session, "pin")] == [1, 0]
+    with place.gateway.session("ann", PASSWORD) as session:
+        for column in ("pin", "nope"):
+            for frame in frames(session, column):
+                with pytest.raises(PySparkException, match=f"`{column}` could be a column"):
+                    frame.collect()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
