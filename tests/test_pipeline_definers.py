@@ -240,7 +240,11 @@ async def test_a_record_of_another_text_is_none(reader: ReaderPool) -> None:
 async def test_views_made_elsewhere(world: World, reader: ReaderPool) -> None:
     async def judged(user: str, rule: Any) -> Verdict:
         return await world.judge(
-            "TABLE v_made", reader, user=user, use="d", rules=Rules(unrecorded_views=rule)
+            "TABLE v_made",
+            reader,
+            user=user,
+            use="d",
+            rules=Rules(unrecorded_views=rule, barriers="always"),
         )
 
     assert RONS in forwarded(await judged("ron", "operator"))

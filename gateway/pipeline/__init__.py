@@ -39,6 +39,7 @@ from gateway.pipeline.judging import (
     not_governable,
     settled,
 )
+from gateway.pipeline.seeing import TextScope
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
 from gateway.sql.session_commands import pinned_refusal
@@ -88,7 +89,7 @@ async def judge(
 
 async def _judge_text(statement: Statement, judging: Judging) -> Verdict | NeedsCatalog:
     snapshot = judging.snapshot
-    outcome = await govern(statement.text, statement.context, judging, depth=0)
+    outcome = await govern(statement.text, statement.context, judging, TextScope(alone=True))
     if isinstance(outcome, NeedsCatalog):
         return outcome
     if isinstance(outcome, Refusal):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
@@ -18,7 +19,7 @@ from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import masks_of
 from gateway.sql.guard import NOTHING, Below
 from gateway.sql.leakproof import NONE, Above, Leakproof, Passed, Scanned, leakproof
-from gateway.sql.total import total_statement, total_text
+from gateway.sql.total import total_statement, total_text, total_view
 from gateway.sql.total_values import column_kind
 
 
@@ -52,13 +53,33 @@ class Placed:
     """With the filters of tables and views."""
     passed: Mapping[Span, tuple[Passed, ...]] = field(default_factory=dict)
     """In the texts of views."""
+    opened: bool = False
+    """Whether nothing in the query can fail, so that nothing in it has a barrier."""
 
 
-async def below_text(
-    prepared: Prepared, policies: Policies, judging: Judging, with_obligations: AbstractSet[TableName]
-) -> Placed:
-    """Return what stands with the filters of a text, by its scans; `with_obligations`: the views of it whose
-    texts have filters.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriedViews:
+    """The views that a query reads, and the one whose text it is."""
+
+    walled: AbstractSet[TableName] = frozenset()
+    """Those that may have filters or barriers in their texts."""
+    barred: AbstractSet[TableName] = frozenset()
+    """Those that have a barrier above them, unless nothing in the query can fail."""
+    opened: AbstractSet[Span] = frozenset()
+    """The places of those in whose texts nothing can fail."""
+    above: Above | None = None
+    """What is asked of the view whose text it is."""
+    below_barrier: bool = False
+    """Whether that stands above a barrier, so that Spark brings none of it here."""
+    opening: Table | None = None
+    """The view whose text it is, where that is asked for without barriers."""
+
+
+NO_VIEWS: Final = QueriedViews()
+
+
+async def below_text(prepared: Prepared, policies: Policies, judging: Judging, views: QueriedViews) -> Placed:
+    """Return what stands with the filters of a text, and with the barriers of views, by its scans.
 
     INVARIANT (total): what stands above a text is known only where nothing does, and where Spark does not
     keep the text to read it again.
@@ -67,19 +88,17 @@ async def below_text(
     if prepared.place.expression or prepared.required.shares:
         return Placed()
     scans = {r.span: name for r, name in prepared.scans if r.span is not None}
-    if not filters_any(scans.values(), policies, with_obligations):
+    if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
     query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
     alone = (
-        prepared.place.alone
+        (prepared.place.alone or views.opening is not None)
         and not reading.commands
         and all(map(is_builtin, reading.functions))
         and not _share_a_name(prepared)
     )
-    return below_query(
-        query, policies, judging, alone=alone, with_obligations=with_obligations, above=prepared.place.above
-    )
+    return below_query(query, policies, judging, alone=alone, views=views)
 
 
 def _share_a_name(prepared: Prepared) -> bool:
@@ -101,27 +120,28 @@ def below_query(
     *,
     alone: bool,
     exact: bool = True,
-    with_obligations: AbstractSet[TableName] = frozenset(),
-    above: Above | None = None,
+    views: QueriedViews = NO_VIEWS,
 ) -> Placed:
     """Return what stands with the filters of a query.
 
     `alone`: it is all that is asked, and calls nothing but Spark's own functions. `exact`: each name in it
     can mean one column only, as in a text; otherwise those of one name are of one type.
     """
-    below = _without_barriers(query, policies, judging) if alone else {}
+    below = _without_barriers(query, policies, judging, views) if alone else None
+    if views.opening is not None:
+        return Placed(below or {}, opened=below is not None)
+    below = below or {}
     opened = {span for span, one in below.items() if one.open_on is not None}
-    found = _copies(query, policies, judging, opened, with_obligations, above) if exact else NONE
+    found = _copies(query, policies, judging, opened, views) if exact else NONE
     for span, conditions in found.copies.items():
         below[span] = replace(below.get(span, NOTHING), conditions=conditions)
     return Placed(below, found.passed)
 
 
-def filters_any(
-    names: Iterable[TableName], policies: Policies, with_obligations: AbstractSet[TableName]
-) -> bool:
-    """Whether a table among these has a row filter, or a view has one in its text (`with_obligations`)."""
-    return any(_filtered(name, policies) or name.folded() in with_obligations for name in names)
+def filters_any(names: Iterable[TableName], policies: Policies, views: QueriedViews) -> bool:
+    """Whether one of these has a barrier, or may have one in its text."""
+    barred = views.walled | views.barred
+    return any(_filtered(name, policies) or name.folded() in barred for name in names)
 
 
 def _filtered(name: TableName, policies: Policies) -> bool:
@@ -134,8 +154,7 @@ def _copies(
     policies: Policies,
     judging: Judging,
     opened: AbstractSet[Span],
-    with_obligations: AbstractSet[TableName],
-    above: Above | None,
+    views: QueriedViews,
 ) -> Leakproof:
     """Return the conditions of a query that may be tried on hidden rows, by the scan that they are on."""
     if not judging.rules.push_down:
@@ -150,37 +169,62 @@ def _copies(
         # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
         firm = name.folded() not in policies.choosing
         stored = frozenset(c for c in shown if firm and c.lower() not in masked)
-        barrier = _filtered(name, policies) and span not in opened
+        barrier = (_filtered(name, policies) or views.below_barrier) and span not in opened
+        # Into a view that only has a barrier above it no condition goes by that barrier, but into its text.
+        takes = barrier and (table.kind is TableKind.TABLE or _filtered(name, policies))
+        passes = views.below_barrier or name.folded() in views.walled | views.barred
         scanned[span] = Scanned(
             columns=shown,
-            takes=stored if barrier else frozenset(),
-            passes=stored if name.folded() in with_obligations else frozenset(),
+            takes=stored if takes else frozenset(),
+            passes=stored if passes and span not in opened else frozenset(),
         )
     if not any(one.takes or one.passes for one in scanned.values()):
         return NONE
-    return leakproof(query.tree, query.text, scanned, query.ctes, above)
+    return leakproof(query.tree, query.text, scanned, query.ctes, views.above)
 
 
-def _without_barriers(query: Query, policies: Policies, judging: Judging) -> dict[Span, Below]:
-    """Return the scans of a query whose filters need no barrier, and those beside them, with the types that
-    this rests on; none where each filter has one. Where a setting could give an operator another meaning,
-    all do."""
+def may_be_without(judging: Judging) -> bool:
+    """Whether barriers may be left out at all: not where a setting could give an operator another meaning."""
     if judging.rules.barriers == "always":
-        return {}
-    if any(influence(key) is Influence.ANYTHING for key in judging.settings):
-        return {}
+        return False
+    return not any(influence(key) is Influence.ANYTHING for key in judging.settings)
+
+
+def _without_barriers(
+    query: Query, policies: Policies, judging: Judging, views: QueriedViews
+) -> dict[Span, Below] | None:
+    """Return the scans of a query that need no barrier, and those beside them, with the types that this rests
+    on; None where each filter and view has its own.
+
+    INVARIANT (types as judged): the text of a view may hide rows of all that it reads, so within it all is
+    asked for its types.
+    """
+    if not may_be_without(judging):
+        return None
     tables: dict[Span, tuple[Table, TableView, _Resting]] = {}
     for span, name in query.scans.items():
         table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
-        if table is not None and view is not None and table.kind is TableKind.TABLE:
+        if table is None or view is None:
+            continue
+        if table.kind is TableKind.TABLE or (table.kind is TableKind.VIEW and span in views.opened):
             tables[span] = table, view, _resting(table, view, policies)
-    opened = {s for s, (_, view, on) in tables.items() if view.row_filter is not None and on.firm}
-    if not opened:
-        return {}
+    within = views.opening is not None
+    opened = {
+        span
+        for span, (table, view, on) in tables.items()
+        if on.firm and (within or view.row_filter is not None or table.kind is TableKind.VIEW)
+    }
+    if within and len(opened) < len(query.scans):
+        return None
+    if not opened and not within:
+        return None
     shown = {span: dict(_shown(*one)) for span, one in tables.items()}
-    used = total_statement(query.tree, query.text, shown, query.ctes)
+    if views.opening is not None:
+        used = total_view(query.tree, query.text, shown, query.ctes, _made_of(views.opening))
+    else:
+        used = total_statement(query.tree, query.text, shown, query.ctes)
     if used is None:
-        return {}
+        return None
     return {
         span: Below(open_on=tuple(_types(table, used[span] | on.columns)))
         if span in opened
@@ -188,6 +232,14 @@ def _without_barriers(query: Query, policies: Policies, judging: Judging) -> dic
         else Below(cast=tuple((name, column_kind(type_)) for name, type_ in _types(table, used[span])))
         for span, (table, _, on) in tables.items()
     }
+
+
+def _made_of(view: Table) -> tuple[tuple[str, str], ...]:
+    """Return a view's columns as its text has them: their names there, empty where their places tell, and
+    their types."""
+    if view.view is None or view.view.by_position:
+        return tuple([("", column.type) for column in view.columns])
+    return tuple([(name, c.type) for name, c in zip(view.view.output, view.columns, strict=True)])
 
 
 def _resting(table: Table, view: TableView, policies: Policies) -> _Resting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -39,6 +40,8 @@ class Guarding:
     """Whether it hides or masks something."""
     body: Governed | None = None
     """The text of a view, as it is for this read."""
+    barrier: bool = False
+    """Whether it is a view that no condition from around may go below."""
 
 
 def place_of(position: int) -> Span:
@@ -52,12 +55,13 @@ async def guard_reads(
     bodies: Mapping[TableName, Governed],
     narrowed: Mapping[Span, Governed],
     below: Mapping[Span, Below],
+    barred: AbstractSet[TableName],
     judging: Judging,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
 
     `narrowed`: the texts of views with conditions from above them, and `below`: what stands with the filters,
-    both by the places of the reads.
+    both by the places of the reads; `barred`: the views with a barrier above them.
     """
     found = []
     views_with_obligations = names_with_obligations(bodies)
@@ -84,6 +88,7 @@ async def guard_reads(
                 body,
                 judging.period,
                 with_filter,
+                barrier=name in barred,
                 bare=judging.bare_builtins,
             )
             if isinstance(query, Unsupported):
@@ -110,6 +115,7 @@ async def guard_reads(
                 query=written[key],
                 has_obligations=has_obligations or name in views_with_obligations,
                 body=body,
+                barrier=name in barred,
             )
         )
     return tuple(found)
@@ -125,6 +131,7 @@ def _query(
     period: int,
     below: Below = NOTHING,
     *,
+    barrier: bool,
     bare: bool,
 ) -> str | Unsupported | None:
     view = policies.views[name.folded()]
@@ -140,6 +147,7 @@ def _query(
         stream=read.streaming,
         body=text,
         period=period if name.folded() in policies.reading else 0,
+        barrier=barrier,
         below=below,
         bare=bare,
     )
@@ -152,7 +160,7 @@ def lasting_query(one: Guarding, bodies: Mapping[TableName, Governed], policies:
     if one.query is None or name is None:
         return None
     body = bodies.get(name.folded())
-    query = _query(name, one.read.read, one.table, "", policies, body, 0, bare=False)
+    query = _query(name, one.read.read, one.table, "", policies, body, 0, barrier=one.barrier, bare=False)
     return one.query if isinstance(query, Unsupported) else query
 
 

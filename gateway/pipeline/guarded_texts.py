@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gateway.model.catalog import Column, Table, TableName
@@ -24,6 +25,7 @@ def guarded_scans(
     bodies: Mapping[TableName, Governed],
     narrowed: Mapping[Span, Governed],
     below: Mapping[Span, guard.Below],
+    barred: AbstractSet[TableName],
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | Unsupported:
@@ -51,6 +53,7 @@ def guarded_scans(
             body=nested_text(body, personal=personal),
             within=folded in views_with_obligations,
             period=judging.period if folded in policies.reading else 0,
+            barrier=folded in barred,
             below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
             bare=judging.bare_builtins,
         )

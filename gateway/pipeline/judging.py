@@ -116,8 +116,19 @@ class Governed:
     """All three as Cleared has them."""
     definers: frozenset[Principal] = frozenset()
     """The definers of views by whose access it reads."""
+    lends_to: frozenset[Principal] = frozenset()
+    """Of the text of a view: those who read it and may not select all that it reads by themselves."""
+    stands_in: bool = False
+    """Of the text of a view: whether Spark's own reading of the view would not do, because of what stands in
+    this one: barriers above views, or conditions."""
+    opened: bool = False
+    """Of the text of a view that was judged without barriers: whether nothing in it can fail."""
     definition: Definition | None = None
     """What has to be recorded before it is forwarded."""
+
+
+BodyKey = tuple[TableName, tuple[Principal, ...], frozenset[Principal], bool]
+"""A view, those who read it, those who ask around it, and whether it is judged without barriers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +145,8 @@ class Judging:
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
     told: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
-    bodies: dict[tuple[TableName, tuple[Principal, ...]], Governed] = field(default_factory=dict)
-    """Views that were judged already, by those who read them: one that stands in many others is judged
-    once."""
+    bodies: dict[BodyKey, Governed] = field(default_factory=dict)
+    """Views that were judged already: one that stands in many others is judged once."""
     narrowed: list[TableName] = field(default_factory=list)
     """Views that were judged once more, with conditions from above them."""
 

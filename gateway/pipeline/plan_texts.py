@@ -10,7 +10,19 @@ from gateway.model.handles import PERSISTED
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Refusal, not_governable
-from gateway.pipeline.seeing import Prepared, TextScope, scanned_tables, usage_of
+from gateway.pipeline.seeing import (
+    USER,
+    Guesses,
+    Prepared,
+    TextScope,
+    any_of,
+    guesses_of,
+    may_be_hidden,
+    misread,
+    misread_text,
+    scanned_tables,
+    usage_of,
+)
 from gateway.pipeline.texts import prepare
 from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.analyse_scope import ColumnUsage
@@ -25,7 +37,7 @@ from gateway.plan.guard import Edits
 from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, SqlText
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
-from gateway.sql.evaluate import Evaluation
+from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema
@@ -145,10 +157,11 @@ def usage_of_plan(
     findings: ColumnUsage,
     *,
     hidden: bool = False,
+    guesses: Guesses | None = None,
 ) -> Usage | Silent:
     """Return what column analysis says of the whole plan, with the texts within; it is noted in `findings`.
 
-    With `hidden`: what one says that knows the hidden columns too.
+    With `hidden`: what one says that knows the hidden columns too; with `guesses`: what they may be called.
     """
     tables: dict[int, ScannedTable] = {}
     selectable: dict[TableName, tuple[Column, ...]] = {}
@@ -162,19 +175,29 @@ def usage_of_plan(
             parts=one.read.parts,
             name=one.name.folded() if one.name is not None else None,
             columns=selectable[table.name] if table is not None else (),
+            guessed=(guesses or {}).get(table.name.folded(), frozenset())
+            if table is not None
+            else frozenset(),
         )
     uses: list[dict[int, TextUse]] = [{}, {}]
     for into, pairs in zip(uses, (texts.statements, texts.expressions), strict=True):
         for position, (_, prepared) in enumerate(pairs):
-            use = _use(prepared, texts, evaluation, hidden=hidden)
+            use = _use(prepared, texts, evaluation, hidden=hidden, guesses=guesses)
             if use is None:
                 return Silent("a table does not exist")
             into[position] = use
     return analyse_plan(reading, tables, uses[0], uses[1], findings)
 
 
-def _use(prepared: Prepared, texts: PlanTexts, evaluation: Evaluation, *, hidden: bool) -> TextUse | None:
-    scans = scanned_tables(prepared, evaluation, hidden=hidden)
+def _use(
+    prepared: Prepared,
+    texts: PlanTexts,
+    evaluation: Evaluation,
+    *,
+    hidden: bool,
+    guesses: Guesses | None,
+) -> TextUse | None:
+    scans = scanned_tables(prepared, evaluation, hidden=hidden, guesses=guesses)
     if scans is None:
         return None
     bound = prepared.place.aliases
@@ -186,6 +209,30 @@ def _use(prepared: Prepared, texts: PlanTexts, evaluation: Evaluation, *, hidden
         else usage_of(prepared, evaluation, hidden=True)
         if hidden
         else texts.usage(prepared),
+    )
+
+
+def misread_plan(
+    reading: PlanReading, facts: PlanFacts, texts: PlanTexts, evaluation: Evaluation, usage: Usage | Silent
+) -> Denied | None:
+    """Deny names of a plan that could mean hidden columns, and would mean something else."""
+    names = [one.name for one in facts.reads if one.name is not None]
+    for prepared in texts.all:
+        names += [name for _, name in prepared.scans]
+        if prepared.place.expression or prepared.place.aliases:
+            continue
+        if (denied := misread_text(prepared, texts.usage(prepared), evaluation)) is not None:
+            return denied
+    guesses = guesses_of(names, words_of(reading, texts), evaluation)
+    if not guesses:
+        return None
+    words = {c.parts for _, p in texts.expressions for c in p.reading.columns if not c.star}
+    if USER in any_of(guesses) and (USER,) in words and not isinstance(usage, Silent):
+        return may_be_hidden(USER)
+    found = ColumnUsage(asked=set())
+    return misread(
+        usage,
+        lambda: usage_of_plan(reading, facts, texts, evaluation, found, guesses=guesses),
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableKind, TableName
@@ -30,7 +29,7 @@ from gateway.model.statement import (
     SessionEffect,
     Statement,
 )
-from gateway.pipeline.barriers import Placed, Query, below_query, filters_any
+from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
 from gateway.pipeline.judging import (
@@ -41,7 +40,6 @@ from gateway.pipeline.judging import (
     agreement,
     commanded,
     distinct,
-    names_with_obligations,
     not_governable,
     to_promote,
     together,
@@ -50,7 +48,7 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
-from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan, words_of
+from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.policies import (
     Policies,
     metadata_shown,
@@ -60,16 +58,24 @@ from gateway.pipeline.policies import (
     shown_only,
 )
 from gateway.pipeline.rights import Accessing, own_rights
-from gateway.pipeline.seeing import Seen, not_there, of_files, scan_records, see, see_tables
+from gateway.pipeline.seeing import (
+    TOP,
+    Seen,
+    not_there,
+    of_files,
+    scan_records,
+    see,
+    see_tables,
+)
 from gateway.pipeline.texts import (
     ask,
     decisions_of,
     finish,
+    govern,
     hidden_within,
-    narrowed_bodies,
     undisclosed_names,
-    view_bodies,
 )
+from gateway.pipeline.views import ReadViews
 from gateway.plan import unread
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -211,6 +217,9 @@ class _Plan:
         await in_turn(lambda: self._note_attempts(facts, texts))
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
+        misread = await in_turn(lambda: misread_plan(self.reading, facts, texts, self.evaluation, usage))
+        if misread is not None:
+            return access_denied(misread, self.evaluation)
         words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
         if isinstance(words, Unsupported):
             return not_governable(words)
@@ -285,7 +294,15 @@ class _Plan:
         required = facts.commanded
         if (absent := evaluation.absent(required) or self._never_there(facts, texts)) is not None:
             return self._not_there(absent, texts)
-        bodies = await view_bodies((*read, *commanded(required)), seen[0], judging, 0)
+        reads = ReadViews(
+            seen=seen[0],
+            rights=self.accessing.rights,
+            place=TOP,
+            scans=self._scans(facts),
+            judging=judging,
+            govern=govern,
+        )
+        bodies = await reads.bodies((*read, *commanded(required)))
         if not isinstance(bodies, dict):
             return bodies
         policies = await policies_of(seen[0], judging)
@@ -293,13 +310,14 @@ class _Plan:
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
             return policies
-        scans = self._scans(facts)
-        with_obligations = names_with_obligations(bodies)
-        placed = await in_turn(lambda: self._placed(facts, texts, scans, policies, with_obligations))
-        narrowed = await narrowed_bodies(scans, placed.passed, seen[0], judging, 0)
+        barred = reads.barred(bodies)
+        opened = await reads.opened(bodies, barred, alone=self._may_place(texts))
+        views = reads.queried(bodies, barred, opened)
+        placed = await in_turn(lambda: self._placed(facts, texts, reads.scans, policies, views))
+        narrowed = await reads.narrowed(placed, opened, bodies, barred)
         if not isinstance(narrowed, dict):
             return narrowed
-        guarding = await guard_reads(facts, policies, bodies, narrowed, placed.below, judging)
+        guarding = await guard_reads(facts, policies, bodies, narrowed, placed.below, barred, judging)
         if isinstance(guarding, Unsupported):
             return not_governable(guarding)
         governed: list[Governed] = []
@@ -336,19 +354,13 @@ class _Plan:
         texts: PlanTexts,
         scans: Mapping[Span, TableName],
         policies: Policies,
-        with_obligations: AbstractSet[TableName],
+        views: QueriedViews,
     ) -> Placed:
-        """Return what stands with the filters of the reads, and in the texts of views, by their places;
-        `with_obligations`: the views whose texts have filters.
-
-        INVARIANT (one guard for what is kept): where the session has persisted a DataFrame, Spark finds its
-        rows by what stands for the reads in it, and in all plans the same stands for them.
-        """
+        """Return what stands with the filters of the reads, and in the texts of views, by their places."""
         relation = self.reading.shown
-        plain = not (self.reading.handles or self.reading.code or texts.statements)
-        if relation is None or not plain or PERSISTED in self.context.handles:
+        if relation is None or not self._may_place(texts):
             return Placed()
-        if not filters_any(scans.values(), policies, with_obligations):
+        if not filters_any(scans.values(), policies, views):
             return Placed()
         nodes = {}
         for position, one in enumerate(facts.reads):
@@ -361,12 +373,12 @@ class _Plan:
         if found is None:
             return Placed()
         columns: list[dict[str, str]] = []
-        for name in scans.values():
+        for place, name in scans.items():
             table, view = self.judging.snapshot.catalog.table(name), policies.views[name.folded()]
             if table is None or view is None:
                 return Placed()
             # What has no type that is known for certain is no column of its name: of views, masked, hidden.
-            sure = table.kind is TableKind.TABLE
+            sure = table.kind is TableKind.TABLE or place in views.opened
             unsure = {c.lower() for c in (*view.masks, *view.hidden)}
             columns.append(
                 {c.name: c.type if sure and c.name.lower() not in unsure else "" for c in table.columns}
@@ -375,9 +387,16 @@ class _Plan:
         alone = not found.by_plan or (all_known and found.of_one_type(columns))
         exact = not found.by_plan or (all_known and found.of_one_table(columns))
         query = Query(found.tree, "", scans)
-        return below_query(
-            query, policies, self.judging, alone=alone, exact=exact, with_obligations=with_obligations
-        )
+        return below_query(query, policies, self.judging, alone=alone, exact=exact, views=views)
+
+    def _may_place(self, texts: PlanTexts) -> bool:
+        """Whether anything of the plan may stand elsewhere than it says.
+
+        INVARIANT (one guard for what is kept): where the session has persisted a DataFrame, Spark finds its
+        rows by what stands for the reads in it, and in all plans the same stands for them.
+        """
+        plain = not (self.reading.handles or self.reading.code or texts.statements)
+        return self.reading.shown is not None and plain and PERSISTED not in self.context.handles
 
     def _not_there(self, name: TableName, texts: PlanTexts) -> Refusal:
         found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))

@@ -36,11 +36,21 @@ class Rights:
     """Of the view whose text it is."""
     view: TableName | None = None
     """The view whose text it is."""
+    around: frozenset[Principal] = frozenset()
+    """Those whose conditions may reach what the view shows: who asks, and the authors of views around it."""
 
 
 def own_rights(principal: Principal) -> Rights:
     """Return the rights by which a client's own text is read."""
     return Rights(readers=(principal,), accessors=(principal,))
+
+
+def asking(rights: Rights, lends_to: frozenset[Principal]) -> frozenset[Principal]:
+    """Return those whose conditions may reach what a text reads: its author, and those around it if no
+    barrier keeps theirs above the text. An operator who vouches for it is nobody to be kept from anything.
+    """
+    authors = frozenset(rights.accessors)
+    return authors if rights.around & lends_to else authors | rights.around
 
 
 def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -> Rights | Denied:

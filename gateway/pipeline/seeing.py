@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gateway.model.catalog import Table, TableName
@@ -13,6 +14,7 @@ from gateway.pipeline.judging import Judging, Refusal, commanded, names_of, not_
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import Above
@@ -38,6 +40,10 @@ class TextScope:
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
     above: Above | None = None
     """What is asked of the view whose text it is."""
+    below_barrier: bool = False
+    """Whether a barrier stands between the text of a view and what is asked of it."""
+    opening: Table | None = None
+    """The view whose text it is, where that is asked for without barriers."""
     alone: bool = False
     """Nothing stands above it: it is all that is asked. Within a plan, also that its session has no DataFrame
     in Spark's cache, which is found there by what stands for it elsewhere."""
@@ -88,6 +94,12 @@ class Seen:
             table is not None and any(view.hidden for _, view in table.eyes) for table in self.tables.values()
         )
 
+    @property
+    def lends_to(self) -> frozenset[Principal]:
+        """Return those who read it and may not select all that is there of what it reads by themselves."""
+        seen = (table for table in self.tables.values() if table is not None)
+        return frozenset(who for table in seen for who, view in table.eyes if view.hidden - table.hidden)
+
     def readers(self, name: TableName, judging: Judging) -> tuple[Principal, ...]:
         """Return who reads a table, when it is a view: those whose eyes count for it."""
         table = self.tables.get(name.folded())
@@ -107,11 +119,12 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
 
 
 def scanned_tables(
-    prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
+    prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False, guesses: Guesses | None = None
 ) -> list[ScannedTable] | None:
     """Return the relations that a text reads, as column analysis wants them; None when one does not exist.
 
     Of a client's text they have the columns that the principal may select, of a view's text all of them.
+    `guesses`: what hidden ones may be called.
     """
     names = {relation.span: name for relation, name in prepared.scans}
     scanned = []
@@ -126,8 +139,77 @@ def scanned_tables(
         if table is not None and not hidden and prepared.place.depth == 0:
             columns = evaluation.selectable(table)
         folded = name.folded() if name is not None else None
-        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns))
+        words = (guesses or {}).get(folded, frozenset()) if folded is not None else frozenset()
+        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns, guessed=words))
     return scanned
+
+
+Guesses = Mapping[TableName, frozenset[str]]
+"""Names, lower case, that hidden columns of tables may have."""
+_ON_ROWS = frozenset({"DeleteFromTable", "MergeIntoTable", "UpdateTable"})
+USER = "user"
+"""The one word that means something without brackets and that tables have for a column's name."""
+_NEVER_GUESSED = LITERAL_FUNCTIONS - {USER}
+
+
+def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:
+    """Return what hidden columns may be called, of the words that a client writes as names of columns.
+
+    INVARIANT (hidden is not there): that is all of them, so that no refusal tells which ones are.
+    """
+    visible = evaluation.visible_where_some_are_hidden(names)
+    found = {name: frozenset(written - columns - _NEVER_GUESSED) for name, columns in visible.items()}
+    return {name: words for name, words in found.items() if words}
+
+
+def misread(usage: Usage | Silent, guessed: Callable[[], Usage | Silent]) -> Denied | None:
+    """Deny a name that means something else because a column is hidden: one of the table would come first.
+
+    `usage`: what is said of the columns that may be selected; `guessed`: of the tables with all that hidden
+    ones may be called. Where nothing is said, nothing is known of what the names mean.
+    """
+    found = usage if isinstance(usage, Silent) else guessed()
+    if isinstance(found, Silent):
+        return None
+    words = {word[1:] for named in found.named.values() for word in named if word.startswith(GUESSED)}
+    return may_be_hidden(min(words)) if words else None
+
+
+def may_be_hidden(word: str) -> Denied:
+    return Denied(
+        f"`{word}` could be a column that may not be selected, of a table that stands nearer than what else "
+        f"has the name; qualify it, or write what it stands for in its place"
+    )
+
+
+def any_of(guesses: Guesses) -> frozenset[str]:
+    """Return what a hidden column of any of the tables may be called."""
+    return frozenset[str]().union(*guesses.values())
+
+
+def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Denied | None:
+    """Deny names of a client's text that could mean hidden columns, and would mean something else."""
+    if prepared.place.depth or not prepared.scans:
+        return None
+    names = names_of(prepared.scans)
+    references = [column.parts for column in prepared.reading.columns if not column.star]
+    guesses = guesses_of(names, {parts[-1].lower() for parts in references}, evaluation)
+    if not guesses:
+        return None
+    unknown = {parts[0].lower() for parts in references if len(parts) == 1} & any_of(guesses)
+    if USER in unknown and not isinstance(usage, Silent):
+        return may_be_hidden(USER)
+    # A name may be a column of what is changed.
+    if unknown and any(command.node in _ON_ROWS for command in prepared.reading.commands):
+        return may_be_hidden(min(unknown))
+
+    def guessed() -> Usage | Silent:
+        scanned = scanned_tables(prepared, evaluation, guesses=guesses)
+        if scanned is None:
+            return Silent("a table does not exist")
+        return analyse(prepared.text, scanned, prepared.reading.columns)
+
+    return misread(usage, guessed)
 
 
 def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.model.catalog import Table, TableKind, TableName, levels
+from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
-from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import below_text
 from gateway.pipeline.guarded_texts import guarded_scans, identities
 from gateway.pipeline.judging import (
-    MAX_VIEW_DEPTH,
     Governed,
     Judging,
     JudgingOutcome,
@@ -33,7 +32,6 @@ from gateway.pipeline.judging import (
     not_governable,
     to_promote,
     together,
-    ungoverned,
     unknown_tables,
     wanted_tables,
 )
@@ -46,18 +44,20 @@ from gateway.pipeline.kept import (
     varying_text,
 )
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
-from gateway.pipeline.rights import Accessing, Rights, own_rights, view_rights
+from gateway.pipeline.rights import Accessing, Rights, own_rights
 from gateway.pipeline.seeing import (
     TOP,
     Prepared,
     Seen,
     TextScope,
+    misread_text,
     not_there,
     note_attempts,
     scan_records,
     see,
     usage_of,
 )
+from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
@@ -72,27 +72,14 @@ from gateway.sql.evaluate import (
     scans_of,
 )
 from gateway.sql.identity import IsIdentity
-from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.required import Required, Unsupported, join
 from gateway.sql.spark_words import unbound_parameter
 
-MOST_NARROWED = 16
-"""Views of a statement, and within views, whose texts get conditions from above; others have none."""
 
-
-async def govern(
-    text: str,
-    context: SessionContext,
-    judging: Judging,
-    depth: int,
-    rights: Rights | None = None,
-    above: Above | None = None,
-) -> JudgingOutcome:
-    """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
-    by its own `rights`, and of which `above` is asked."""
-    place = TextScope(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
+async def govern(text: str, context: SessionContext, judging: Judging, place: TextScope) -> JudgingOutcome:
+    """Run every pass on one text: the statement itself, or the text of a view."""
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Refusal):
         return prepared
@@ -117,7 +104,8 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     note_attempts(prepared, evaluation)
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
-    if (denied := accessing.denied(judging)) is not None:
+    denied = accessing.denied(judging) or misread_text(prepared, usage, evaluation)
+    if denied is not None:
         return access_denied(denied, evaluation)
     return await finish(prepared, usage, seen, evaluation, judging)
 
@@ -279,7 +267,15 @@ async def finish(
         return not_governable(unfounded)
     # The text that a view has had until now need not be open to who gives it another one.
     named = names_of(prepared.scans) if required.shares else prepared.tables
-    bodies = await view_bodies(named, seen, judging, prepared.place.depth)
+    reads = ReadViews(
+        seen=seen,
+        rights=prepared.rights,
+        place=prepared.place,
+        scans={relation.span: name for relation, name in prepared.scans if relation.span is not None},
+        judging=judging,
+        govern=govern,
+    )
+    bodies = await reads.bodies(named)
     if not isinstance(bodies, dict):
         return bodies
     policies = await policies_of(seen, judging)
@@ -287,12 +283,14 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    placed = await below_text(prepared, policies, judging, names_with_obligations(bodies))
-    scans = {relation.span: name for relation, name in prepared.scans if relation.span is not None}
-    narrowed = await narrowed_bodies(scans, placed.passed, seen, judging, prepared.place.depth)
+    barred = reads.barred(bodies)
+    alone = prepared.place.alone and not required.shares
+    opened = await reads.opened(bodies, barred, alone=alone)
+    placed = await below_text(prepared, policies, judging, reads.queried(bodies, barred, opened))
+    narrowed = await reads.narrowed(placed, opened, bodies, barred)
     if not isinstance(narrowed, dict):
         return narrowed
-    guarded = guarded_scans(prepared, policies, bodies, narrowed, placed.below, evaluation, judging)
+    guarded = guarded_scans(prepared, policies, bodies, narrowed, placed.below, barred, evaluation, judging)
     if isinstance(guarded, Unsupported):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -411,6 +409,10 @@ async def finish(
         ),
         definers=definers_of(prepared.rights, bodies.values()),
         definition=definition,
+        lends_to=seen.lends_to,
+        stands_in=bool(barred or placed.below or narrowed)
+        or any(nested_text(body, personal=False) is not None for body in bodies.values()),
+        opened=placed.opened,
     )
 
 
@@ -470,86 +472,6 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> Unsupported | None
         if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
             return Unsupported(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
     return None
-
-
-async def view_bodies(
-    names: Sequence[TableName], seen: Seen, judging: Judging, depth: int
-) -> dict[TableName, Governed] | Refusal | NeedsCatalog:
-    """Govern the text of every persistent view among `names`, in the session that it was written in and by
-    its definer's access; `seen` says who reads it."""
-    bodies: dict[TableName, Governed] = {}
-    for name in dict.fromkeys(name.folded() for name in names):
-        table = judging.snapshot.catalog.table(name)
-        if table is not None and table.kind is TableKind.UNGOVERNED:
-            return not_governable(Unsupported(ungoverned(table)))
-        if table is None or table.kind is not TableKind.VIEW:
-            continue
-        readers = seen.readers(name, judging)
-        if (name, readers) in judging.bodies:
-            bodies[name] = judging.bodies[name, readers]
-            continue
-        body = await _view_body(table, readers, judging, depth)
-        if not isinstance(body, Governed):
-            return body
-        bodies[name] = judging.bodies[name, readers] = body
-    return bodies
-
-
-async def _view_body(
-    table: Table,
-    readers: tuple[Principal, ...],
-    judging: Judging,
-    depth: int,
-    conditions: Sequence[Passed] = (),
-) -> JudgingOutcome:
-    """Govern the text of a view, for a text that is `depth` views deep; `conditions` on the view's columns go
-    into it where they may."""
-    if table.view is None:
-        return not_governable(Unsupported(f"the text of the view {table.name} is not available"))
-    if depth >= MAX_VIEW_DEPTH:
-        return not_governable(
-            Unsupported(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
-        )
-    context = SessionContext(
-        catalog=table.view.catalog,
-        namespace=levels(table.view.database),
-        endpoint=judging.endpoint,
-        catalogs=judging.told,
-    )
-    rights = view_rights(table, readers, judging)
-    if isinstance(rights, Denied):
-        return access_denied(rights, judging.evaluation())
-    above = guard.above_view(table, table.view, conditions) if conditions else None
-    body = await govern(table.view.text, context, judging, depth + 1, rights, above)
-    if isinstance(body, Refusal) and body.code == "SPARK":
-        return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
-    if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
-        return not_governable(collated(f"the view {table.name}"))
-    return body
-
-
-async def narrowed_bodies(
-    scans: Mapping[Span, TableName],
-    passed: Mapping[Span, Sequence[Passed]],
-    seen: Seen,
-    judging: Judging,
-    depth: int,
-) -> dict[Span, Governed] | Refusal | NeedsCatalog:
-    """Return the texts of views for those places where conditions on their columns go into them."""
-    bodies: dict[Span, Governed] = {}
-    for span, name in scans.items():
-        table = judging.snapshot.catalog.table(name)
-        conditions = passed.get(span, ())
-        if table is None or not conditions:
-            continue
-        if len(judging.narrowed) >= MOST_NARROWED:
-            break
-        judging.narrowed.append(name)
-        body = await _view_body(table, seen.readers(name, judging), judging, depth, conditions)
-        if not isinstance(body, Governed):
-            return body
-        bodies[span] = body
-    return bodies
 
 
 async def _prove(

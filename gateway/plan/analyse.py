@@ -19,7 +19,7 @@ from gateway.plan.analyse_texts import TextUse
 from gateway.plan.reading import PlanReading, SqlText
 from gateway.plan.references import ids_bound, names_bound
 from gateway.sql.analyse import ScannedTable, Silent, Usage
-from gateway.sql.analyse_scope import OutputColumn, Unclear
+from gateway.sql.analyse_scope import GUESSED, OutputColumn, Unclear
 from gateway.wire.connect import Message, pb
 
 __all__ = ["TextUse", "analyse_plan"]
@@ -222,7 +222,7 @@ class _ColumnUsageWalk:
             raise Unclear("a table is not known")
         if table.name is None:
             return nothing_known(tuple([part.lower() for part in table.parts]))
-        node = _whole(table.name, _TableColumns(table.columns))
+        node = _whole(table.name, _TableColumns(table.columns), table.guessed)
         self.findings.count(len(node.columns))
         if case == "relation_changes":
             return Node(node.columns, complete=False, open=((),))
@@ -292,13 +292,14 @@ class _TableColumns:
 
 
 @lru_cache(maxsize=1024)
-def _whole(table: TableName, of: _TableColumns) -> Node:
+def _whole(table: TableName, of: _TableColumns, guessed: frozenset[str]) -> Node:
     """Return a table as a relation. Nobody changes a relation, so it serves every plan."""
     name = table.folded()
     qualifier = name.parts
     shows = frozenset({table})
-    names = [column.name.lower() for column in of.columns]
-    return Node([PlanColumn(column, qualifier, frozenset({(table, column)}), shows) for column in names])
+    names = [(column.name.lower(),) * 2 for column in of.columns]
+    names += [(word, GUESSED + word) for word in sorted(guessed)]
+    return Node([PlanColumn(word, qualifier, frozenset({(table, column)}), shows) for word, column in names])
 
 
 def _is_plan(message: Message) -> bool:

@@ -98,6 +98,9 @@ class Expressions:
             complete = complete and known
             if names is None:
                 columns += made
+                if case == "expression_string":  # which may say AS
+                    for column in made:
+                        place.written.setdefault(column.name or "", column.origins)
                 continue
             if len(names) != 1 or len(made) != 1:
                 made = [PlanColumn(None, (), NOTHING)]

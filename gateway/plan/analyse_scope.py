@@ -16,7 +16,16 @@ from typing import NamedTuple
 
 from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
-from gateway.sql.analyse_scope import NOTHING, Origins, OutputColumn, Parts, Unclear, is_literal
+from gateway.sql.analyse_scope import (
+    LITERAL_FUNCTIONS,
+    NOTHING,
+    Origins,
+    OutputColumn,
+    Parts,
+    Unclear,
+    is_guessed,
+    is_literal,
+)
 
 _Tables = frozenset[TableName]
 NO_TABLES: _Tables = frozenset()
@@ -89,7 +98,9 @@ class Node:
             alone = self.names.get(parts[0])
             if alone is None:
                 return None
-            return alone[0].origins if len(alone) == 1 else single(alone, parts)
+            column = alone[0].origins if len(alone) == 1 else single(alone, parts)
+            # One of a relation of unknown columns is as likely.
+            return None if self.open and is_guessed(column) else column
         for length in (3, 2, 1):
             if count <= length:
                 continue
@@ -131,6 +142,7 @@ class Node:
 
 
 def single(found: Sequence[PlanColumn], parts: Parts) -> Origins:
+    found = [column for column in found if not is_guessed(column.origins)] or found
     first = found[0]
     if len(found) == 1:
         return first.origins
@@ -165,6 +177,8 @@ class ColumnPlace:
             if found is not None and here:
                 if perhaps_inner:
                     raise Unclear(f"`{'.'.join(parts)}` may belong to a relation of unknown columns")
+                if is_guessed(found) and not place._is_elsewhere(parts):
+                    raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
                 # Pulled up from below or from the query around: Spark's order is not relied on.
                 return found if below is None else found | below
             if found is not None:
@@ -176,6 +190,19 @@ class ColumnPlace:
         if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+
+    def _is_elsewhere(self, parts: Parts) -> bool:
+        """Whether Spark would take something else for a name, had the relation no such column: not what is
+        below it, which it looks at for few operations."""
+        if parts[0] in self.written or is_literal(parts):
+            return True
+        outer = self.outer
+        while outer is not None:
+            found = outer.node.find(parts)
+            if outer.node.open or (found is not None and not is_guessed(found)) or parts[0] in outer.written:
+                return True
+            outer = outer.outer
+        return False
 
     def is_function(self, name: str) -> bool | None:
         """Whether a word that a function without brackets has too means that here; None: it is not certain.
@@ -217,6 +244,8 @@ def _frame(node: Node) -> sql.ColumnFrame:
     by_qualifier: dict[Parts, list[OutputColumn]] = {qualifier: [] for qualifier in node.open}
     frame = sql.ColumnFrame(complete=node.complete)
     for column in node.columns:
+        if column.name in LITERAL_FUNCTIONS and is_guessed(column.origins):
+            continue
         output = OutputColumn(column.name, column.origins)
         by_qualifier.setdefault(column.qualifier, []).append(output)
         for table in column.tables or (None,):

@@ -15,7 +15,7 @@ from typing import Final, Never
 from gateway.model.reading import ExpressionNode
 from gateway.plan.identifiers import attribute_parts
 from gateway.sql.leakproof_copies import MOST_DIGITS, NUMBER
-from gateway.sql.total import made_name
+from gateway.sql.total_columns import made_name
 from gateway.sql.total_values import WORDS
 from gateway.wire.connect import pb
 

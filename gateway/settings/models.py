@@ -367,7 +367,8 @@ class PolicySettings(Section):
     one service for each service definition, called like it."""
     star: Literal["refuse", "visible"] = "refuse"
     """What `SELECT *` does on a table with columns that the user may not select: be refused, or mean every
-    column that the user may see."""
+    column that the user may see. The same goes for NATURAL JOIN, and for names that could be a hidden
+    column's and would mean something else."""
     views: Literal["definer", "invoker"] = "definer"
     """Who needs select on what a view reads, besides select on the view for who reads it: its definer, who
     created it or last changed its text, or whoever reads it (`invoker`)."""

@@ -18,7 +18,16 @@ from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse_scope import Output, OutputColumn, Parts, ScopeSource, Unclear, is_literal
+from gateway.sql.analyse_scope import (
+    GUESSED,
+    LITERAL_FUNCTIONS,
+    Output,
+    OutputColumn,
+    Parts,
+    ScopeSource,
+    Unclear,
+    is_literal,
+)
 from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
 
 MAX_LENGTH = 65_536
@@ -47,6 +56,8 @@ class ScannedTable:
     parts: tuple[str, ...]
     name: TableName | None
     columns: tuple[Column, ...] = ()
+    guessed: frozenset[str] = frozenset()
+    """Names, lower case, of columns that it may have besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +176,9 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
             found[written] = ScopeSource(written, [], None, complete=False)
             continue
         folded = scan.name.folded()
-        names = [column.name.lower() for column in scan.columns]
-        columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
+        names = [(column.name.lower(),) * 2 for column in scan.columns]
+        names += [(name, GUESSED + name) for name in sorted(scan.guessed - LITERAL_FUNCTIONS)]
+        columns = [OutputColumn(name, frozenset({(scan.name, column)})) for name, column in names]
         found[written] = ScopeSource(folded.parts, columns, scan.name)
     return found
 

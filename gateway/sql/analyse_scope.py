@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from gateway.model.catalog import TableName
 
@@ -19,6 +19,15 @@ Origins = frozenset[tuple[TableName, str]]
 """The base columns whose values a column passes on unchanged; none for a computed column."""
 
 NOTHING: Origins = frozenset()
+
+GUESSED: Final = "?"
+"""What the name of a column begins with that a table may have, for all that is told of it."""
+
+
+def is_guessed(origins: Origins) -> bool:
+    """Whether a name means a column that a table may have: no table is known to."""
+    return any(column.startswith(GUESSED) for _, column in origins)
+
 
 LITERAL_FUNCTIONS = frozenset(
     {
@@ -213,7 +222,9 @@ class ColumnFrame:
         if parts[0] in self.merged:
             return self.merged[parts[0]]
         found = [source.names[parts[0]] for source in self.sources if parts[0] in source.names]
-        return _single(found, parts) if found else None
+        column = _single(found, parts) if found else None
+        # One of a relation of unknown columns is as likely.
+        return None if column is not None and self.open and is_guessed(column) else column
 
     def select(self, qualifier: Parts) -> tuple[list[StarColumn], bool]:
         """Return the columns of `qualifier.*` and whether they are all that there are."""
@@ -229,6 +240,7 @@ class ColumnFrame:
 
 
 def _single(found: Sequence[Origins], parts: Parts) -> Origins:
+    found = [one for one in found if not is_guessed(one)] or found[:1]
     if len(found) > 1:
         raise Unclear(f"`{'.'.join(parts)}` is in {len(found)} relations")
     return found[0]
@@ -269,4 +281,4 @@ class ColumnEnvironment:
         column = self.frame.find(parts)
         if output is None or column is None or self.prefer == "columns":
             return output if column is None else column
-        return output | column
+        return output if is_guessed(column) else output | column

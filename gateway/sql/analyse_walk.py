@@ -135,6 +135,9 @@ class SqlColumnWalk:
         self._clause(args.get("group"), ColumnEnvironment(frame, outer, written), ctes)
         for name in ("having", "qualify"):
             self._clause(args.get(name), ColumnEnvironment(frame, outer, written, "both"), ctes)
+        qualify = args.get("qualify")
+        for window in qualify.find_all(exp.Window) if qualify is not None else ():
+            self._clause(window, ColumnEnvironment(frame, outer, written), ctes)
         for name in (*ORDERING, "limit", "offset"):
             self._order(args.get(name), frame, outer, written, ctes)
         for window in args.get("windows") or ():
@@ -313,7 +316,10 @@ class SqlColumnWalk:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
-            source = source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
+            columns = names_of(alias.args.get("columns"))
+            if columns and source.table is not None:
+                self.found.stars.add(source.table)  # it gives each of them a name
+            source = source.renamed(folded(alias.this), columns)
         for pivot in node.args.get("pivots") or ():
             source = self._pivot(pivot, source, ctes)
         return source
@@ -348,6 +354,8 @@ class SqlColumnWalk:
             mine = {c.column.name for c in frame.star}
             shared = dict.fromkeys(c.column.name for c in right.star if c.column.name in mine)
             using = [name for name in shared if name is not None]
+            # It compares all columns that both have, whatever they are called.
+            self.found.stars |= {s.table for s in (*frame.sources, *right.sources) if s.table is not None}
         elif args.get("method"):
             raise Unclear(f"{NOT_UNDERSTOOD}a {args['method']} join")
         for name in using:

@@ -141,7 +141,7 @@ class Evaluation:
             self.decisions.extend(view.allowed[name] for name in hidden)
             self.missing.append(
                 f"select on every column of table {table.name}, which `*` means (DESCRIBE lists those that "
-                f"can be named)"
+                f"can be named), and so do a NATURAL JOIN and an alias with a list of columns"
             )
         self._decide_columns(table, view, used, in_view=in_view)
         misused = sorted(barred & usage.computed.get(folded, frozenset()))
@@ -179,6 +179,17 @@ class Evaluation:
             if c.name not in view.hidden
         }
         return any(view.hidden for _, view in seen) and not written <= visible
+
+    def visible_where_some_are_hidden(self, names: Iterable[TableName]) -> dict[TableName, frozenset[str]]:
+        """Return the columns, lower case, that may be selected, of those tables that have others too; of none
+        where a star means what may be selected, as then any name does."""
+        found: dict[TableName, frozenset[str]] = {}
+        for name in () if self.star_shows_visible else dict.fromkeys(name.folded() for name in names):
+            table = self.catalog.table(name)
+            shown = self.selectable(table) if table is not None else ()
+            if table is not None and len(shown) < len(table.columns):
+                found[name] = frozenset(column.name.lower() for column in shown)
+        return found
 
     def tried(self, usage: Usage | Silent) -> None:
         """Record the denial of every hidden column that a statement uses. `usage` is the word of a column

@@ -76,6 +76,7 @@ def guarded_query(
     source: str,
     stream: bool = False,
     period: int = 0,
+    barrier: bool = False,
     below: Below = NOTHING,
     bare: bool = False,
 ) -> str:
@@ -83,8 +84,8 @@ def guarded_query(
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
     `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
-    `below`: what of the query around stands with the filter. `bare`: built-in functions are
-    called by bare names.
+    `barrier`: no condition from around may go below it, filter or not; `below`: what of the query around
+    stands with the filter. `bare`: built-in functions are called by bare names.
 
     INVARIANT (types as judged): where a query has no barrier, no column beside the filtered ones is of a type
     that it was not judged by. Spark would cast hidden values to that type, to compare them; a cast to the
@@ -107,25 +108,24 @@ def guarded_query(
             columns.append(name)
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
-    barrier = _BARRIER.format(period=period)
-    more = "".join(f" AND {condition}" for condition in below.conditions)
-    if row_filter is None:
-        if period and not stream:
-            where = f" WHERE {more.removeprefix(' AND ')}" if more else ""
-            return f"SELECT {shown_columns} FROM (SELECT * FROM {source}{where}) {barrier} AS {alias}"
-        return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
-    where = f"WHERE ({row_filter.expression}){more}"
-    if below.open_on is not None and not stream and not period:
-        as_judged = "".join(f" AND {one}" for one in _types_as_judged(below.open_on, bare=bare))
-        return f"SELECT {shown_columns} FROM {source} WHERE ({row_filter.expression}){as_judged}"
+    conditions = [] if row_filter is None else [f"({row_filter.expression})"]
+    opened = below.open_on is not None and not stream and not period
+    if opened:
+        conditions += _types_as_judged(below.open_on or (), bare=bare)
+    else:
+        conditions += below.conditions
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    if opened or not (row_filter is not None or barrier or (period and not stream)):
+        return f"SELECT {shown_columns} FROM {source}{where}"
     # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
     if stream:
-        barrier = _STREAM_BARRIER.format(builtin=_qualifier(bare))
-        return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {barrier}"
-    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
+        rows = _STREAM_BARRIER.format(builtin=_qualifier(bare))
+        return f"SELECT {shown_columns} FROM (SELECT * FROM {source}{where}) AS {alias} {rows}"
+    rows = _BARRIER.format(period=period)
+    return f"SELECT {shown_columns} FROM (SELECT * FROM {source}{where}) {rows} AS {alias}"
 
 
 def _types_as_judged(types: Sequence[tuple[str, str]], *, bare: bool) -> Iterator[str]:
@@ -184,13 +184,14 @@ def guard_scan(
     body: str | None,
     within: bool,
     period: int = 0,
+    barrier: bool = False,
     below: Below = NOTHING,
     bare: bool = False,
 ) -> GuardedRelation | Unsupported:
     """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
-    carry obligations. `below`, `bare`: as in `guarded_query`.
+    carry obligations. `barrier`, `below`, `bare`: as in `guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
     within = within or _is_narrowed(table, view, suffix)
@@ -200,6 +201,7 @@ def guard_scan(
         suffix=suffix,
         body=body,
         period=period,
+        barrier=barrier,
         below=below,
         bare=bare,
     )
@@ -252,6 +254,7 @@ def table_query(
     stream: bool = False,
     body: str | None,
     period: int = 0,
+    barrier: bool = False,
     below: Below = NOTHING,
     bare: bool = False,
 ) -> str | Unsupported | None:
@@ -259,7 +262,8 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
-    plain = not has_obligations(table, view) and not _is_narrowed(table, view, suffix) and not below.cast
+    plain = not has_obligations(table, view) and not _is_narrowed(table, view, suffix) and not barrier
+    plain = plain and not (below.cast or below.conditions or below.open_on)
     if body is None and plain:
         return None
     hidden = hidden_columns(table, view)
@@ -278,6 +282,7 @@ def table_query(
         source=source,
         stream=stream,
         period=period,
+        barrier=barrier,
         below=below,
         bare=bare,
     )

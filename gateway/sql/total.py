@@ -27,12 +27,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
 from gateway.sql.leakproof import AGGREGATING, conjuncts, steady
 from gateway.sql.leakproof_copies import DECIMAL
+from gateway.sql.total_columns import (
+    OPEN,
+    TypedColumn,
+    TypedColumns,
+    has_having,
+    has_one_row,
+    is_binding,
+    is_of,
+    made_name,
+    named_columns,
+    renamed,
+    type_of,
+)
 from gateway.sql.total_values import (
     BOOLEAN,
     FAILING,
@@ -64,44 +77,7 @@ _SHOWN: Final = AGGREGATING | frozenset(
 group, by the rows that there are."""
 
 
-class _TypedColumn(NamedTuple):
-    """A column of a plan; always total, since it is a value that is there."""
-
-    name: str
-    """Lower case; empty where Spark makes one up."""
-    type: str
-    qualifiers: frozenset[tuple[str, ...]] = frozenset()
-    bare: bool = True
-    """Whether its name finds it without a qualifier: of two that USING makes one only that one."""
-    source: tuple[Span, str] | None = None
-    """The scan's column that it is."""
-    guessed: bool = False
-    """Whether the name is one that Spark may have given it: what else has that name may be meant."""
-
-    def unqualified(self) -> _TypedColumn:
-        """Return the column as a query shows it to what is around."""
-        if self.bare and not self.qualifiers:
-            return self
-        return self._replace(qualifiers=frozenset(), bare=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _TypedColumns:
-    columns: tuple[_TypedColumn, ...] = ()
-    open: bool = False
-    """Whether there may be others, by names that are not known."""
-
-    def find(self, parts: Sequence[str]) -> list[_TypedColumn]:
-        """Return the columns that a reference can mean."""
-        *before, name = [part.lower() for part in parts]
-        if not before:
-            return [one for one in self.columns if one.name == name and one.bare]
-        qualifier = tuple(before)
-        return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
-
-
-_OPEN: Final = _TypedColumns(open=True)
-_Ctes = Mapping[str, _TypedColumns]
+_Ctes = Mapping[str, TypedColumns]
 
 
 class _NotTotal(Exception):
@@ -125,6 +101,37 @@ def total_statement(
         walk.shown(tree, {}, ())
     except _NotTotal:
         return None
+    return {span: frozenset(walk.used.get(span, ())) for span in scanned}
+
+
+def total_view(
+    tree: ExpressionNode | None,
+    text: str,
+    scanned: Mapping[Span, Mapping[str, str]],
+    ctes: frozenset[Span],
+    columns: Sequence[tuple[str, str]],
+) -> Mapping[Span, frozenset[str]] | None:
+    """Return the same for the text of a view, of which nothing may fail: neither what it shows, since that is
+    what conditions around it are on, nor what it makes of groups that it may hide.
+
+    `columns` are the view's, each by its name within the text, empty where its place tells it, and its type:
+    the text has to give that very type, so that the view casts nothing.
+    """
+    if tree is None:
+        return None
+    walk = _FailureWalk(scanned, ctes, Values(text))
+    try:
+        made = walk.plan(tree, {}, ())
+    except _NotTotal:
+        return None
+    if made.open or walk.overflowing or len(made.columns) < len(columns):
+        return None
+    if len(made.columns) > len(columns) and not all(name for name, _ in columns):
+        return None
+    for (name, kind), at in zip(columns, made.columns, strict=False):
+        found = made.find((name,)) if name else [at]
+        if len(found) != 1 or not is_of(kind, found[0]):
+            return None
     return {span: frozenset(walk.used.get(span, ())) for span in scanned}
 
 
@@ -170,17 +177,23 @@ class _FailureWalk:
         if self.steps > MOST_STEPS:
             raise _NotTotal
 
-    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _TypedColumns:
+    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> TypedColumns:
         known = self.scanned[span]
         self._step(len(known))
         # What is asked of a variant, even at the very end, Spark does where it reads it.
         if any("variant" in kind.lower() for kind in known.values()):
             raise _NotTotal
         names = frozenset(qualifiers)
-        return _TypedColumns(
+        return TypedColumns(
             tuple(
                 [
-                    _TypedColumn(name.lower(), column_kind(kind), names, source=(span, name))
+                    TypedColumn(
+                        name.lower(),
+                        column_kind(kind),
+                        names,
+                        source=(span, name),
+                        written="" if column_kind(kind) else kind.lower(),
+                    )
                     for name, kind in known.items()
                 ]
             )
@@ -188,17 +201,17 @@ class _FailureWalk:
 
     # Plans.
 
-    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> None:
+    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> None:
         """Go through the end of a statement, whose select list may fail."""
         match node.node:
             case "UnresolvedWith":
                 self.shown(node.plans[0], self._named(node, ctes, outer), outer)
-            case "Sort" if _has_having(node):
+            case "Sort" if has_having(node):
                 self.plan(node, ctes, outer)
             case "Sort" | "Distinct" | "UnresolvedHint" | "Union":
                 self._plain(node.children)
                 for child in node.children:
-                    self._subqueries(child, ctes, (_OPEN, *outer))
+                    self._subqueries(child, ctes, (OPEN, *outer))
                 for plan in node.plans:
                     self.shown(plan, ctes, outer)
             case limit if limit in _LIMITS:
@@ -212,7 +225,7 @@ class _FailureWalk:
             case _:
                 self.plan(node, ctes, outer)
 
-    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
+    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> TypedColumns:
         """Return the columns of a plan in which all is total."""
         self._step()
         match node.node:
@@ -221,7 +234,7 @@ class _FailureWalk:
             case "UnresolvedWith":
                 return self.plan(node.plans[0], self._named(node, ctes, outer), outer)
             case "OneRowRelation":
-                return _TypedColumns()
+                return TypedColumns()
             case "Join":
                 return self._join(node, ctes, outer)
             case "Union" | "Except" | "Intersect":
@@ -238,7 +251,7 @@ class _FailureWalk:
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
                 shown = [one._replace(qualifiers=alias) for one in below.columns if one.bare]
-                return _TypedColumns(tuple(shown), below.open)
+                return TypedColumns(tuple(shown), below.open)
             case "Project":
                 return self._project(node.children, below, ctes, outer)
             case "Aggregate":
@@ -256,7 +269,7 @@ class _FailureWalk:
                     for key in order.children if order.node == "SortOrder" else (order,):
                         self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
-                return _renamed(below, node.parts)
+                return renamed(below, node.parts)
             case limit if limit in _LIMITS:
                 self._limited(node)
             case passing if passing in _PASSING:
@@ -265,7 +278,7 @@ class _FailureWalk:
                 raise _NotTotal
         return below
 
-    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> _TypedColumns:
+    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> TypedColumns:
         parts = tuple([part.lower() for part in node.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if node.span in self.ctes:
@@ -273,60 +286,60 @@ class _FailureWalk:
             if known is None:
                 raise _NotTotal  # it reads itself
             shown = [one._replace(qualifiers=qualifiers) for one in known.columns if one.bare]
-            return _TypedColumns(tuple(shown), known.open)
+            return TypedColumns(tuple(shown), known.open)
         if node.span is None or node.span not in self.scanned:
-            return _OPEN
+            return OPEN
         return self.scan(node.span, qualifiers)
 
-    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _Ctes:
+    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> _Ctes:
         inside = dict(ctes)
         for name, plan in zip(node.parts, node.plans[1:], strict=True):
             inside.pop(name.lower(), None)
             inside[name.lower()] = self.plan(plan, inside, outer)
         return inside
 
-    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
+    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> TypedColumns:
         if node.mode not in _JOINS or len(node.plans) != 2:
             raise _NotTotal
         left, right = (self.plan(plan, ctes, outer) for plan in node.plans)
-        both = _TypedColumns((*left.columns, *right.columns), left.open or right.open)
+        both = TypedColumns((*left.columns, *right.columns), left.open or right.open)
         self._conditions(node.children, (both, *outer), ctes)
         merged = []
         for name in node.parts:
             one, other = self._reference((name,), (left,)), self._reference((name,), (right,))
             if not one.type or one.type != other.type:
                 raise _NotTotal
-            merged.append(_TypedColumn(name.lower(), one.type))
+            merged.append(TypedColumn(name.lower(), one.type))
         if node.mode in _LEFT_ONLY:
             return left
         if not merged:
             return both
         folded = {one.name for one in merged}
         sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return _TypedColumns((*merged, *sides), both.open)
+        return TypedColumns((*merged, *sides), both.open)
 
-    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_TypedColumns, ...]) -> _TypedColumns:
+    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> TypedColumns:
         """Return the columns of a set operation; all but UNION ALL compare those of both sides."""
         sides = [self.plan(plan, ctes, outer) for plan in node.plans]
         types = {tuple(one.type for one in side.columns) for side in sides}
         if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
             raise _NotTotal
-        return _TypedColumns(
+        return TypedColumns(
             tuple([one._replace(qualifiers=frozenset(), source=None) for one in sides[0].columns])
         )
 
     def _project(
         self,
         items: Sequence[ExpressionNode],
-        below: _TypedColumns,
+        below: TypedColumns,
         ctes: _Ctes,
-        outer: tuple[_TypedColumns, ...],
-    ) -> _TypedColumns:
+        outer: tuple[TypedColumns, ...],
+    ) -> TypedColumns:
         known = {one.name for one in below.columns}
         made = {i.parts[0].lower() if i.node == "Alias" else made_name(i) for i in items} - known
-        if not made.isdisjoint(_named_columns(items)):
+        if not made.isdisjoint(named_columns(items)):
             raise _NotTotal  # it means another item of the same list, or a column of a query around
-        columns: list[_TypedColumn] = []
+        columns: list[TypedColumn] = []
         unnamed = below.open and any(item.node == "UnresolvedStar" for item in items)
         for item in items:
             if item.node == "UnresolvedStar":
@@ -340,17 +353,19 @@ class _FailureWalk:
             found = self.value(item, (below, *outer), ctes)
             self._item(item, found)
             if item.node == "Alias":
-                columns.append(_TypedColumn(item.parts[0].lower(), found.type))
+                columns.append(TypedColumn(item.parts[0].lower(), found.type))
             elif item.node == "UnresolvedAttribute":
-                columns.append(_TypedColumn(item.parts[-1].lower(), found.type))
+                meant = below.find(item.parts)
+                written = meant[0].written if len(meant) == 1 else ""
+                columns.append(TypedColumn(item.parts[-1].lower(), found.type, written=written))
             else:
                 name = made_name(item)
-                columns.append(_TypedColumn(name, found.type, guessed=bool(name)))
+                columns.append(TypedColumn(name, found.type, guessed=bool(name)))
                 unnamed = True
-        return _TypedColumns(tuple(columns), unnamed)
+        return TypedColumns(tuple(columns), unnamed)
 
     def _having(
-        self, node: ExpressionNode, below: _TypedColumns, ctes: _Ctes, outer: tuple[_TypedColumns, ...]
+        self, node: ExpressionNode, below: TypedColumns, ctes: _Ctes, outer: tuple[TypedColumns, ...]
     ) -> None:
         """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
         inner = node.plans[0]
@@ -359,17 +374,17 @@ class _FailureWalk:
         within = self.plan(inner.plans[0], ctes, outer)
         ours = [one for one in below.columns if one.source is None]
         names = {one.name for one in ours}
-        if any(one.name in names and one.type != _type_of(one.name, ours) for one in within.columns):
+        if any(one.name in names and one.type != type_of(one.name, ours) for one in within.columns):
             raise _NotTotal  # which one of the two is meant is not followed
         kept = tuple([one for one in within.columns if one.name not in names])
         self._conditions(
-            node.children, (_TypedColumns((*ours, *kept), within.open or below.open), *outer), ctes
+            node.children, (TypedColumns((*ours, *kept), within.open or below.open), *outer), ctes
         )
 
     def _conditions(
         self,
         conditions: Iterable[ExpressionNode],
-        scopes: tuple[_TypedColumns, ...],
+        scopes: tuple[TypedColumns, ...],
         ctes: _Ctes,
         *,
         binds: bool = False,
@@ -381,7 +396,7 @@ class _FailureWalk:
             self._total(found)
             if found.type not in ("boolean", "void"):
                 raise _NotTotal
-            if binds and _is_binding(condition, scopes):
+            if binds and is_binding(condition, scopes):
                 self.reaching = reaching
 
     def _item(self, node: ExpressionNode, found: TotalValue) -> None:
@@ -413,7 +428,7 @@ class _FailureWalk:
                     raise _NotTotal
             self._plain(node.children)
 
-    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[_TypedColumns, ...]) -> None:
+    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[TypedColumns, ...]) -> None:
         """Look at the queries within an expression that may fail: they may not."""
         if node.plans:
             self._total(self.value(node, scopes, ctes))
@@ -424,7 +439,7 @@ class _FailureWalk:
     # Expressions.
 
     def value(
-        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None = None
+        self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes | None = None
     ) -> TotalValue:
         """Return what is known of an expression over columns of these plans, the innermost first."""
         self._step(1 + (len(scopes[0].columns) // 16 if scopes else 0))
@@ -447,7 +462,7 @@ class _FailureWalk:
         total = found.total and all(one.total for one in operands)
         return found._replace(total=total, grouped=grouped, below=all(one.below for one in operands))
 
-    def _reference(self, parts: Sequence[str], scopes: tuple[_TypedColumns, ...]) -> TotalValue:
+    def _reference(self, parts: Sequence[str], scopes: tuple[TypedColumns, ...]) -> TotalValue:
         for depth, scope in enumerate(scopes):
             found = scope.find(parts)
             self.reaching += bool(found and depth) or scope.open
@@ -464,7 +479,7 @@ class _FailureWalk:
         return word(parts[0].lower()) if len(parts) == 1 else UNKNOWN
 
     def _window(
-        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
+        self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes | None
     ) -> TotalValue:
         function = node.children[0]
         operands = [self.value(child, scopes, ctes) for child in function.children]
@@ -484,7 +499,7 @@ class _FailureWalk:
         return TotalValue(aggregate(name or "", over).type, total=total)
 
     def _query(
-        self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes | None
+        self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes | None
     ) -> TotalValue:
         """A subquery in an expression: all in it is total, and one that stands for a value has one row.
 
@@ -503,10 +518,10 @@ class _FailureWalk:
             return FAILING
         return found
 
-    def _queried(self, node: ExpressionNode, scopes: tuple[_TypedColumns, ...], ctes: _Ctes) -> TotalValue:
+    def _queried(self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes) -> TotalValue:
         if node.node == "InSubquery":
             *values, listed = node.children
-            found = self.plan(listed.plans[0], ctes, scopes) if listed.plans else _OPEN
+            found = self.plan(listed.plans[0], ctes, scopes) if listed.plans else OPEN
             operands = [self.value(one, scopes, ctes) for one in values]
             alike = len(found.columns) == len(operands) and not found.open
             if not alike or not all(
@@ -518,78 +533,8 @@ class _FailureWalk:
         found = self.plan(node.plans[0], ctes, scopes)
         if node.node == "Exists":
             return BOOLEAN
-        if not _has_one_row(node.plans[0]) or len(node.plans[0].children) != 1:
+        if not has_one_row(node.plans[0]) or len(node.plans[0].children) != 1:
             return FAILING
         (item,) = node.plans[0].children
         below = self.plan(node.plans[0].plans[0], ctes, scopes)
         return TotalValue(self.value(item, (below, *scopes), ctes).type)
-
-
-def made_name(item: ExpressionNode) -> str:
-    """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
-    a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
-    if item.node != "UnresolvedAlias":
-        return ""
-    (made,) = item.children
-    if made.node == "Cast" and made.children[0].node == "UnresolvedAttribute":
-        return made.children[0].parts[-1].lower()
-    if made.node == "Literal":
-        return "null" if made.value is None else made.value.lower()
-    return ""
-
-
-def _renamed(below: _TypedColumns, names: Sequence[str]) -> _TypedColumns:
-    """Return columns by the names of a list beside an alias. Spark takes one that is as long as the columns
-    are many, and no other: so where there are as many here, these are all."""
-    if len(names) != len(below.columns) or not all(one.bare for one in below.columns):
-        return _OPEN
-    pairs = zip(names, below.columns, strict=True)
-    return _TypedColumns(
-        tuple([one._replace(name=name.lower(), qualifiers=frozenset(), guessed=False) for name, one in pairs])
-    )
-
-
-def _has_having(node: ExpressionNode) -> bool:
-    """Whether what is sorted are groups of which some are left out."""
-    while node.node in ("Sort", "UnresolvedHint", "Distinct") and node.plans:
-        node = node.plans[0]
-    return node.node == "UnresolvedHaving"
-
-
-def _is_binding(condition: ExpressionNode, scopes: tuple[_TypedColumns, ...]) -> bool:
-    """Whether a condition says that a column equals one of the same type of the query right around."""
-    if condition.node != "EqualTo" or any(one.node != "UnresolvedAttribute" for one in condition.children):
-        return False
-    within, around, *_ = (*scopes, _OPEN, _OPEN)
-    if within.open or around.open:
-        return False
-    ours = [within.find(one.parts) for one in condition.children]
-    theirs = [around.find(one.parts) for one in condition.children]
-    inner, outer = (ours[0], theirs[1]) if ours[0] else (ours[1], theirs[0])
-    is_apart = bool(ours[0]) != bool(ours[1])
-    return is_apart and len(inner) == len(outer) == 1 and inner[0].type == outer[0].type != ""
-
-
-def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterable[str]:
-    """Yield what references in expressions begin with, lower case."""
-    for node in nodes:
-        if node.node == "UnresolvedAttribute":
-            yield node.parts[0].lower()
-        yield from _named_columns(node.children)
-
-
-def _has_one_row(plan: ExpressionNode) -> bool:
-    """Whether a plan aggregates all of its rows to one."""
-    return plan.node == "Project" and any(map(_aggregates, plan.children))
-
-
-def _aggregates(node: ExpressionNode) -> bool:
-    """Whether an expression calls an aggregate, not over a window."""
-    if node.node == "UnresolvedFunction" and builtin_name(node.parts) in AGGREGATES:
-        return True
-    return node.node != "WindowExpression" and any(map(_aggregates, node.children))
-
-
-def _type_of(name: str, columns: Iterable[_TypedColumn]) -> str:
-    types = {one.type for one in columns if one.name == name}
-    return types.pop() if len(types) == 1 else ""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.frontends.users import remove_user, set_user
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
@@ -218,6 +220,47 @@ def test_hidden_columns_are_not_there_for_a_view_either(ask: Any, spark: Spark, 
     refusal(ann, "ALTER VIEW dv.v_pin AS SELECT pin FROM dv.secret")
     assert ("v_told",) not in [row[1:2] for row in spark.query("SHOW VIEWS IN dv")]
     assert hal("SELECT * FROM dv.v_pin") == [(1, "CANARY")]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_hidden_column_is_not_found_elsewhere(ask: Any, endpoint: str) -> None:
+    """`pin` is hidden from ann: no other column of the name answers for it, nor for one that nobody has."""
+    ann, hal = ask(endpoint, "ann"), ask(endpoint, "hal")
+    for text, answer in (
+        ("SELECT upper(name) AS {c}, concat({c}, '!') AS x FROM dv.secret", [("A", "CANARY!")]),
+        ("SELECT (SELECT max({c}) FROM dv.secret) AS x FROM (SELECT 'o' AS {c}) o", [("CANARY",)]),
+        ("SELECT max(name) AS {c}, count(*) AS n FROM dv.secret GROUP BY {c}", None),
+        ("SELECT name AS {c}, row_number() OVER (ORDER BY {c}) AS r FROM dv.secret", [("a", 1)]),
+    ):
+        told = [refusal(ann, text.format(c=c)).replace(c, "?") for c in ("pin", "nope")]
+        told = [re.sub(r"[0-9a-f-]{36}", "", one) for one in told]
+        assert told[0] == told[1]
+        assert "`?` could be a column that may not be selected" in told[0]
+        if answer is not None:
+            assert hal(text.format(c="pin")) == answer
+    natural = "SELECT s.id FROM dv.secret s NATURAL JOIN (SELECT 1 AS id, 'other' AS pin) o"
+    assert hal(natural) == []
+    assert "select on every column of table" in refusal(ann, natural)
+    assert ann("SELECT upper(name) AS pin, count(*) FROM dv.secret GROUP BY 1 ORDER BY pin") == [("A", 1)]
+
+
+def test_nor_in_dataframes(place: Place) -> None:
+    def frames(session: Any, column: str) -> list[Any]:
+        secret = session.table("dv.secret")
+        beside = F.concat(F.col(column), F.lit("!")).alias("x")
+        other = session.range(1).select(F.lit("a").alias(column))
+        return [
+            secret.select(F.upper("name").alias(column), beside),
+            other.where(secret.where(F.col(column) == F.col("name")).select("id").exists()),
+        ]
+
+    with place.gateway.session("hal", PASSWORD) as session:
+        assert [len(frame.collect()) for frame in frames(session, "pin")] == [1, 0]
+    with place.gateway.session("ann", PASSWORD) as session:
+        for column in ("pin", "nope"):
+            for frame in frames(session, column):
+                with pytest.raises(PySparkException, match=f"`{column}` could be a column"):
+                    frame.collect()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

@@ -126,16 +126,65 @@ REMOVALS = (
     Removal(
         "what is left out of groups stands above what is shown of them",
         "sql.total",
-        """            case "Sort" if _has_having(node):
+        """            case "Sort" if has_having(node):
                 self.plan(node, ctes, outer)
 """,
         "",
         "sql.test_total",
     ),
     Removal(
+        "a natural join means all columns",
+        "sql.analyse_walk",
+        "self.found.stars |= {s.table for s in (*frame.sources, *right.sources) if s.table is not None}",
+        "pass",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "an alias with a list of columns means all of them",
+        "sql.analyse_walk",
+        "self.found.stars.add(source.table)  # it gives",
+        "pass  # it gives",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "a window of QUALIFY looks at columns before it looks at what is shown",
+        "sql.analyse_walk",
+        "for window in qualify.find_all(exp.Window) if qualify is not None else ():",
+        "for window in ():",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "a condition of groups looks at what is shown first",
+        "sql.analyse_scope",
+        "return output if is_guessed(column) else output | column",
+        "return output | column",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "of two columns of a name one that is known is meant",
+        "sql.analyse_scope",
+        "    found = [one for one in found if not is_guessed(one)] or found[:1]\n",
+        "",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "a view without a barrier makes no sums that overflow",
+        "sql.total",
+        "if made.open or walk.overflowing or len",
+        "if made.open or len",
+        "test_pipeline_view_barriers",
+    ),
+    Removal(
+        "a view without a barrier has the types that it says",
+        "sql.total",
+        "if len(found) != 1 or not is_of(kind, found[0]):",
+        "if len(found) != 1:",
+        "test_pipeline_view_barriers",
+    ),
+    Removal(
         "a subquery that is a value has one row",
         "sql.total",
-        "if not _has_one_row(node.plans[0]) or",
+        "if not has_one_row(node.plans[0]) or",
         "if",
         "sql.test_total",
     ),
@@ -148,7 +197,7 @@ REMOVALS = (
     ),
     Removal(
         "what a subquery has of the rows around it does not count for an equality of one type alone",
-        "sql.total",
+        "sql.total_columns",
         'return is_apart and len(inner) == len(outer) == 1 and inner[0].type == outer[0].type != ""',
         "return True",
         "sql.test_total",
@@ -606,8 +655,8 @@ REMOVALS = (
     Removal(
         "row filters",
         "sql.guard",
-        "    if row_filter is None:\n        if period",
-        "    if True:\n        if period",
+        'conditions = [] if row_filter is None else [f"({row_filter.expression})"]',
+        "conditions: list[str] = []",
         "test_pipeline",
     ),
     Removal(

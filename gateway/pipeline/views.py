@@ -1,0 +1,194 @@
+"""The texts of the views that a text or a plan reads, and the barriers above them (docs/adr/0033).
+
+A view's text takes the same passes as a statement, one level deeper. It is judged as it stands for everybody
+who reads it so; once more for a place where conditions on its columns go into it; and once more without
+barriers, to see whether anything in it can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import Table, TableKind, TableName, levels
+from gateway.model.principal import Principal
+from gateway.model.reading import Span
+from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.barriers import Placed, QueriedViews, may_be_without
+from gateway.pipeline.judging import (
+    MAX_VIEW_DEPTH,
+    Governed,
+    Judging,
+    JudgingOutcome,
+    Refusal,
+    access_denied,
+    not_governable,
+    ungoverned,
+)
+from gateway.pipeline.kept import collated, nested_text
+from gateway.pipeline.rights import Rights, asking, view_rights
+from gateway.pipeline.seeing import Seen, TextScope
+from gateway.sql import guard
+from gateway.sql.evaluate import Denied
+from gateway.sql.required import Unsupported
+
+MOST_NARROWED = 16
+"""Views of a statement, and within views, whose texts get conditions from above; others have none."""
+
+Govern = Callable[[str, SessionContext, Judging, TextScope], Awaitable[JudgingOutcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadViews:
+    """The views that a text or a plan reads: by whom, and where."""
+
+    seen: Seen
+    rights: Rights
+    """Those of the text itself."""
+    place: TextScope
+    scans: Mapping[Span, TableName]
+    judging: Judging
+    govern: Govern
+
+    async def bodies(self, names: Sequence[TableName]) -> dict[TableName, Governed] | Refusal | NeedsCatalog:
+        """Govern the text of every persistent view among `names`, in the session that it was written in and
+        by its definer's access."""
+        bodies: dict[TableName, Governed] = {}
+        for name in dict.fromkeys(name.folded() for name in names):
+            table = self.judging.snapshot.catalog.table(name)
+            if table is not None and table.kind is TableKind.UNGOVERNED:
+                return not_governable(Unsupported(ungoverned(table)))
+            if table is None or table.kind is not TableKind.VIEW:
+                continue
+            body = await self._body(table, self._within)
+            if not isinstance(body, Governed):
+                return body
+            bodies[name] = body
+        return bodies
+
+    def barred(self, bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+        """Return the views that show what somebody, whose conditions may reach them, may not select.
+
+        INVARIANT (a view is a barrier): a condition of theirs, tried on rows that the view's text hides,
+        would tell of these by failing. Of somebody who does not read a view, since another's access stands
+        for his, it is not known what he may select.
+        """
+        found = set()
+        for name, body in bodies.items():
+            readers = self.seen.readers(name, self.judging)
+            if body.lends_to and any(one in body.lends_to or one not in readers for one in self._asking):
+                found.add(name)
+        return frozenset(found)
+
+    async def opened(
+        self, bodies: Mapping[TableName, Governed], barred: AbstractSet[TableName], *, alone: bool
+    ) -> dict[Span, Governed]:
+        """Return the texts of views without barriers, of those in which nothing can fail; none where it
+        makes no difference. `alone`: the text is all that is asked."""
+        found: dict[Span, Governed] = {}
+        wanted = alone and (barred or any(body.stands_in for body in bodies.values()))
+        if not (wanted or self.place.opening) or not may_be_without(self.judging):
+            return found
+        for span, name in self.scans.items():
+            table = self.judging.snapshot.catalog.table(name)
+            if table is None or table.kind is not TableKind.VIEW or not self._may_be_written_out(table):
+                continue
+            body = await self._body(table, replace(self._within, opening=table))
+            if isinstance(body, Governed) and body.opened:
+                found[span] = replace(body, stands_in=True)
+        return found
+
+    def queried(
+        self,
+        bodies: Mapping[TableName, Governed],
+        barred: AbstractSet[TableName],
+        opened: Mapping[Span, Governed],
+    ) -> QueriedViews:
+        """Return what counts of the views for where conditions may stand."""
+        return QueriedViews(
+            walled=frozenset(name for name, body in bodies.items() if nested_text(body, personal=False)),
+            barred=barred,
+            opened=opened.keys(),
+            above=self.place.above,
+            below_barrier=self.place.below_barrier,
+            opening=self.place.opening,
+        )
+
+    async def narrowed(
+        self,
+        placed: Placed,
+        opened: Mapping[Span, Governed],
+        bodies: Mapping[TableName, Governed],
+        barred: AbstractSet[TableName],
+    ) -> dict[Span, Governed] | Refusal | NeedsCatalog:
+        """Return the texts of views for those places where they are others than elsewhere: conditions on
+        their columns go into them, or they have no barriers."""
+        found: dict[Span, Governed] = {}
+        for span, name in self.scans.items():
+            below = placed.below.get(span)
+            if span in opened and below is not None and below.open_on is not None:
+                found[span] = opened[span]
+                continue
+            table = self.judging.snapshot.catalog.table(name)
+            conditions = placed.passed.get(span, ())
+            if table is None or table.view is None or not conditions:
+                continue
+            if nested_text(bodies[name.folded()]) is None and not self._may_be_written_out(table):
+                continue
+            if len(self.judging.narrowed) >= MOST_NARROWED:
+                break
+            self.judging.narrowed.append(name)
+            above = guard.above_view(table, table.view, conditions)
+            if above is None:
+                continue
+            below_barrier = self.place.below_barrier or name.folded() in barred
+            body = await self._body(table, replace(self._within, above=above, below_barrier=below_barrier))
+            if not isinstance(body, Governed):
+                return body
+            found[span] = body
+        return found
+
+    @property
+    def _within(self) -> TextScope:
+        return TextScope(depth=self.place.depth + 1, commands=False)
+
+    @property
+    def _asking(self) -> frozenset[Principal]:
+        return asking(self.rights, self.seen.lends_to)
+
+    def _may_be_written_out(self, table: Table) -> bool:
+        """Whether a view's text may stand for the view where that is not needed to hide anything: it is read
+        under the session's settings then, and without the view's collation."""
+        return not self.judging.settings and table.view is not None and not table.view.collation
+
+    async def _body(self, table: Table, place: TextScope) -> JudgingOutcome:
+        """Govern the text of a view, which stands at `place`."""
+        readers, who = self.seen.readers(table.name, self.judging), self._asking
+        key = (table.name.folded(), readers, who, place.opening is not None)
+        if place.above is None and key in self.judging.bodies:
+            return self.judging.bodies[key]
+        if table.view is None:
+            return not_governable(Unsupported(f"the text of the view {table.name} is not available"))
+        if place.depth > MAX_VIEW_DEPTH:
+            return not_governable(
+                Unsupported(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
+            )
+        context = SessionContext(
+            catalog=table.view.catalog,
+            namespace=levels(table.view.database),
+            endpoint=self.judging.endpoint,
+            catalogs=self.judging.told,
+        )
+        rights = view_rights(table, readers, self.judging)
+        if isinstance(rights, Denied):
+            return access_denied(rights, self.judging.evaluation())
+        place = replace(place, rights=replace(rights, around=who))
+        body = await self.govern(table.view.text, context, self.judging, place)
+        if isinstance(body, Refusal) and body.code == "SPARK":
+            return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
+        if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
+            return not_governable(collated(f"the view {table.name}"))
+        if isinstance(body, Governed) and place.above is None:
+            self.judging.bodies[key] = body
+        return body
