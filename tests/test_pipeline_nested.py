@@ -275,9 +275,34 @@ async def test_cascade_wants_what_it_drops(reader: ReaderPool) -> None:
             "  - {name: it, on: {catalog: lake, database: a.b}, allow: [{groups: [few], access: [drop]}]}\n"
             "  - name: rows,",
         )
+        # Masks are on tables of it, so `all` is not enough.
+        pack = pack.replace("access: [all]}]\n  - {name: it", "access: [all, drop]}]\n  - {name: it")
         world = World({**DATA, "pack": pack})
         for text in ("DROP NAMESPACE lake.a.b CASCADE", "DROP NAMESPACE lake.a.b"):
             verdict = await world.judge_statement(
                 Statement(text=text, principal=world.principal("eve"), context=SessionContext()), reader
             )
             assert isinstance(verdict, Cleared if "CASCADE" not in text else expected), (database, text)
+
+
+async def test_cascade_wants_drop_by_name_where_masks_are(reader: ReaderPool) -> None:
+    pack = PACK.replace("[a.b, a.b.t, x.t]", "[a.b, a.b.*]")
+    for access, expected in (("[all]", Refused), ("[all, drop]", Cleared)):
+        given = pack.replace(
+            "allow: [{groups: [few], access: [all]}]", f"allow: [{{groups: [few], access: {access}}}]"
+        )
+        given = given.replace(
+            "  - name: rows,",
+            "  - {name: it, on: {catalog: lake, database: a.b}, allow: [{groups: [few], access: [drop]}]}\n"
+            "  - name: rows,",
+        )
+        world = World({**DATA, "pack": given})
+        verdict = await world.judge_statement(
+            Statement(
+                text="DROP NAMESPACE lake.a.b CASCADE",
+                principal=world.principal("eve"),
+                context=SessionContext(),
+            ),
+            reader,
+        )
+        assert isinstance(verdict, expected), (access, verdict)

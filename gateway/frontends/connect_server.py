@@ -287,11 +287,18 @@ class ConnectServer:
                 await close()
 
     async def _write(self, context: Any, response: bytes) -> None:
+        writing = asyncio.ensure_future(context.write(response))
         try:
             async with asyncio.timeout(self.limits.write_timeout_s):
-                await context.write(response)
+                await asyncio.shield(writing)
         except TimeoutError:
+            writing.cancel()
             raise InvalidRequest("the client took nothing of the answer for too long") from None
+        except asyncio.CancelledError:
+            # gRPC takes no status while it still takes a response: a moment for that, where the client reads.
+            await asyncio.wait((writing,), timeout=LAST_WRITE_S)
+            writing.cancel()
+            raise
 
 
 async def _uploaded(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
@@ -303,6 +310,8 @@ SMALL = frozenset({"ReleaseExecute"})
 """Answers of a few ids: gRPC sends one and its status at once, which is half the work. What may be large is
 written, with a deadline, before the status."""
 MAX_REFUSED = 1000
+LAST_WRITE_S = 1.0
+"""Seconds for a response that is being written when its call is ended."""
 
 
 Serve = Callable[[Method, Any], Awaitable[bytes | None]]

@@ -69,6 +69,8 @@ class Resource:
 
 ANY_ACCESS = "_any"
 """Ranger's wildcard request: allowed when at least one access type is."""
+BY_NAME = " by name"
+"""Behind an access type: a policy has to list it itself, and not `all` or another that implies it."""
 ADMIN_ACCESS = "_admin"
 """Ranger's request for delegated administration: allowed by items with `delegate_admin`."""
 

@@ -275,7 +275,8 @@ def commanded(required: Required) -> tuple[TableName, ...]:
     """Return the tables that commands show, change or describe without reading them as rows."""
     one = (name for name in (required.described, required.cached) if name is not None)
     named = (*(one.table for one in required.named), *(one.table for one in required.written))
-    return (*required.raw, *required.read, *required.shown, *named, *one)
+    removed = (name for name, _ in required.removed)
+    return (*required.raw, *required.read, *required.shown, *named, *removed, *one)
 
 
 def wanted_tables(required: Iterable[Privilege]) -> Iterator[TableName]:

@@ -21,7 +21,7 @@ from gateway.model.policy import (
     PolicyType,
     ServiceDef,
 )
-from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS
+from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS, BY_NAME
 from gateway.policy.conditions import Test, Untranslatable, compile_condition
 from gateway.policy.facts import Facts
 from gateway.policy.hierarchy import MatchType, hierarchy_to
@@ -52,6 +52,8 @@ class AccessBits:
         self.all = (1 << len(names)) - 1
         self.admin = 1 << len(names)
         """The bit of delegated administration, which is no access type."""
+        self._by_name = {name: self.admin << i for i, name in enumerate(names, start=1)}
+        """Bits of what an item lists itself, not by what implies it; no access types either."""
         # One level deep, as in Ranger: a grant that is implied implies nothing further.
         self._granted = {
             access.name.lower(): self._bit.get(access.name.lower(), 0)
@@ -68,7 +70,9 @@ class AccessBits:
         access = access.lower()
         if access == ADMIN_ACCESS:
             return self.admin
-        return self._bit.get(access) or self._bit.get(self._aliases.get(access, ""), 0)
+        named = access.removesuffix(BY_NAME)
+        known = named if named in self._bit else self._aliases.get(named, "")
+        return (self._bit if named == access else self._by_name).get(known, 0)
 
     def means_any(self, access: str) -> bool:
         """Say whether the service takes an access type that it does not know for any access at all."""
@@ -78,7 +82,8 @@ class AccessBits:
         """Return the bits of what an item lists, implied grants included."""
         bits = 0
         for access in accesses:
-            bits |= self._granted.get(access.lower(), 0)
+            name = access.lower()
+            bits |= self._granted.get(name, 0) | self._by_name.get(name, 0)
         return bits
 
 

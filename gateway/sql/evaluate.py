@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import CatalogSnapshot, Column, Table, TableName, dotted
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, dotted
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
+from gateway.model.policy import PolicyType
 from gateway.model.principal import Principal
 from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
-from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
+from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
@@ -90,6 +91,11 @@ class Evaluation:
             decision = self._decide(resource, privilege.access)
             if not decision.allowed or (privilege.and_below and self._denied_below(privilege.resource)):
                 self.missing.append(f"{privilege.access} on {privilege.resource.kind} {privilege.resource}")
+            elif privilege.and_below and self._obliged_below(privilege.resource):
+                by_name = self._decide(resource, privilege.access + BY_NAME)
+                if not by_name.allowed:
+                    what = f"{privilege.access}{BY_NAME} on {privilege.resource.kind} {privilege.resource}"
+                    self.missing.append(f"{what}, since masks or row filters are on tables of it")
 
     def visibility(self, names: Iterable[TableName]) -> None:
         """Deny tables of which nothing may be seen, before anything is looked up.
@@ -226,6 +232,9 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
+        removed = self._removed(required)
+        if isinstance(removed, Denied):
+            return removed
         read, past = {*required.read, *required.shown}, {*required.past}
         for name in dict.fromkeys((*required.raw, *required.read, *required.shown)):
             view, table = self.view(name), self.catalog.table(name)
@@ -241,12 +250,62 @@ class Evaluation:
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
+            if name not in read and name.folded() in removed:
+                continue  # what of it is not seen may be removed
             if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
                 )
         return self._named(required) or self._renamed(required)
+
+    def _removed(self, required: Required) -> frozenset[TableName] | Denied:
+        """Return the tables (folded) of which the commands remove rows or columns that the principal does not
+        see, or deny that.
+
+        Whoever sees a part of a table needs `drop` from a policy that lists it itself: `all` is given to
+        those who should see what masks and filters leave them, and not to those who may destroy the rest.
+        Whoever sees nothing of it, as what writes only, needs the command's own access likewise.
+        """
+        found = set[TableName]()
+        for name, removing in required.removed:
+            access = self._removing_access(name, removing)
+            if access is None:
+                continue
+            resource = self._owned(table_resource(name), access)
+            if resource is None:
+                continue
+            decision = self._decide(resource, access)
+            if not decision.allowed:
+                return Denied(
+                    f"user {self.principal.user} does not see all rows and columns of table {name}, and this "
+                    f"statement removes them: it needs {access} on the table, which is "
+                    f"`{access.removesuffix(BY_NAME)}` in a policy that lists it and not `all` alone"
+                )
+            found.add(name.folded())
+        return frozenset(found)
+
+    def _removing_access(self, name: TableName, access: str) -> str | None:
+        """Return what removing rows of a table wants besides; None where the principal sees all of it."""
+        table, view = self.catalog.table(name), self.view(name)
+        if table is None or view is None:
+            # It may be there before the statement: what policies say of the name tells then.
+            filtered = self.engine.row_filter(self.principal, table_resource(name), self.context)
+            sees_all = filtered is None and self._allowed(table_resource(name), "select")
+            return None if sees_all else "drop" + BY_NAME
+        if table.kind is TableKind.VIEW:
+            return None  # no rows go with it
+        hidden = len(hidden_columns(table, view))
+        if not hidden and not view.masks and view.row_filter is None:
+            return None
+        sees_nothing = hidden == len(table.columns)
+        return (access if sees_nothing else "drop") + BY_NAME
+
+    def _obliged_below(self, resource: Resource) -> bool:
+        """Whether a mask or a row filter is on a table of a database, whoever it is for."""
+        database = Resource(resource.elements[:-1])
+        found = self.engine.policies_on(database, self.context, within=True)
+        return any(policy.type is not PolicyType.ACCESS for policy, _ in found)
 
     def hides_target(self, required: Required) -> bool:
         """Whether Spark's errors could name columns of a table that is written to and may not be read."""

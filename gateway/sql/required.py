@@ -10,6 +10,11 @@ from gateway.model.reading import Relation, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import RELAY, AnswerRule, SessionEffect
 
+REMOVING = ("drop", "delete")
+"""Access types by which rows go, and columns with them."""
+ALL_TABLES = "*"
+"""In the place of a table's name: all of a database."""
+
 
 @dataclass(frozen=True, slots=True)
 class Privilege:
@@ -92,6 +97,17 @@ class Required:
     shares: bool = False
     """The definition outlives the session and serves others (persistent views): it is stored with who defines
     it, and without masks and filters, which each reader gets by himself."""
+
+    @property
+    def removed(self) -> tuple[tuple[TableName, str], ...]:
+        """Tables of which rows go, and columns with them, each with the access by which they do."""
+        return tuple(
+            (TableName(*(value for _, value in one.resource.elements)), one.access)
+            for one in self.privileges
+            if one.access in REMOVING
+            and one.resource.kind == "table"
+            and one.resource.elements[-1][1] != ALL_TABLES
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyhive import hive
+from thrift.transport.TTransport import TTransportException
+
 from gateway.frontends.users import set_user
 from tests.e2e.running import RunningGateway, Spark, connect
 
@@ -65,8 +68,10 @@ class Thrift:
     def close(self) -> None:
         try:
             self._connection.close()
+        except (hive.OperationalError, TTransportException):
+            pass  # the session is gone, with its user or its gateway
         finally:
-            # PyHive leaves it open where the session is gone.
+            # PyHive leaves it open then.
             self._connection._transport.close()
 
 

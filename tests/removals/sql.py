@@ -6,6 +6,20 @@ from tests.removing import Removal
 
 REMOVALS = (
     Removal(
+        "removing what is not seen takes drop by name",
+        "sql.evaluate",
+        '            if not decision.allowed:\n                return Denied(\n                    f"user {self.principal.user} does not see all',
+        '            if False:\n                return Denied(\n                    f"user {self.principal.user} does not see all',
+        "test_removing_documented test_pipeline",
+    ),
+    Removal(
+        "dropping all of a database with masks in it takes drop by name",
+        "sql.evaluate",
+        "                if not by_name.allowed:",
+        "                if False:",
+        "test_pipeline_nested",
+    ),
+    Removal(
         "a catalog in capitals is none to Spark",
         "sql.names",
         "return self._in_capitals(catalog) or self.namespace_in(catalog, rest)",
