@@ -193,7 +193,7 @@ def guard_scan(
     carry obligations. `below`, `bare`: as in `guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    within = within or _is_narrowed(table, view, suffix)
+    within = within or (bool(suffix) and not _OPTIONS.match(suffix) and _is_narrowed(view))
     query = table_query(
         table,
         view,
@@ -235,13 +235,14 @@ def has_obligations(table: Table, view: TableView) -> bool:
     return bool(hidden_columns(table, view)) or bool(masks_of(view)) or view.row_filter is not None
 
 
-def _is_narrowed(table: Table, view: TableView, suffix: str) -> bool:
-    """Whether a version of a table is read with the columns that the table has now alone.
+def _is_narrowed(view: TableView) -> bool:
+    """Whether a table is read by the columns that it was judged with, named one by one.
 
-    INVARIANT (what is judged is what is read): an old version has the columns of its time. What policies say
-    of some columns by name was asked for those of now.
+    INVARIANT (what is judged is what is read): policies say something of some columns by name, and were asked
+    about those of the description. One that was renamed outside since then, or that an old version has, is
+    not found under a name that nobody judged.
     """
-    return bool(suffix) and not _OPTIONS.match(suffix) and not view.uniform()
+    return not view.uniform()
 
 
 def table_query(
@@ -259,8 +260,8 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
-    plain = not has_obligations(table, view) and not _is_narrowed(table, view, suffix) and not below.cast
-    if body is None and plain:
+    plain = not has_obligations(table, view) and not below.cast
+    if body is None and plain and not _is_narrowed(view):
         return None
     hidden = hidden_columns(table, view)
     masks = masks_of(view)
