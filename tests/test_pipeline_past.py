@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.model.catalog import Column, Renamed, TableName
 from gateway.model.statement import Cleared, Refused
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
@@ -15,7 +17,7 @@ WORLD: Mapping[str, Any] = {
     "catalogs": ["spark_catalog"],
     "tables": {
         f"spark_catalog.lake.{name}": {"id": "bigint", "note": "string"}
-        for name in ("plain", "masked", "denied", "listed")
+        for name in ("plain", "masked", "denied", "listed", "moved")
     },
     "views": {},
     "people": {"bob": {"groups": []}},
@@ -34,6 +36,15 @@ policies:
   - name: another
     on: {catalog: spark_catalog, database: lake, table: denied, column: card}
     deny: [{users: [bob], access: [select]}]
+  - name: all of this
+    on: {catalog: spark_catalog, database: lake, table: moved, column: "*"}
+    allow: [{users: [bob], access: [select]}]
+  - name: by the name of now
+    on: {catalog: spark_catalog, database: lake, table: moved, column: note}
+    mask: [{users: [bob], type: MASK_NULL}]
+  - name: rows by the name of now
+    on: {catalog: spark_catalog, database: lake, table: moved}
+    filter: [{users: [bob], where: "note = 'a'"}]
 """,
 }
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -89,3 +100,25 @@ async def test_nor_is_what_is_no_column_any_more(world: World, reader: ReaderPoo
     assert f"FROM ({SELECTED.format(name)})" in sent
     verdict = await world.judge(f"INSERT INTO {name} SELECT 1", reader, user="bob", use="lake")
     assert isinstance(verdict, Refused)
+
+
+def version(world: World, name: str, columns: Mapping[str, str], **more: Any) -> None:
+    """Give a table a version 1 with other columns."""
+    of_now = world.tables[TableName("spark_catalog", "lake", name)]
+    its = TableName("spark_catalog", "lake", name, "VERSION AS OF 1")
+    found = tuple([Column(name=one, type=kind) for one, kind in columns.items()])
+    world.versions[its] = replace(of_now, name=its, columns=found, **more)
+
+
+async def test_what_policies_say_of_a_column_is_said_of_it_under_its_name_of_then(reader: ReaderPool) -> None:
+    world = World(dict(WORLD))
+    renamed = (Renamed(then="memo", now="note", gone=True),)
+    version(world, "moved", {"id": "bigint", "memo": "string"}, renamed=renamed)
+    sent = await forwarded(world, reader, "SELECT memo FROM moved VERSION AS OF 1")
+    print(sent)
+    source = (
+        "(SELECT `id`, `memo` AS `note`, `memo` FROM `spark_catalog`.`lake`.`moved` VERSION AS OF 1 AS `moved`)"
+    )
+    assert source in sent
+    assert "WHERE (note = 'a')" in sent
+    assert "AS `memo`" in sent

@@ -92,6 +92,7 @@ def guarded_query(
     """
     shown = {name.lower() for name in visible}
     types = dict(below.cast)
+    now = {one.then: one.now for one in table.renamed}
     columns = []
     for column in table.columns:
         folded = column.name.lower()
@@ -99,12 +100,13 @@ def guarded_query(
             continue
         mask = masks.get(column.name)
         name = quote(column.name)
+        within = quote(now.get(column.name, column.name))
         if mask is not None:
             columns.append(f"{mask.expression} AS {name}")
         elif column.name in types:
-            columns.append(f"CAST({name} AS {types[column.name]}) AS {name}")
+            columns.append(f"CAST({within} AS {types[column.name]}) AS {name}")
         else:
-            columns.append(name)
+            columns.append(name if within == name else f"{within} AS {name}")
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
     barrier = _BARRIER.format(period=period)
@@ -263,11 +265,18 @@ def table_query(
     plain = not has_obligations(table, view) and not below.cast
     if body is None and plain and not _is_narrowed(view):
         return None
+    if table.unfollowed and not (plain and view.uniform()):
+        return Unsupported(
+            f"{table.name} has policies that you read it under, and of this version {table.unfollowed}"
+        )
     hidden = hidden_columns(table, view)
     masks = masks_of(view)
     source: str | Unsupported = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
+    elif table.renamed:
+        # Conditions from around would ask by the names of then, below what has those of now.
+        source, below = _source_named_now(table, suffix), replace(below, conditions=(), open_on=None)
     if isinstance(source, Unsupported):
         return source
     gone = {name.lower() for name in hidden}
@@ -307,6 +316,21 @@ def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str
     """Write what stands after FROM for a table by its full name."""
     name = f"{'STREAM ' if stream else ''}{dotted(pinned_parts(table))}"
     return f"{name}{f' {suffix}' if suffix else ''} AS {quote(table.name.table)}"
+
+
+def _source_named_now(table: Table, suffix: str) -> str:
+    """Write a version as a source whose columns have the names that they have now, which masks and filters
+    speak of."""
+    now = {one.then: one for one in table.renamed}
+    columns: list[str] = []
+    for column in table.columns:
+        name, one = quote(column.name), now.get(column.name)
+        if one is not None:
+            columns.append(f"{name} AS {quote(one.now)}")
+        if one is None or one.gone:
+            columns.append(name)
+    source = named_source(table, suffix)
+    return f"(SELECT {', '.join(columns)} FROM {source}) AS {quote(table.name.table)}"
 
 
 def pinned_parts(table: Table) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
+from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
 PACK = """
@@ -44,6 +44,15 @@ policies:
   - name: numbers
     on: {catalog: ice, database: shop, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_NULL}]
+  - name: the same column by names that it has now
+    on: {catalog: ice, database: shop, table: "moved_*", column: [contact, email]}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: a column that nobody may see
+    on: {catalog: ice, database: shop, table: "moved_*", column: pin}
+    deny: [{groups: [analysts], access: [select]}]
+  - name: rows of a region by the name that it has now
+    on: {catalog: ice, database: shop, table: "moved_*"}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-7421"
 ROWS = f"""(1, 'Ann', 'ann@{CANARY}', '555-{CANARY}', 'EMEA', DATE'2024-01-01'),
@@ -595,3 +604,80 @@ def test_old_versions_have_the_columns_of_now(lake: LakeSpark, gateway: RunningG
             with gateway.session("bob", one_pack.PASSWORD) as frames:
                 old = frames.read.option("versionAsOf", "old")
                 assert old.table(table).collect() == old.format("iceberg").load(table).collect() == [(1,)]
+
+
+MOVED = (
+    "CREATE TABLE ice.shop.moved_all (id INT, mail STRING, code INT, area STRING, gone STRING) USING iceberg",
+    f"INSERT INTO ice.shop.moved_all VALUES (1, '{CANARY}', 9, 'EMEA', 'x'), (2, '{CANARY}', 8, 'AMER', 'y')",
+    "ALTER TABLE ice.shop.moved_all CREATE TAG old",
+    "ALTER TABLE ice.shop.moved_all RENAME COLUMN mail TO contact",
+    "ALTER TABLE ice.shop.moved_all RENAME COLUMN code TO pin",
+    "ALTER TABLE ice.shop.moved_all RENAME COLUMN area TO region",
+    "ALTER TABLE ice.shop.moved_all DROP COLUMN gone",
+    "ALTER TABLE ice.shop.moved_all ADD COLUMN gone INT",
+    "ALTER TABLE ice.shop.moved_all ADD COLUMN mail INT",
+    "CREATE TABLE ice.shop_copy.moved_all (id INT, mail STRING, area STRING, gone STRING) USING iceberg",
+    f"INSERT INTO ice.shop_copy.moved_all VALUES (1, sha2('{CANARY}', 256), 'EMEA', 'x')",
+    "ALTER TABLE ice.shop_copy.moved_all CREATE TAG old",
+)
+OLD = """
+SELECT id, mail, area, gone FROM moved_all VERSION AS OF 'old'
+SELECT mail FROM moved_all VERSION AS OF 'old' WHERE area = 'EMEA' AND mail LIKE 'canary%'
+SELECT count(*) AS n, max(gone) AS g FROM moved_all VERSION AS OF 'old' GROUP BY area
+SELECT contact FROM moved_all VERSION AS OF 'old'
+SELECT code FROM moved_all VERSION AS OF 'old'
+SELECT pin FROM moved_all VERSION AS OF 'old'
+WITH old AS (SELECT * EXCEPT (id) FROM moved_all FOR VERSION AS OF 'old') SELECT mail FROM old
+SELECT a.mail FROM moved_all VERSION AS OF 'old' a WHERE EXISTS (SELECT 1 FROM moved_all VERSION AS OF 'old')
+"""
+
+
+def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins
+) -> None:
+    """What is masked, hidden or filtered by under its present name is so under its name of then."""
+    lake.spark.query(*MOVED, user="loader")
+    bob.all_same(statements(OLD))
+    snapshots = tuple(
+        str(lake.spark.query(f"SELECT snapshot_id FROM ice.{db}.moved_all.snapshots", user="loader")[0][0])
+        for db in ("shop", "shop_copy")
+    )
+    bob.same("SELECT id, mail, area, gone FROM moved_all VERSION AS OF {v}", v=(snapshots[0], snapshots[1]))
+    with one_pack.session(gateway, "thrift", "stew") as steward:
+        assert steward("SELECT code, mail FROM ice.shop.moved_all VERSION AS OF 'old'") == [
+            (8, CANARY),
+            (9, CANARY),
+        ]
+    if lake.spark.connect_port:
+        options = {"tag": "old", "versionAsOf": "old"}
+        for key, value in options.items():
+            bob.same_frame(
+                key,
+                lambda spark, db, key=key, value=value: (
+                    spark.read.option(key, value).table(f"{db}.moved_all").select("mail", "id", "area")
+                ),
+            )
+
+
+def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """While the gateway still knows the table as it was, a column with a policy's name is not found."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for endpoint in endpoints:
+        table = f"ice.shop.changed_outside_{endpoint}"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) USING iceberg",
+            f"INSERT INTO {table} VALUES (1, '{CANARY}')",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(f"SELECT * FROM {table}") == [(1, CANARY)]
+        lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            for text in (
+                f"SELECT * FROM {table}",
+                f"SELECT email FROM {table}",
+                f"SELECT id, email FROM {table}",
+            ):
+                with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+                    ask(text)
+                assert CANARY not in str(raised.value)
