@@ -64,6 +64,8 @@ def _renamed(
         others = {name for name in present if name.lower() != then}
         if len(present) > 1:
             return None
+        if not present and then in names_now:
+            others = {column.name}  # another column of that name
         found += [Renamed(then=column.name, now=now, gone=then not in names_now) for now in others]
         spoken_of = {name.lower() for name in others} or {then}
         if others and then not in names_now:

@@ -105,7 +105,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renamed:
-    """A column of a version that the table has under another name now."""
+    """A column of a version that the table has under another name now, or whose name another one has."""
 
     then: str
     now: str

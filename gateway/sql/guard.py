@@ -320,7 +320,11 @@ def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str
 
 def _source_named_now(table: Table, suffix: str) -> str:
     """Write a version as a source whose columns have the names that they have now, which masks and filters
-    speak of."""
+    speak of.
+
+    No condition goes below it: Iceberg looks up a condition's columns by name in the table as it is now, and
+    not in the version, where the name may be another column's.
+    """
     now = {one.then: one for one in table.renamed}
     columns: list[str] = []
     for column in table.columns:
@@ -330,7 +334,8 @@ def _source_named_now(table: Table, suffix: str) -> str:
         if one is None or one.gone:
             columns.append(name)
     source = named_source(table, suffix)
-    return f"(SELECT {', '.join(columns)} FROM {source}) AS {quote(table.name.table)}"
+    barrier = _BARRIER.format(period=0)
+    return f"(SELECT {', '.join(columns)} FROM {source}) {barrier} AS {quote(table.name.table)}"
 
 
 def pinned_parts(table: Table) -> tuple[str, ...]:
