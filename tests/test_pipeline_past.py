@@ -116,8 +116,8 @@ async def test_what_policies_say_of_a_column_is_said_of_it_under_its_name_of_the
     version(world, "moved", {"id": "bigint", "memo": "string"}, renamed=renamed)
     sent = await forwarded(world, reader, "SELECT memo FROM moved VERSION AS OF 1")
     source = (
-        "(SELECT `id`, `memo` AS `note`, `memo` FROM `spark_catalog`.`lake`.`moved` VERSION AS OF 1 AS `moved`) "
-        "TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `moved`"
+        "(SELECT `id`, `memo` AS `note`, `memo` FROM `spark_catalog`.`lake`.`moved` VERSION AS OF 1 "
+        "AS `moved`) TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `moved`"
     )
     assert source in sent
     assert "WHERE (note = 'a')" in sent

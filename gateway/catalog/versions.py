@@ -22,8 +22,9 @@ ICEBERG_SCHEMAS = (
     f"SELECT get_json_object(value, '$.schemas'), get_json_object(value, '$.current-schema-id') FROM {_VIEW}"
 )
 DELTA_SCHEMAS = (
-    "SELECT max(regexp_extract(input_file_name(), '([0-9]{20})[^/]*$', 1)), metaData.schemaString "
-    f"FROM {_VIEW} WHERE metaData.schemaString IS NOT NULL GROUP BY metaData.schemaString"
+    "SELECT max(version), schema FROM (SELECT metaData.schemaString AS schema, "
+    "regexp_extract(input_file_name(), '([0-9]{20})[^/]*$', 1) AS version "
+    f"FROM {_VIEW} WHERE metaData.schemaString IS NOT NULL) GROUP BY schema"
 )
 _COLUMNS = {"text": "value STRING", "json": "metaData STRUCT<schemaString: STRING>"}
 _COLUMNS["parquet"] = _COLUMNS["json"]
