@@ -122,3 +122,30 @@ async def test_what_policies_say_of_a_column_is_said_of_it_under_its_name_of_the
     assert source in sent
     assert "WHERE (note = 'a')" in sent
     assert "AS `memo`" in sent
+    assert "CASE WHEN FALSE THEN `note` END AS `memo`" in sent
+    told = await world.judge("EXPLAIN SELECT id FROM moved VERSION AS OF 1", reader, user="bob", use="lake")
+    assert isinstance(told, Refused)
+
+
+async def test_a_column_that_is_hidden_now_is_hidden_under_its_name_of_then(reader: ReaderPool) -> None:
+    world = World(dict(WORLD))
+    renamed = (Renamed(then="number", now="card", gone=True),)
+    version(world, "denied", {"id": "bigint", "number": "string"}, renamed=renamed)
+    sent = await forwarded(world, reader, "SELECT id FROM denied VERSION AS OF 1")
+    assert "FROM (SELECT `id` FROM (SELECT `id`, `number` AS `card`, `number` FROM" in sent
+    verdict = await world.judge("SELECT * FROM denied VERSION AS OF 1", reader, user="bob", use="lake")
+    assert isinstance(verdict, Refused)
+
+
+async def test_a_version_whose_columns_cannot_be_followed_is_for_those_without_obligations(
+    reader: ReaderPool,
+) -> None:
+    world = World(dict(WORLD))
+    for name in ("plain", "masked", "denied", "listed", "moved"):
+        version(world, name, {"id": "bigint", "memo": "string"}, unfollowed="nobody knows")
+    assert "`memo`" not in await forwarded(world, reader, "SELECT * FROM plain VERSION AS OF 1")
+    for name in ("masked", "denied", "listed", "moved"):
+        text = f"SELECT id FROM {name} VERSION AS OF 1"
+        verdict = await world.judge(text, reader, user="bob", use="lake")
+        assert isinstance(verdict, Refused)
+        assert verdict.code == "NOT_GOVERNABLE" or name == "listed"
