@@ -149,3 +149,23 @@ async def test_a_version_whose_columns_cannot_be_followed_is_for_those_without_o
         verdict = await world.judge(text, reader, user="bob", use="lake")
         assert isinstance(verdict, Refused)
         assert verdict.code == "NOT_GOVERNABLE" or name == "listed"
+
+
+async def test_columns_are_read_together_under_their_names_of_now(reader: ReaderPool) -> None:
+    pack = (
+        WORLD["pack"]
+        + """
+  - name: not both
+    on: {catalog: spark_catalog, database: lake, table: plain, column: id}
+    deny:
+      - users: [bob]
+        access: [select]
+        conditions: {accessed-together: [lake.plain.id, lake.plain.note]}
+"""
+    )
+    world = World({**WORLD, "pack": pack})
+    renamed = (Renamed(then="memo", now="note", gone=True),)
+    version(world, "plain", {"id": "bigint", "memo": "string"}, renamed=renamed)
+    assert "`id`" in await forwarded(world, reader, "SELECT id FROM plain VERSION AS OF 1")
+    text = "SELECT id, memo FROM plain VERSION AS OF 1"
+    assert isinstance(await world.judge(text, reader, user="bob", use="lake"), Refused)

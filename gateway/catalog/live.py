@@ -35,10 +35,12 @@ from gateway.catalog.versions import (
     files_view,
     iceberg_schemas,
     paimon_schemas,
+    some_version,
     version_table,
 )
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
+    SOME_VERSION,
     CatalogSnapshot,
     Table,
     TableKind,
@@ -310,20 +312,19 @@ class LiveCatalog:
         return table
 
     async def _version(self, now: Table | None, name: TableName) -> Table | None:
-        """Return a version of a table. One that Spark does not describe has the columns of now: it says what
-        is wrong with it."""
+        """Return a version of a table. One that Spark does not describe, or is not asked about, is
+        read by the columns of now."""
         if now is None or now.kind is not TableKind.TABLE:
             return now if now is None else replace(now, name=name)
         full_name = dotted(now.name.parts)
         fresh = f"REFRESH TABLE {full_name}" if kept_by_sessions(now) else ""
-        rows = await self._rows(
-            f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}", before=fresh, refusable=True
-        )
-        if isinstance(rows, str):
-            return replace(now, name=name)
         schemas: Schemas = ((), ())
         with contextlib.suppress(NotUnderstood):
             schemas = await self._schemas(now, full_name, fresh)
+        described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
+        rows = "" if name.version == SOME_VERSION else await self._told_of(described, fresh)
+        if isinstance(rows, str):
+            return some_version(now, name, *schemas)
         return version_table(now, name, rows, *schemas)
 
     async def _schemas(self, table: Table, full_name: str, fresh: str) -> Schemas:
@@ -349,10 +350,13 @@ class LiveCatalog:
         raise NotUnderstood("a format without ids of columns")
 
     async def _read(self, sql: str, before: str) -> Sequence[Row]:
-        rows = await self._rows(sql, before=before, refusable=True)
+        rows = await self._told_of(sql, before)
         if isinstance(rows, str):
             raise NotUnderstood("what cannot be read")
         return rows
+
+    async def _told_of(self, sql: str, before: str) -> Sequence[Row] | str:
+        return await self._rows(sql, before=before, refusable=True)
 
     async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
         """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""

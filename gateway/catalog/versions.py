@@ -51,6 +51,18 @@ def version_table(
     return replace(table, unfollowed=_UNKNOWN) if renamed is None else replace(table, renamed=renamed)
 
 
+def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current: Schema) -> Table:
+    """Return a version of which nobody tells the columns, to be read by those of now: a name that a schema
+    has had for a column which is called otherwise now could show that one."""
+    called, taken = dict(current), {column.name.lower() for column in now.columns}
+    moved = any(
+        column.lower() in taken and called.get(its_id, column).lower() != column.lower()
+        for schema in schemas
+        for its_id, column in schema
+    )
+    return replace(now, name=name, unfollowed=_UNKNOWN if moved else "")
+
+
 def _renamed(
     columns: Sequence[Column], alike: Sequence[Schema], current: Mapping[str, str]
 ) -> tuple[Renamed, ...] | None:

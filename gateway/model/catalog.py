@@ -30,6 +30,10 @@ def namespaces_of(database: str) -> tuple[str, ...]:
     return tuple(joined(each[:depth]) for depth in range(1, len(each) + 1))
 
 
+SOME_VERSION = "AS OF some version"
+"""Stands for the clause of a version that Spark is not asked about."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableName:
     """A fully resolved name: what was judged is what Spark is sent."""

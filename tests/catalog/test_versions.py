@@ -14,6 +14,7 @@ from gateway.catalog.versions import (
     files_view,
     iceberg_schemas,
     paimon_schemas,
+    some_version,
     version_table,
 )
 from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
@@ -64,6 +65,17 @@ def test_where_nobody_tells_ids_the_same_names_are_the_same_columns() -> None:
         assert of(then, "id mail").unfollowed
     # Nor where the current schema is another than the one described.
     assert of("id old", "id mail", "1:id 2:old", "1:id 2:new").unfollowed
+
+
+def test_a_version_that_is_not_described_is_read_by_names_that_never_moved() -> None:
+    columns = (Column(name="a", type="int"), Column(name="b", type="int"))
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns)
+    now = [("1", "a"), ("2", "b")]
+    for before in (now, [("1", "a")], [("1", "x"), ("2", "b")], [("3", "b"), ("1", "a")]):
+        assert not some_version(table, NAME, [before, now], now).unfollowed
+    for before in ([("1", "b"), ("2", "a")], [("2", "A")]):
+        assert some_version(table, NAME, [before, now], now).unfollowed
+    assert not some_version(table, NAME, [], []).unfollowed
 
 
 def test_schemas_of_iceberg() -> None:

@@ -672,6 +672,42 @@ def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
         )
 
 
+def test_names_that_changed_places_are_not_confused(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """A version shows a column by what policies say of it now, or, where nobody can tell, not at all."""
+    table, packed = "ice.shop.changed_places", "ice.shop.changed_packed"
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    with contextlib.ExitStack() as opened:
+        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in endpoints]
+        steward = opened.enter_context(one_pack.session(gateway, "thrift", "stew"))
+        steward(f"CREATE TABLE {table} (id INT, email STRING, note STRING) USING iceberg")
+        steward(f"INSERT INTO {table} VALUES (1, 'open', '{CANARY}')")
+        steward(f"ALTER TABLE {table} CREATE TAG old")
+        for ask in asked:
+            assert ask(f"SELECT email, note FROM {table} VERSION AS OF 'old'") == [(None, CANARY)]
+        for old, new in (("email", "other"), ("note", "email"), ("other", "note")):
+            steward(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+        for ask in asked:
+            # By the very name that has just been read, after the gateway has seen the change.
+            assert ask(f"SELECT email, note FROM {table} VERSION AS OF 'old'") == [("open", None)]
+            assert ask(f"SELECT id FROM {table} VERSION AS OF 'old' WHERE note LIKE 'canary%'") == []
+            ask(f"CREATE TEMPORARY VIEW past AS SELECT note FROM {table} VERSION AS OF 'old'")
+            assert ask("SELECT * FROM past") == [(None,)]
+            with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
+                ask(f"SELECT note FROM {table} TIMESTAMP AS OF current_timestamp()")
+        compressed = "TBLPROPERTIES ('write.metadata.compression-codec' = 'gzip')"
+        lake.spark.query(
+            f"CREATE TABLE {packed} (id INT, note STRING) USING iceberg {compressed}",
+            f"INSERT INTO {packed} VALUES (1, '{CANARY}')",
+            f"ALTER TABLE {packed} CREATE TAG old",
+            f"ALTER TABLE {packed} RENAME COLUMN note TO email",
+            user="loader",
+        )
+        for ask in asked:
+            with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
+                ask(f"SELECT note FROM {packed} VERSION AS OF 'old'")
+        assert steward(f"SELECT note FROM {packed} VERSION AS OF 'old'") == [(CANARY,)]
+
+
 def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
     """While the gateway still knows the table as it was, a column with a policy's name is not found."""
     endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
