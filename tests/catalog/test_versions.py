@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood
 from gateway.catalog.versions import (
     Schemas,
@@ -116,3 +117,12 @@ def test_only_a_plain_path_is_written_into_a_statement(path: str | None) -> None
     assert "path 's3a://b/x=1/v2.metadata.json'" in files_view(
         "text", "s3a://b/x=1/v2.metadata.json", "x 'y'"
     )
+
+
+def test_who_forgets_a_table_forgets_its_versions() -> None:
+    known = KnownTables(["ice"], max_age_s=30, missing_age_s=1, max_names=9)
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=(Column(name="a", type="int"),))
+    for name in (NAME, NAME.current):
+        known.learn(name, table, 0)
+    known.forget([NAME.current], [])
+    assert not known.snapshot(1).tables
