@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ class World:
         tables = [self._table(name, columns) for name, columns in self.data["tables"].items()]
         tables += [self._view(name, view) for name, view in self.data["views"].items()]
         self.tables = {table.name.folded(): table for table in tables}
+        self.versions: dict[TableName, Table] = {}
+        """Versions that have other columns than their table."""
         definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
         self.policies = load_packs({"world.yaml": self.data["pack"]}, definitions, 1)
         self.principals = {user: self.principal(user) for user in self.data["people"]}
@@ -56,8 +59,13 @@ class World:
         return Principal(user=user, groups=frozenset(self.data["people"][user]["groups"]))
 
     def snapshot(self, missing: frozenset[TableName] = frozenset()) -> Snapshot:
+        asked = {name: self.versions.get(name) or self._of_now(name) for name in missing if name.version}
+        versions = {name: table for name, table in asked.items() if table is not None}
         catalog = CatalogSnapshot(
-            version=1, catalogs=frozenset(self.data["catalogs"]), tables=self.tables, missing=missing
+            version=1,
+            catalogs=frozenset(self.data["catalogs"]),
+            tables={**self.tables, **versions},
+            missing=missing - versions.keys(),
         )
         return Snapshot(policies=self.policies, catalog=catalog, principals=self.principals)
 
@@ -100,6 +108,10 @@ class World:
                 return verdict
             missing |= frozenset(verdict.tables)
         raise AssertionError("judging asks for look-ups without end")
+
+    def _of_now(self, name: TableName) -> Table | None:
+        table = self.tables.get(name.current)
+        return None if table is None else replace(table, name=name)
 
     def _table(self, name: str, columns: dict[str, str]) -> Table:
         return Table(name=_name(name), kind=TableKind.TABLE, columns=_columns(columns))

@@ -151,7 +151,7 @@ async def test_a_name_that_no_pass_has_judged_is_not_forwarded(world: World, rea
 async def test_a_scan_that_is_lost_on_the_way_is_no_temporary_view(
     world: World, reader: ReaderPool, name: str
 ) -> None:
-    with patch("gateway.pipeline.texts.scans_of", lambda reading, names: ()):
+    with patch("gateway.pipeline.texts.scans_of", lambda reading, names, text: ()):
         for text in (f"SELECT name FROM {name}", f"SELECT current_user(), name FROM {name}"):
             verdict = await world.judge(text, reader, user="bob")
             assert isinstance(verdict, Refused)

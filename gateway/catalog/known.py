@@ -91,7 +91,8 @@ class KnownTables:
 
     def forget(self, names: Iterable[TableName], databases: Iterable[tuple[str, str]]) -> None:
         """Drop what a statement has changed; the version rises when anything was known of it."""
-        gone = {name.folded() for name in names} & self._facts.keys()
+        changed = {name.folded() for name in names}
+        gone = {name for name in self._facts if name.current in changed}
         dropped = {(catalog.lower(), database.lower()) for catalog, database in databases}
         gone |= {
             name

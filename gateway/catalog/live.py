@@ -7,6 +7,7 @@ table" is an error here too: a statement whose tables cannot be looked up is not
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections import Counter
@@ -26,8 +27,20 @@ from gateway.catalog.describe import (
 )
 from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood
+from gateway.catalog.versions import (
+    DELTA_SCHEMAS,
+    ICEBERG_SCHEMAS,
+    Schemas,
+    delta_schemas,
+    files_view,
+    iceberg_schemas,
+    paimon_schemas,
+    some_version,
+    version_table,
+)
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
+    SOME_VERSION,
     CatalogSnapshot,
     Table,
     TableKind,
@@ -44,12 +57,13 @@ from gateway.model.catalog import (
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
-from gateway.model.table_formats import NAMED_BELOW
+from gateway.model.table_formats import DELTA, ICEBERG, NAMED_BELOW, PAIMON
 
 T = TypeVar("T")
 
-AskSpark = Callable[[str], Awaitable[Sequence[Row]]]
-"""Runs one statement in a session of the gateway's own and returns its rows.
+AskSpark = Callable[..., Awaitable[Sequence[Row]]]
+"""Runs one statement in a session of the gateway's own and returns its rows; a second text is one that runs
+before it in the same session.
 
 Raises the error type that LiveCatalog is given as `refusal` when Spark refuses the statement (with `sqlstate`
 and `message` as attributes), BackendUnavailable when Spark is gone.
@@ -153,7 +167,7 @@ class LiveCatalog:
         for key in list(self._asking):
             if isinstance(key, TableName):
                 within = ((key.catalog, above) for above in namespaces_of(key.database))
-                if key in folded or any(place in whole for place in within):
+                if key.current in folded or any(place in whole for place in within):
                     del self._asking[key]
             elif key[1:] in touched or any(key[1:] == (catalog,) for catalog, _ in whole):
                 del self._asking[key]
@@ -250,7 +264,9 @@ class LiveCatalog:
     # -- questions -------------------------------------------------------------------------------------------
 
     async def _look_up(self, name: TableName) -> None:
-        table = await self._describe(name)
+        table = await self._describe(name.current)
+        if name.version:
+            table = await self._version(table, name)
         comes_and_goes = name.catalog in self._now_listed.revisions or self._known.is_of_files(name)
         if table is not None and self._owners is not None and comes_and_goes:
             table = replace(table, owner=await self._owners(table))
@@ -294,6 +310,53 @@ class LiveCatalog:
         if not self._json and table.kind is TableKind.VIEW:
             return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
         return table
+
+    async def _version(self, now: Table | None, name: TableName) -> Table | None:
+        """Return a version of a table. One that Spark does not describe, or is not asked about, is
+        read by the columns of now."""
+        if now is None or now.kind is not TableKind.TABLE:
+            return now if now is None else replace(now, name=name)
+        full_name = dotted(now.name.parts)
+        fresh = f"REFRESH TABLE {full_name}" if kept_by_sessions(now) else ""
+        schemas: Schemas = ((), ())
+        with contextlib.suppress(NotUnderstood):
+            schemas = await self._schemas(now, full_name, fresh)
+        described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
+        rows = "" if name.version == SOME_VERSION else await self._told_of(described, fresh)
+        if isinstance(rows, str):
+            return some_version(now, name, *schemas)
+        return version_table(now, name, rows, *schemas)
+
+    async def _schemas(self, table: Table, full_name: str, fresh: str) -> Schemas:
+        """Return all schemas that a table has had, and the one that it has, as its format tells of them.
+        Raises NotUnderstood."""
+        match (table.provider or "").lower():
+            case ICEBERG.name:
+                log = await self._read(f"SELECT file FROM {full_name}.metadata_log_entries", fresh)
+                document = files_view("text", log[-1][0] if log else "", "wholetext 'true'")
+                rows = await self._read(ICEBERG_SCHEMAS, document)
+                return iceberg_schemas(*(rows[0] if rows else ("", "")))
+            case DELTA.name:
+                place = f"{(table.location or '').rstrip('/')}/_delta_log"
+                found: list[Row] = []
+                for form in ("json", "parquet"):
+                    files = files_view(form, place, f"pathGlobFilter '*.{form}'")
+                    found += await self._read(DELTA_SCHEMAS, files)
+                return delta_schemas(found)
+            case PAIMON.name:
+                *above, last = table.name.parts
+                name = dotted((*above, f"{last}$schemas"))
+                return paimon_schemas(await self._read(f"SELECT schema_id, fields FROM {name}", fresh))
+        raise NotUnderstood("a format without ids of columns")
+
+    async def _read(self, sql: str, before: str) -> Sequence[Row]:
+        rows = await self._told_of(sql, before)
+        if isinstance(rows, str):
+            raise NotUnderstood("what cannot be read")
+        return rows
+
+    async def _told_of(self, sql: str, before: str) -> Sequence[Row] | str:
+        return await self._rows(sql, before=before, refusable=True)
 
     async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
         """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""
@@ -357,12 +420,14 @@ class LiveCatalog:
         # INVARIANT (one name): what has a dot in it cannot be governed, nor asked about by one name.
         return tuple((name, name in views) for name in names if "." not in name)
 
-    async def _rows(self, sql: str, *expected: str, refusable: bool = False) -> Sequence[Row] | str:
+    async def _rows(
+        self, sql: str, *expected: str, before: str = "", refusable: bool = False
+    ) -> Sequence[Row] | str:
         """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`; where the
         statement is `refusable`, with whatever it refuses."""
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
-                return await self._query(sql)
+                return await (self._query(sql, before) if before else self._query(sql))
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer a look-up in its catalog in time") from None
         except self._refusal as refused:

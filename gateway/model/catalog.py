@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.table_formats import KEPT_BY_SESSIONS
@@ -30,6 +30,10 @@ def namespaces_of(database: str) -> tuple[str, ...]:
     return tuple(joined(each[:depth]) for depth in range(1, len(each) + 1))
 
 
+SOME_VERSION = "AS OF some version"
+"""Stands for the clause of a version that Spark is not asked about."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableName:
     """A fully resolved name: what was judged is what Spark is sent."""
@@ -38,6 +42,8 @@ class TableName:
     database: str
     """Of a nested namespace all its levels, joined by dots: no part of a name that is governed has one."""
     table: str
+    version: str = ""
+    """The clause of SQL that chooses a version of the table, where not the current one is meant."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -49,7 +55,12 @@ class TableName:
         catalog, database, table = self.catalog.lower(), self.database.lower(), self.table.lower()
         if catalog == self.catalog and database == self.database and table == self.table:
             return self  # as nearly all are, and it is asked again and again
-        return TableName(catalog, database, table)
+        return TableName(catalog, database, table, self.version)
+
+    @property
+    def current(self) -> TableName:
+        """Return the name of the table itself, whichever version of it this is."""
+        return TableName(self.catalog, self.database, self.table) if self.version else self
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> TableName:
@@ -97,6 +108,16 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """A column of a version that the table has under another name now, or whose name another one has."""
+
+    then: str
+    now: str
+    gone: bool
+    """Whether no column of the table is called now as this one was then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewBody:
     """The text of a persistent view and the session it was written in."""
 
@@ -129,6 +150,23 @@ class Table:
     """Of what is not governed, its type as Spark describes it."""
     shadowed: bool = False
     """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
+    renamed: tuple[Renamed, ...] = ()
+    """Of a version: its columns that have other names now."""
+    unfollowed: str = ""
+    """Of a version: why nobody knows what its columns are called now; empty when that is known."""
+
+    @property
+    def named_now(self) -> Table:
+        """Return a version with the names that policies speak of; a table that has no others is itself."""
+        now = {one.then: one for one in self.renamed}
+        columns: list[Column] = []
+        for column in self.columns:
+            one = now.get(column.name)
+            if one is not None:
+                columns.append(replace(column, name=one.now))
+            if one is None or one.gone:
+                columns.append(column)
+        return replace(self, columns=tuple(columns)) if now else self
 
 
 def kept_by_sessions(table: Table) -> bool:

@@ -320,7 +320,9 @@ def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapsh
         table = snapshot.catalog.table(name)
         columns = [column.name.lower() for column in table.columns] if table is not None else []
         used = usage.columns.get(name, frozenset()) if isinstance(usage, Usage) else columns
-        found.update(f"{name.database}.{name.table}.{column}" for column in used)
+        renamed = table.renamed if table is not None else ()
+        of_now = [one.now.lower() for one in renamed if one.then.lower() in used]
+        found.update(f"{name.database}.{name.table}.{column}" for column in (*used, *of_now))
     return frozenset(found)
 
 

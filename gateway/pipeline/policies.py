@@ -118,7 +118,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | Unsupported | 
             texts: dict[str, str] = {}
             standard = _standard(view, table)
             for text in _texts_of(view):
-                checked = await _checked(text, table, principal, judging, standard=text in standard)
+                checked = await _checked(text, table.named_now, principal, judging, standard=text in standard)
                 if not isinstance(checked, _Checked):
                     return checked
                 texts[text] = checked.text

@@ -74,7 +74,8 @@ class Prepared:
     @property
     def tables(self) -> tuple[TableName, ...]:
         """Every table that must be known before the text can be judged."""
-        return (*names_of(self.scans), *commanded(self.required))
+        read = names_of(self.scans)
+        return (*read, *(name.current for name in read if name.version), *commanded(self.required))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +287,7 @@ def scan_records(seen: Seen, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
         views = [together(one.hidden, [view]) for _, view in one.eyes]
         records.append(
             ScanRecord(
-                table=table.name,
+                table=table.name.current,
                 access="select",
                 columns=one.used,
                 obligations=tuple(dict.fromkeys(o for view in views for o in obligations_of(view))),

@@ -198,7 +198,7 @@ def _classified(
     if reading.commands and not place.commands:
         where = "the text of a view" if place.depth else "SQL within a plan"
         return Unsupported(f"{where} is not a query")
-    scans = scans_of(reading, names)
+    scans = scans_of(reading, names, text)
     if isinstance(scans, Unsupported):
         return scans
     functions = function_privileges(reading.functions, names)

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, dotted
+from gateway.model.catalog import (
+    CatalogSnapshot,
+    Column,
+    Renamed,
+    Table,
+    TableKind,
+    TableName,
+    dotted,
+)
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
@@ -24,6 +32,7 @@ from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
+from gateway.sql.versions import version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +80,19 @@ class Evaluation:
 
     def table_view(self, table: Table) -> TableView:
         """Return what the principal may see of a table that is there."""
-        resource = table_resource(table.name, table.owner)
-        view = self.engine.table_view(self.principal, resource, table.columns, "select", self.context)
+        view = self._seen(table, self.context)
         self.facets |= view.facets
         return view
+
+    def _seen(self, table: Table, context: AccessContext) -> TableView:
+        resource = table_resource(table.name, table.owner)
+        view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
+        if not table.renamed:
+            return view
+        now = [replace(c, name=one.now) for c, one in _renamed(table)]
+        return of_version(
+            table, view, self.engine.table_view(self.principal, resource, now, "select", context)
+        )
 
     def require(self, required: Iterable[Privilege]) -> None:
         for privilege in required:
@@ -161,9 +179,7 @@ class Evaluation:
     def selectable(self, table: Table) -> tuple[Column, ...]:
         """Return the columns that the principal may select, or may in other company than they are in now:
         those that the principal may know of."""
-        context = replace(self.context, accessed_together=frozenset())
-        resource = table_resource(table.name, table.owner)
-        view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
+        view = self._seen(table, replace(self.context, accessed_together=frozenset()))
         self.facets |= view.facets
         if not view.hidden:
             return table.columns
@@ -459,8 +475,45 @@ class Evaluation:
         return None
 
 
-def scans_of(reading: Reading, names: Names) -> tuple[ScannedRelation, ...] | Unsupported:
-    """Return the catalog tables that are read; temporary views of the session were judged when created."""
+def _renamed(table: Table) -> list[tuple[Column, Renamed]]:
+    now = {one.then: one for one in table.renamed}
+    return [(column, now[column.name]) for column in table.columns if column.name in now]
+
+
+def of_version(table: Table, then: TableView, now: TableView) -> TableView:
+    """Return what may be seen of a version whose columns have other names now: `then` is what policies say of
+    the names that it has, `now` of those that these columns have now.
+
+    INVARIANT (a column is itself in every version): what holds for a column under its present name holds
+    under its name of then. What policies say of a name that no column has any more holds as well.
+    """
+    allowed, masks, hidden = dict(then.allowed), dict(then.masks), set(then.hidden)
+    for column, one in _renamed(table):
+        name = column.name
+        if one.gone and name in then.hidden:
+            continue
+        mask = masks.get(name) if one.gone else None
+        masks.pop(name, None)
+        allowed[name] = now.allowed[one.now]
+        mask = now.masks.get(one.now, mask)
+        if mask is not None:
+            masks[name] = mask
+        hidden.discard(name)
+        if one.now in now.hidden:
+            hidden.add(name)
+    return TableView(
+        allowed=allowed,
+        masks=masks,
+        row_filter=then.row_filter,
+        hidden=frozenset(hidden),
+        facets=then.facets | now.facets,
+        uniform=lambda: then.uniform() and now.uniform(),
+    )
+
+
+def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation, ...] | Unsupported:
+    """Return the catalog tables that are read, and which version; temporary views of the session were judged
+    when created."""
     scans: list[ScannedRelation] = []
     for relation in reading.relations:
         if relation.role is not RelationRole.SCAN:
@@ -478,7 +531,8 @@ def scans_of(reading: Reading, names: Names) -> tuple[ScannedRelation, ...] | Un
             case TempViewName():
                 continue
             case TableName() as name:
-                scans.append((relation, name))
+                version = version_of(relation.suffix.of(text), names) if relation.suffix else ""
+                scans.append((relation, replace(name, version=version)))
     return tuple(scans)
 
 

@@ -93,6 +93,7 @@ def guarded_query(
     """
     shown = {name.lower() for name in visible}
     types = dict(below.cast)
+    now = {one.then: one.now for one in table.renamed}
     columns = []
     for column in table.columns:
         folded = column.name.lower()
@@ -100,12 +101,13 @@ def guarded_query(
             continue
         mask = masks.get(column.name)
         name = quote(column.name)
+        within = quote(now.get(column.name, column.name))
         if mask is not None:
             columns.append(f"{mask.expression} AS {name}")
         elif column.name in types:
-            columns.append(f"CAST({name} AS {types[column.name]}) AS {name}")
+            columns.append(f"CAST({within} AS {types[column.name]}) AS {name}")
         else:
-            columns.append(name)
+            columns.append(name if within == name else f"{within} AS {name}")
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
@@ -194,7 +196,7 @@ def guard_scan(
     carry obligations. `barrier`, `below`, `bare`: as in `guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    within = within or _is_narrowed(table, view, suffix)
+    within = within or (bool(suffix) and not _OPTIONS.match(suffix) and _is_narrowed(view))
     query = table_query(
         table,
         view,
@@ -237,13 +239,14 @@ def has_obligations(table: Table, view: TableView) -> bool:
     return bool(hidden_columns(table, view)) or bool(masks_of(view)) or view.row_filter is not None
 
 
-def _is_narrowed(table: Table, view: TableView, suffix: str) -> bool:
-    """Whether a version of a table is read with the columns that the table has now alone.
+def _is_narrowed(view: TableView) -> bool:
+    """Whether a table is read by the columns that it was judged with, named one by one.
 
-    INVARIANT (what is judged is what is read): an old version has the columns of its time. What policies say
-    of some columns by name was asked for those of now.
+    INVARIANT (what is judged is what is read): policies say something of some columns by name, and were asked
+    about those of the description. One that was renamed outside since then, or that an old version has, is
+    not found under a name that nobody judged.
     """
-    return bool(suffix) and not _OPTIONS.match(suffix) and not view.uniform()
+    return not view.uniform()
 
 
 def table_query(
@@ -262,15 +265,22 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
-    plain = not has_obligations(table, view) and not _is_narrowed(table, view, suffix) and not barrier
+    plain = not has_obligations(table, view) and not barrier
     plain = plain and not (below.cast or below.conditions or below.open_on)
-    if body is None and plain:
+    if body is None and plain and not _is_narrowed(view):
         return None
+    if table.unfollowed and not (plain and view.uniform()):
+        return Unsupported(
+            f"{table.name} has policies that you read it under, and of this version {table.unfollowed}"
+        )
     hidden = hidden_columns(table, view)
     masks = masks_of(view)
     source: str | Unsupported = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
+    elif table.renamed:
+        # Conditions from around would ask by the names of then, below what has those of now.
+        source, below = _source_named_now(table, suffix), replace(below, conditions=(), open_on=None)
     if isinstance(source, Unsupported):
         return source
     gone = {name.lower() for name in hidden}
@@ -311,6 +321,26 @@ def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str
     """Write what stands after FROM for a table by its full name."""
     name = f"{'STREAM ' if stream else ''}{dotted(pinned_parts(table))}"
     return f"{name}{f' {suffix}' if suffix else ''} AS {quote(table.name.table)}"
+
+
+def _source_named_now(table: Table, suffix: str) -> str:
+    """Write a version as a source whose columns have the names that they have now, which masks and filters
+    speak of.
+
+    No condition goes below it: Iceberg looks up a condition's columns by name in the table as it is now, and
+    not in the version, where the name may be another column's.
+    """
+    now = {one.then: one for one in table.renamed}
+    columns: list[str] = []
+    for column in table.columns:
+        name, one = quote(column.name), now.get(column.name)
+        if one is not None:
+            columns.append(f"{name} AS {quote(one.now)}")
+        if one is None or one.gone:
+            columns.append(name)
+    source = named_source(table, suffix)
+    barrier = _BARRIER.format(period=0)
+    return f"(SELECT {', '.join(columns)} FROM {source}) {barrier} AS {quote(table.name.table)}"
 
 
 def pinned_parts(table: Table) -> tuple[str, ...]:

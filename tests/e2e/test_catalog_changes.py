@@ -28,6 +28,12 @@ policies:
   - name: rows that ann may see
     on: {catalog: spark_catalog, database: race, table: guarded}
     filter: [{users: [ann], where: "note <> 'RAW'"}]
+  - name: a column that ann sees masked
+    on: {catalog: spark_catalog, database: race, table: "outside_*", column: email}
+    mask: [{users: [ann], type: MASK_NULL}]
+  - name: a column that ann does not see
+    on: {catalog: spark_catalog, database: race, table: "outside_*", column: pin}
+    deny: [{users: [ann], access: [select]}]
 """
 MADE = (
     "CREATE DATABASE race",
@@ -65,6 +71,37 @@ def test_a_read_waits_for_a_change_that_nobody_asks_about(gateway: RunningGatewa
             ann("SELECT note FROM race.v")  # what the gateway knows of the view is fresh, and about to be old
             maker.begin(replacing(shown))
             assert ann("SELECT note FROM race.v") == [(shown,)]
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+@pytest.mark.parametrize("column", ["email", "pin"])
+def test_a_column_that_came_outside_is_not_shown_by_a_name_that_nobody_judged(
+    spark: Spark, gateway: RunningGateway, endpoint: str, column: str
+) -> None:
+    """The gateway still knows the table as it was; nothing of it was masked or hidden then."""
+    table = f"race.outside_{endpoint}_{column}"
+    made = f"CREATE TABLE {table} USING parquet AS SELECT 1 AS id, 'RAW' AS "
+    spark.query(made + "note", user="loader")
+    with session(gateway, endpoint, "ann") as ann:
+        assert ann(f"SELECT * FROM {table}") == [(1, "RAW")]
+    spark.query(f"DROP TABLE {table}", made + column, user="loader")
+    # Spark keeps the files of a table for a session that has read it.
+    with session(gateway, endpoint, "ann") as ann:
+        for text in (
+            f"SELECT * FROM {table}",
+            f"SELECT {column} FROM {table}",
+            f"SELECT t.{column} FROM {table} t",
+            f"SELECT count(*) FROM {table} WHERE {column} = 'RAW'",
+            f"SELECT id FROM {table} ORDER BY {column}",
+        ):
+            with pytest.raises((Error, PySparkException), match="UNRESOLVED_COLUMN") as refused:
+                ann(text)
+            assert "RAW" not in str(refused.value).replace("= 'RAW'", "")
+    if endpoint == "connect":
+        with gateway.session("ann", PASSWORD) as frames:
+            for frame in (frames.table(table), frames.table(table).select(column)):
+                with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
+                    frame.collect()
 
 
 def read(gateway: RunningGateway, endpoint: str, over: threading.Event) -> list[Any]:

@@ -6,6 +6,13 @@ from tests.removing import Removal
 
 REMOVALS = (
     Removal(
+        "columns of a version are read together under their names of now",
+        "pipeline.judging",
+        "for column in (*used, *of_now)",
+        "for column in used",
+        "test_pipeline_past",
+    ),
+    Removal(
         "a policy calls functions by names that Spark has",
         "pipeline.policies",
         "if judging.bare_builtins and (named := _qualified(reading)) is not None:",

@@ -36,6 +36,15 @@ policies:
   - name: numbers
     on: {catalog: spark_catalog, database: shop, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_NULL}]
+  - name: the same column by names that it has now
+    on: {catalog: spark_catalog, database: shop, table: "moved_*", column: contact}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: a column that nobody may see
+    on: {catalog: spark_catalog, database: shop, table: "moved_*", column: pin}
+    deny: [{groups: [analysts], access: [select]}]
+  - name: rows of a region by the name that it has now
+    on: {catalog: spark_catalog, database: shop, table: "moved_*"}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-9152"
 COLUMNS = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING delta"
@@ -490,8 +499,8 @@ def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
     bob.require_refused_frames(FRAMES_PAST, lake.warehouse / "shop.db", CANARY)
 
 
-def test_old_versions_have_the_columns_of_now(gateway: RunningGateway) -> None:
-    """A column that is gone is in old versions and in changes: policies on it by its name were not asked."""
+def test_old_versions_have_their_own_columns(gateway: RunningGateway) -> None:
+    """A column that is gone is in old versions and in changes: what policies say of its name holds there."""
     mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true')"
     table = "shop.changed_old"
     with contextlib.ExitStack() as opened:
@@ -502,15 +511,75 @@ def test_old_versions_have_the_columns_of_now(gateway: RunningGateway) -> None:
         steward(f"INSERT INTO {table} VALUES (1, '{CANARY}')")
         steward(f"ALTER TABLE {table} DROP COLUMN email")
         assert steward(f"SELECT * FROM {table} VERSION AS OF 1") == [(1, CANARY)]
-        assert ask(f"SELECT * FROM {table} VERSION AS OF 1") == [(1,)]
+        assert ask(f"SELECT * FROM {table} VERSION AS OF 1") == [(1, None)]
+        assert ask(f"SELECT id FROM {table} VERSION AS OF 1 WHERE email LIKE 'canary%'") == []
         for text in (
-            f"SELECT email FROM {table} VERSION AS OF 1",
+            f"SELECT email FROM {table}",
             f"SELECT * FROM table_changes('{table}', 0, 1)",
             f"CREATE TABLE shop.cloned_old SHALLOW CLONE {table} VERSION AS OF 1",
         ):
             with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN|SLUICE_ACCESS_DENIED") as raised:
                 ask(text)
             assert CANARY not in str(raised.value)
+
+
+MAPPED = "USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+MOVED = (
+    f"CREATE TABLE shop.moved_all (id INT, mail STRING, code INT, area STRING) {MAPPED}",
+    f"INSERT INTO shop.moved_all VALUES (1, '{CANARY}', 9, 'EMEA'), (2, '{CANARY}', 8, 'AMER')",
+    "ALTER TABLE shop.moved_all RENAME COLUMN mail TO contact",
+    "ALTER TABLE shop.moved_all RENAME COLUMN code TO pin",
+    "ALTER TABLE shop.moved_all RENAME COLUMN area TO region",
+    "ALTER TABLE shop.moved_all ADD COLUMN mail INT",
+    f"CREATE TABLE shop.moved_seen (id INT, mail STRING, area STRING) {MAPPED}",
+    f"INSERT INTO shop.moved_seen VALUES (1, '{CANARY}', 'EMEA'), (2, '{CANARY}', 'AMER')",
+    "ALTER TABLE shop.moved_seen RENAME COLUMN mail TO contact",
+    "ALTER TABLE shop.moved_seen RENAME COLUMN area TO region",
+    f"CREATE TABLE shop_copy.moved_seen (id INT, mail STRING, area STRING) {MAPPED}",
+    f"INSERT INTO shop_copy.moved_seen VALUES (1, sha2('{CANARY}', 256), 'EMEA')",
+    f"CREATE TABLE shop_copy.moved_all (id INT, mail STRING, area STRING) {MAPPED}",
+    f"INSERT INTO shop_copy.moved_all VALUES (1, sha2('{CANARY}', 256), 'EMEA')",
+)
+OLD = """
+SELECT id, mail, area FROM moved_all VERSION AS OF 1
+SELECT mail FROM moved_all FOR SYSTEM_VERSION AS OF 1 WHERE area = 'EMEA' AND mail LIKE 'canary%'
+SELECT contact FROM moved_all VERSION AS OF 1
+SELECT code FROM moved_all VERSION AS OF 1
+SELECT pin FROM moved_all VERSION AS OF '1'
+""".strip().splitlines()
+
+
+def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins
+) -> None:
+    """What is masked, hidden or filtered by under its present name is so under its name of then."""
+    lake.spark.query(*MOVED, user="loader")
+    bob.all_same(OLD)
+    with one_pack.session(gateway, "thrift", "stew") as steward:
+        assert steward("SELECT code, mail FROM shop.moved_all VERSION AS OF 1") == [(8, CANARY), (9, CANARY)]
+    if lake.spark.connect_port:
+        bob.same_frame(
+            "versionAsOf",
+            lambda spark, db: spark.read.option("versionAsOf", 1).table(f"{db}.moved_seen"),
+        )
+
+
+def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """While the gateway still knows the table as it was, a column with a policy's name is not found."""
+    for endpoint in ("thrift", "connect") if lake.spark.connect_port else ("thrift",):
+        table = f"shop.changed_outside_{endpoint}"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) {MAPPED}",
+            f"INSERT INTO {table} VALUES (1, '{CANARY}')",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(f"SELECT * FROM {table}") == [(1, CANARY)]
+            lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+            for text in (f"SELECT * FROM {table}", f"SELECT email FROM {table}"):
+                with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+                    ask(text)
+                assert CANARY not in str(raised.value)
 
 
 def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake: LakeSpark) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
+from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
 PACK = """
@@ -44,6 +44,15 @@ policies:
   - name: numbers
     on: {catalog: ice, database: shop, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_NULL}]
+  - name: the same column by names that it has now
+    on: {catalog: ice, database: shop, table: "moved_*", column: [contact, email]}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: a column that nobody may see
+    on: {catalog: ice, database: shop, table: "moved_*", column: pin}
+    deny: [{groups: [analysts], access: [select]}]
+  - name: rows of a region by the name that it has now
+    on: {catalog: ice, database: shop, table: "moved_*"}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-7421"
 ROWS = f"""(1, 'Ann', 'ann@{CANARY}', '555-{CANARY}', 'EMEA', DATE'2024-01-01'),
@@ -572,8 +581,8 @@ def test_what_sessions_keep_of_a_table_is_not_what_it_is(
                 assert CANARY not in repr(ask("SELECT * FROM v"))
 
 
-def test_old_versions_have_the_columns_of_now(lake: LakeSpark, gateway: RunningGateway) -> None:
-    """A column that is gone is in old versions: policies on it by its name were not asked."""
+def test_old_versions_have_their_own_columns(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """A column that is gone is in old versions, and what policies say of its name holds there."""
     table = "ice.shop.changed_old"
     with contextlib.ExitStack() as opened:
         steward, ask = (
@@ -584,16 +593,142 @@ def test_old_versions_have_the_columns_of_now(lake: LakeSpark, gateway: RunningG
         steward(f"ALTER TABLE {table} CREATE TAG old")
         steward(f"ALTER TABLE {table} DROP COLUMN email")
         assert steward(f"SELECT * FROM {table} VERSION AS OF 'old'") == [(1, CANARY)]
-        assert ask(f"SELECT * FROM {table} VERSION AS OF 'old'") == [(1,)]
-        for text in (
-            f"SELECT email FROM {table} VERSION AS OF 'old'",
-            f"SELECT * FROM {table}.files",
-            f"SELECT id FROM {table} VERSION AS OF 'old' WHERE email LIKE 'canary%'",
-        ):
+        assert ask(f"SELECT * FROM {table} VERSION AS OF 'old'") == [(1, None)]
+        assert ask(f"SELECT email FROM {table} VERSION AS OF 'old'") == [(None,)]
+        assert ask(f"SELECT id FROM {table} VERSION AS OF 'old' WHERE email LIKE 'canary%'") == []
+        for text in (f"SELECT email FROM {table}", f"SELECT * FROM {table}.files"):
             with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN|SLUICE_ACCESS_DENIED") as raised:
                 ask(text)
             assert CANARY not in str(raised.value)
         if lake.spark.connect_port:
             with gateway.session("bob", one_pack.PASSWORD) as frames:
                 old = frames.read.option("versionAsOf", "old")
-                assert old.table(table).collect() == old.format("iceberg").load(table).collect() == [(1,)]
+                assert (
+                    old.table(table).collect() == old.format("iceberg").load(table).collect() == [(1, None)]
+                )
+
+
+MOVED = (
+    "CREATE TABLE ice.shop.moved_all (id INT, mail STRING, code INT, area STRING, gone STRING) USING iceberg",
+    f"INSERT INTO ice.shop.moved_all VALUES (1, '{CANARY}', 9, 'EMEA', 'x'), (2, '{CANARY}', 8, 'AMER', 'y')",
+    "ALTER TABLE ice.shop.moved_all CREATE TAG old",
+    "ALTER TABLE ice.shop.moved_all RENAME COLUMN mail TO contact",
+    "ALTER TABLE ice.shop.moved_all RENAME COLUMN code TO pin",
+    "ALTER TABLE ice.shop.moved_all RENAME COLUMN area TO region",
+    "ALTER TABLE ice.shop.moved_all DROP COLUMN gone",
+    "ALTER TABLE ice.shop.moved_all ADD COLUMN gone INT",
+    "ALTER TABLE ice.shop.moved_all ADD COLUMN mail INT",
+    "CREATE TABLE ice.shop.moved_seen (id INT, mail STRING, area STRING) USING iceberg",
+    f"INSERT INTO ice.shop.moved_seen VALUES (1, '{CANARY}', 'EMEA'), (2, '{CANARY}', 'AMER')",
+    "ALTER TABLE ice.shop.moved_seen CREATE TAG old",
+    "ALTER TABLE ice.shop.moved_seen RENAME COLUMN mail TO contact",
+    "ALTER TABLE ice.shop.moved_seen RENAME COLUMN area TO region",
+    "CREATE TABLE ice.shop_copy.moved_seen (id INT, mail STRING, area STRING) USING iceberg",
+    f"INSERT INTO ice.shop_copy.moved_seen VALUES (1, sha2('{CANARY}', 256), 'EMEA')",
+    "ALTER TABLE ice.shop_copy.moved_seen CREATE TAG old",
+    "CREATE TABLE ice.shop_copy.moved_all (id INT, mail STRING, area STRING, gone STRING) USING iceberg",
+    f"INSERT INTO ice.shop_copy.moved_all VALUES (1, sha2('{CANARY}', 256), 'EMEA', 'x')",
+    "ALTER TABLE ice.shop_copy.moved_all CREATE TAG old",
+)
+OLD = """
+SELECT id, mail, area, gone FROM moved_all VERSION AS OF 'old'
+SELECT mail FROM moved_all VERSION AS OF 'old' WHERE area = 'EMEA' AND mail LIKE 'canary%'
+SELECT count(*) AS n, max(gone) AS g FROM moved_all VERSION AS OF 'old' GROUP BY area
+SELECT contact FROM moved_all VERSION AS OF 'old'
+SELECT code FROM moved_all VERSION AS OF 'old'
+SELECT pin FROM moved_all VERSION AS OF 'old'
+WITH old AS (SELECT mail, area FROM moved_all FOR VERSION AS OF 'old') SELECT mail FROM old
+SELECT a.mail FROM moved_all VERSION AS OF 'old' a WHERE EXISTS (SELECT 1 FROM moved_all VERSION AS OF 'old')
+"""
+
+
+def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins
+) -> None:
+    """What is masked, hidden or filtered by under its present name is so under its name of then."""
+    lake.spark.query(*MOVED, user="loader")
+    bob.all_same(statements(OLD))
+    snapshots = tuple(
+        str(lake.spark.query(f"SELECT snapshot_id FROM ice.{db}.moved_all.snapshots", user="loader")[0][0])
+        for db in ("shop", "shop_copy")
+    )
+    bob.same("SELECT id, mail, area, gone FROM moved_all VERSION AS OF {v}", v=(snapshots[0], snapshots[1]))
+    with one_pack.session(gateway, "thrift", "stew") as steward:
+        assert steward("SELECT code, mail FROM ice.shop.moved_all VERSION AS OF 'old'") == [
+            (8, CANARY),
+            (9, CANARY),
+        ]
+    if lake.spark.connect_port:
+        bob.same_frame(
+            "a version by option",
+            lambda spark, db: spark.read.option("versionAsOf", "old").table(f"{db}.moved_seen"),
+        )
+        bob.same_frame(
+            "and a condition",
+            lambda spark, db: (
+                spark.read.format("iceberg")
+                .option("versionAsOf", "old")
+                .load(f"{db}.moved_seen")
+                .filter("area = 'EMEA' AND mail NOT LIKE 'canary%'")
+            ),
+        )
+
+
+def test_names_that_changed_places_are_not_confused(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """A version shows a column by what policies say of it now, or, where nobody can tell, not at all."""
+    table, packed = "ice.shop.changed_places", "ice.shop.changed_packed"
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    with contextlib.ExitStack() as opened:
+        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in endpoints]
+        steward = opened.enter_context(one_pack.session(gateway, "thrift", "stew"))
+        steward(f"CREATE TABLE {table} (id INT, email STRING, note STRING) USING iceberg")
+        steward(f"INSERT INTO {table} VALUES (1, 'open', '{CANARY}')")
+        steward(f"ALTER TABLE {table} CREATE TAG old")
+        for ask in asked:
+            assert ask(f"SELECT email, note FROM {table} VERSION AS OF 'old'") == [(None, CANARY)]
+        for old, new in (("email", "other"), ("note", "email"), ("other", "note")):
+            steward(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+        for ask in asked:
+            # By the very name that has just been read, after the gateway has seen the change.
+            assert ask(f"SELECT email, note FROM {table} VERSION AS OF 'old'") == [("open", None)]
+            assert ask(f"SELECT id FROM {table} VERSION AS OF 'old' WHERE note LIKE 'canary%'") == []
+            ask(f"CREATE TEMPORARY VIEW past AS SELECT note FROM {table} VERSION AS OF 'old'")
+            assert ask("SELECT * FROM past") == [(None,)]
+            with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
+                ask(f"SELECT note FROM {table} TIMESTAMP AS OF current_timestamp()")
+        compressed = "TBLPROPERTIES ('write.metadata.compression-codec' = 'gzip')"
+        lake.spark.query(
+            f"CREATE TABLE {packed} (id INT, note STRING) USING iceberg {compressed}",
+            f"INSERT INTO {packed} VALUES (1, '{CANARY}')",
+            f"ALTER TABLE {packed} CREATE TAG old",
+            f"ALTER TABLE {packed} RENAME COLUMN note TO email",
+            user="loader",
+        )
+        for ask in asked:
+            with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
+                ask(f"SELECT note FROM {packed} VERSION AS OF 'old'")
+        assert steward(f"SELECT note FROM {packed} VERSION AS OF 'old'") == [(CANARY,)]
+
+
+def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """While the gateway still knows the table as it was, a column with a policy's name is not found."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for endpoint in endpoints:
+        table = f"ice.shop.changed_outside_{endpoint}"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) USING iceberg",
+            f"INSERT INTO {table} VALUES (1, '{CANARY}')",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(f"SELECT * FROM {table}") == [(1, CANARY)]
+        lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            for text in (
+                f"SELECT * FROM {table}",
+                f"SELECT email FROM {table}",
+                f"SELECT id, email FROM {table}",
+            ):
+                with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+                    ask(text)
+                assert CANARY not in str(raised.value)

@@ -36,6 +36,15 @@ policies:
   - name: analysts have tables of their own
     on: {catalog: paimon, database: shop, table: "own_*", column: "*"}
     allow: [{groups: [analysts], access: [all]}]
+  - name: analysts read what has other columns now
+    on: {catalog: paimon, database: shop, table: moved, column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: a column by the name that it has now
+    on: {catalog: paimon, database: shop, table: moved, column: contact}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: rows of a region by the name that it has now
+    on: {catalog: paimon, database: shop, table: moved}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARIES = ("ann@x.example", "bob@x.example", "eve@x.example", "4000-1", "4000-2", "Bobby")
 COLUMNS = (
@@ -371,3 +380,26 @@ def test_procedures(lake: LakeSpark, gateway: RunningGateway, twins: Twins) -> N
             "system.compact('shop.called')",
         ):
             assert "[SLUICE_" in all_of_it.refusal(f"CALL paimon.sys.{call}"), call
+
+
+def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
+    lake: LakeSpark, twins: Twins
+) -> None:
+    lake.spark.query(
+        "CREATE TABLE paimon.shop.moved (id INT, mail STRING, area STRING)",
+        "INSERT INTO paimon.shop.moved VALUES (1, 'ann@x.example', 'EMEA'), (2, 'bob@x.example', 'AMER')",
+        "ALTER TABLE paimon.shop.moved RENAME COLUMN mail TO contact",
+        "ALTER TABLE paimon.shop.moved RENAME COLUMN area TO region",
+        "ALTER TABLE paimon.shop.moved ADD COLUMN mail INT",
+        "INSERT INTO paimon.shop.moved VALUES (3, 'eve@x.example', 'EMEA', 7)",
+        "CREATE TABLE paimon.shop_copy.moved (id INT, mail STRING, area STRING)",
+        "INSERT INTO paimon.shop_copy.moved VALUES (1, sha2('ann@x.example', 256), 'EMEA')",
+        user="loader",
+    )
+    for text in (
+        "SELECT id, mail, area FROM moved VERSION AS OF 1",
+        "SELECT * FROM moved VERSION AS OF 1",
+        "SELECT contact FROM moved VERSION AS OF 1",
+        "SELECT id FROM moved VERSION AS OF 1 WHERE mail LIKE 'ann@%'",
+    ):
+        assert not told(twins.same(text).rows)

@@ -1,0 +1,128 @@
+"""What the columns of a version are called now: by ids, and not at all where nobody tells."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.catalog.known import KnownTables
+from gateway.catalog.types import NotUnderstood
+from gateway.catalog.versions import (
+    Schemas,
+    delta_schemas,
+    files_view,
+    iceberg_schemas,
+    paimon_schemas,
+    some_version,
+    version_table,
+)
+from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
+
+NAME = TableName("ice", "shop", "t", "VERSION AS OF 1")
+
+
+def of(then: str, now: str, *schemas: str, current: str | None = None) -> Table:
+    """Describe a version; schemas are written as `1:id 2:email`, the last is the current one."""
+    columns = tuple([Column(name=name, type="int") for name in now.split()])
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns, provider="iceberg")
+    rows = [(name, "string", None) for name in then.split()]
+    read = [[(one.split(":")[0], one.split(":")[1]) for one in schema.split()] for schema in schemas]
+    found: Schemas = (read, read[-1]) if read else ([], [])
+    return version_table(table, NAME, rows, *found)
+
+
+def test_a_column_is_called_as_its_id_is_now() -> None:
+    table = of("id mail", "id contact", "1:id 2:mail", "1:id 2:contact")
+    assert table.renamed == (Renamed(then="mail", now="contact", gone=True),)
+    assert [column.name for column in table.columns] == ["id", "mail"]
+    assert [column.name for column in table.named_now.columns] == ["id", "contact", "mail"]
+    assert not table.unfollowed
+
+
+def test_a_name_that_another_column_has_now_is_not_spoken_of() -> None:
+    table = of("id mail", "id contact mail", "1:id 2:mail", "1:id 2:contact 3:mail")
+    assert table.renamed == (Renamed(then="mail", now="contact", gone=False),)
+    swapped = of("a b", "b a", "1:a 2:b", "1:b 2:a")
+    assert [(one.then, one.now, one.gone) for one in swapped.renamed] == [
+        ("a", "b", False),
+        ("b", "a", False),
+    ]
+    again = of("id mail", "id mail", "1:id 2:mail", "1:id 3:mail")
+    assert not again.unfollowed
+
+
+def test_what_is_ambiguous_is_not_known() -> None:
+    two_meanings = of("a b", "x a b", "1:a 2:b", "2:a 1:b", "3:x 1:a 2:b")
+    assert two_meanings.unfollowed
+    dropped_and_taken = of("mail contact", "mail", "1:mail 2:contact", "2:mail")
+    assert dropped_and_taken.unfollowed
+
+
+def test_where_nobody_tells_ids_the_same_names_are_the_same_columns() -> None:
+    assert not of("id mail", "id mail").unfollowed
+    for then in ("id contact", "mail id", "id", "id mail more"):
+        assert of(then, "id mail").unfollowed
+    # Nor where the current schema is another than the one described.
+    assert of("id old", "id mail", "1:id 2:old", "1:id 2:new").unfollowed
+
+
+def test_a_version_that_is_not_described_is_read_by_names_that_never_moved() -> None:
+    columns = (Column(name="a", type="int"), Column(name="b", type="int"))
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns)
+    now = [("1", "a"), ("2", "b")]
+    for before in (now, [("1", "a")], [("1", "x"), ("2", "b")], [("3", "b"), ("1", "a")]):
+        assert not some_version(table, NAME, [before, now], now).unfollowed
+    for before in ([("1", "b"), ("2", "a")], [("2", "A")]):
+        assert some_version(table, NAME, [before, now], now).unfollowed
+    assert not some_version(table, NAME, [], []).unfollowed
+
+
+def test_schemas_of_iceberg() -> None:
+    schemas = [
+        {"schema-id": 0, "fields": [{"id": 1, "name": "a", "type": "int"}]},
+        {"schema-id": 1, "fields": [{"id": 1, "name": "b", "type": "int"}]},
+    ]
+    assert iceberg_schemas(json.dumps(schemas), "1") == ([[("1", "a")], [("1", "b")]], [("1", "b")])
+    for wrong in (None, "", "[1]", "{}", json.dumps(schemas[:1])):
+        with pytest.raises(NotUnderstood):
+            iceberg_schemas(wrong, "1")
+
+
+def test_schemas_of_delta() -> None:
+    mapped = {"delta.columnMapping.physicalName": "a"}
+
+    def schema(*fields: dict[str, Any]) -> str:
+        return json.dumps({"type": "struct", "fields": list(fields)})
+
+    rows = [("00000000000000000007", schema({"name": "b", "metadata": mapped})), ("0", schema({"name": "a"}))]
+    assert delta_schemas(rows) == ([[("a", "a")], [("a", "b")]], [("a", "b")])
+    for wrong in ([], [("", "{}")], [("1", "[]")], [("1", None)]):
+        with pytest.raises(NotUnderstood):
+            delta_schemas(wrong)
+
+
+def test_schemas_of_paimon() -> None:
+    rows = [(1, '[{"id":0,"name":"b","type":"INT"}]'), (0, '[{"id":0,"name":"a","type":"INT"}]')]
+    assert paimon_schemas(rows)[1] == [("0", "b")]
+    with pytest.raises(NotUnderstood):
+        paimon_schemas([])
+
+
+@pytest.mark.parametrize("path", ["", None, "/a'b", "/a*", "/a{b}", "/a\\b", "/a\n", "/a?", "/a[b]", "/a`"])
+def test_only_a_plain_path_is_written_into_a_statement(path: str | None) -> None:
+    with pytest.raises(NotUnderstood):
+        files_view("text", path, "wholetext 'true'")
+    assert "path 's3a://b/x=1/v2.metadata.json'" in files_view(
+        "text", "s3a://b/x=1/v2.metadata.json", "x 'y'"
+    )
+
+
+def test_who_forgets_a_table_forgets_its_versions() -> None:
+    known = KnownTables(["ice"], max_age_s=30, missing_age_s=1, max_names=9)
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=(Column(name="a", type="int"),))
+    for name in (NAME, NAME.current):
+        known.learn(name, table, 0)
+    known.forget([NAME.current], [])
+    assert not known.snapshot(1).tables
