@@ -248,8 +248,7 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
-        removed = self._removed(required)
-        if isinstance(removed, Denied):
+        if (removed := self._removed(required)) is not None:
             return removed
         read, past = {*required.read, *required.shown}, {*required.past}
         for name in dict.fromkeys((*required.raw, *required.read, *required.shown)):
@@ -266,8 +265,6 @@ class Evaluation:
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
-            if name not in read and name.folded() in removed:
-                continue  # what of it is not seen may be removed
             if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
@@ -275,21 +272,17 @@ class Evaluation:
                 )
         return self._named(required) or self._renamed(required)
 
-    def _removed(self, required: Required) -> frozenset[TableName] | Denied:
-        """Return the tables (folded) of which the commands remove rows or columns that the principal does not
-        see, or deny that.
+    def _removed(self, required: Required) -> Denied | None:
+        """Deny to remove rows or columns of a table that the principal does not see, unless by name.
 
-        Whoever sees a part of a table needs `drop` from a policy that lists it itself: `all` is given to
-        those who should see what masks and filters leave them, and not to those who may destroy the rest.
-        Whoever sees nothing of it, as what writes only, needs the command's own access likewise.
+        Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
+        `all` is given to those who should see what masks and filters leave them, and not to those who may
+        destroy the rest. Whoever sees nothing of it, as what writes only, needs the command's access likewise.
         """
-        found = set[TableName]()
         for name, removing in required.removed:
             access = self._removing_access(name, removing)
-            if access is None:
-                continue
-            resource = self._owned(table_resource(name), access)
-            if resource is None:
+            resource = self._owned(table_resource(name), access) if access is not None else None
+            if access is None or resource is None:
                 continue
             decision = self._decide(resource, access)
             if not decision.allowed:
@@ -298,8 +291,7 @@ class Evaluation:
                     f"statement removes them: it needs {access} on the table, which is "
                     f"`{access.removesuffix(BY_NAME)}` in a policy that lists it and not `all` alone"
                 )
-            found.add(name.folded())
-        return frozenset(found)
+        return None
 
     def _removing_access(self, name: TableName, access: str) -> str | None:
         """Return what removing rows of a table wants besides; None where the principal sees all of it."""
@@ -308,14 +300,15 @@ class Evaluation:
             # It may be there before the statement: what policies say of the name tells then.
             filtered = self.engine.row_filter(self.principal, table_resource(name), self.context)
             sees_all = filtered is None and self._allowed(table_resource(name), "select")
-            return None if sees_all else "drop" + BY_NAME
+            return None if sees_all else access + BY_NAME
         if table.kind is TableKind.VIEW:
             return None  # no rows go with it
         hidden = len(hidden_columns(table, view))
         if not hidden and not view.masks and view.row_filter is None:
             return None
-        sees_nothing = hidden == len(table.columns)
-        return (access if sees_nothing else "drop") + BY_NAME
+        if hidden < len(table.columns) and access != "drop":
+            return None  # in place: refused to whoever sees a part of it
+        return access + BY_NAME
 
     def _obliged_below(self, resource: Resource) -> bool:
         """Whether a mask or a row filter is on a table of a database, whoever it is for."""
