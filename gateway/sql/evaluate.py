@@ -277,7 +277,7 @@ class Evaluation:
 
         Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
         `all` is given to those who should see what masks and filters leave them, and not to those who may
-        destroy the rest. Whoever sees nothing of it, as what writes only, needs the command's access likewise.
+        destroy the rest. Whoever sees nothing of it, as what writes only, needs the access likewise.
         """
         for name, removing in required.removed:
             access = self._removing_access(name, removing)
