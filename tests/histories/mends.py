@@ -39,8 +39,8 @@ MENDS: Mapping[int, Sequence[Removal]] = {
         Removal(
             "views ask for who reads them",
             "pipeline.kept",
-            "return body.text if body.has_obligations or (personal and body.personal) else None",
-            "return body.text if body.has_obligations else None",
+            "or body.stands_in or (personal and body.personal) else None",
+            "or body.stands_in else None",
             "5-who-asks",
         ),
     ),

@@ -28,6 +28,8 @@ from tests.e2e.connect.conftest import REPOSITORY, as_user, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(2)
+
 ROWS = 3_000_000
 COLUMNS = ("id", "id * 3 AS a", "CAST(id AS DOUBLE) / 2 AS b", "concat('row ', id) AS c")
 CHECKSUM = ROWS * (ROWS - 1) // 2
@@ -169,8 +171,6 @@ def test_a_gateway_that_is_stopped_lets_its_streams_go(victim: RunningGateway) -
 CLIENT = """
 import sys
 from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.in_turn(2)
 session = SparkSession.builder.remote(sys.argv[1]).create()
 session.client.disable_reattachable_execute()
 print("ready", flush=True)
