@@ -102,3 +102,72 @@ async def test_what_it_takes_is_what_the_table_says(reader: ReaderPool, granted:
             text=SAMPLES[name].format("plain"), principal=there.principal("who"), context=SessionContext()
         )
         assert isinstance(await there.judge_statement(plain, reader), Cleared), name
+
+
+DATABASES = """
+service: spark
+policies:
+  - name: databases
+    on: {catalog: "*", database: "*"}
+    allow: [{groups: [g], access: [all]}]
+  - name: tables
+    on: %s
+    allow: [{groups: [g], access: %s}]
+"""
+WHOLE = '{catalog: "*", database: "*", table: "*", column: "*"}'
+BARE = '{catalog: "*", database: "*", table: "*"}'
+BELOW = f'[{BARE}, {{catalog: "*", database: a, table: "*", column: "*"}}]'
+MASK = """  - name: values
+    on: {catalog: "*", database: "%s", table: t, column: pin}
+    mask: [{groups: [g], type: MASK_NULL}]
+"""
+ROWS = """  - name: rows
+    on: {catalog: "*", database: "%s", table: t}
+    filter: [{groups: [g], where: "id = 7"}]
+"""
+TAGGED = """  - name: tagged
+    on: {tag: PII}
+    mask: [{groups: [g], type: MASK_NULL}]
+tags:
+  - on: {catalog: "*", database: "%s", table: t, column: pin}
+    tags: [PII]
+"""
+CUT = """  - name: part
+    on: {catalog: "*", database: "%s", table: t, column: id}
+    allow: [{groups: [g], access: [select]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("database", "on", "said", "free"),
+    [
+        ("spark_catalog.d", WHOLE, "", True),
+        ("spark_catalog.d", WHOLE, MASK % "other", True),
+        ("spark_catalog.d", WHOLE, MASK % "dd", True),
+        ("lake.a", WHOLE, MASK % "ab", True),
+        *(("spark_catalog.d", WHOLE, said % "d", False) for said in (MASK, ROWS, TAGGED)),
+        *(("spark_catalog.d", WHOLE, said % "*", False) for said in (MASK, ROWS, TAGGED)),
+        *(("lake.a", WHOLE, said % "a.b", False) for said in (MASK, ROWS, TAGGED)),
+        ("lake.a.b", WHOLE, MASK % "a", False),
+        ("spark_catalog.who", WHOLE, MASK % "{USER}", False),
+        ("spark_catalog.d", BARE, CUT % "d", False),
+        ("lake.a", BELOW, CUT % "a.b", False),
+    ],
+)
+async def test_a_database_with_all_in_it_is_dropped_by_name_where_some_of_it_may_be_hidden(
+    reader: ReaderPool, database: str, on: str, said: str, *, free: bool
+) -> None:
+    for granted in ("[all]", "[all, drop]"):
+        there = World(
+            {
+                "catalogs": ["spark_catalog", "lake"],
+                "tables": {"lake.a.b.t": {"id": "int", "pin": "string"}},
+                "views": {},
+                "people": {"who": {"groups": ["g"]}},
+                "pack": DATABASES % (on, granted) + said,
+            }
+        )
+        text = f"DROP DATABASE {database} CASCADE"
+        statement = Statement(text=text, principal=there.principal("who"), context=SessionContext())
+        verdict = await there.judge_statement(statement, reader)
+        assert isinstance(verdict, Cleared) == (free or granted == "[all, drop]"), verdict

@@ -1,13 +1,17 @@
-"""What lies below a resource and may be denied: of a path that is read, and of a database that is dropped."""
+"""What lies below a resource and may be denied or hidden: of a path that is read, of a database that is
+dropped."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from gateway.model.policy import PolicyType
 from gateway.policy.combining import PolicyEffect, effect_of
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import SCRIPT_START
 from gateway.policy.paths import canonical, may_reach
-from gateway.policy.service import DATABASE, ResourceQuestion
+from gateway.policy.policy_index import PolicyIndex
+from gateway.policy.service import COLUMN, DATABASE, ResourceQuestion
 from gateway.policy.zones import UNZONED
 
 
@@ -63,32 +67,65 @@ def may_be_denied_below(question: ResourceQuestion) -> bool:
 
     What belongs to another zone further down is denied to everybody whom that zone does not allow it.
     """
-    service, levels, values = question.service, question.levels, question.values
+    service, levels = question.service, question.levels
     if UNZONED in question.zones():
         return True
-    if levels[-1:] == (DATABASE,) and _may_be_denied_inside(question):
+    if levels[-1:] == (DATABASE,):
+        zoned = service.zones.beginning(levels, _inside(question))
+        if frozenset(entry.of for entry in zoned) - {*question.zones()}:
+            return True
+    denying = (entry for found in service.policy_index.denying.values() for entry in found)
+    tags = service.tag_policy_index
+    return _may_speak_below(question, denying, on_tags=tags is not None and bool(tags.denying))
+
+
+def may_be_hidden_below(question: ResourceQuestion, *, sees_all: bool) -> bool:
+    """Say whether something in a database, or in a namespace that lies in it, may be hidden from somebody.
+
+    By a mask or a row filter, on tags or on resources, whoever it is for; and from who may not select all
+    (`sees_all`) also since some policy allows columns, and so perhaps not all of a table.
+    """
+    index, tags = question.service.policy_index, question.service.tag_policy_index
+    obliging = _entries(index, obliging=True)
+    if _may_speak_below(question, obliging, on_tags=tags is not None and any(_entries(tags, obliging=True))):
         return True
-    if any(
-        _may_concern(entry, levels, values)
-        for found in service.policy_index.denying.values()
+    if sees_all:
+        return False
+    columns = (entry for entry in _entries(index, obliging=False) if entry.levels[-1:] == (COLUMN,))
+    tagged = tags is not None and any(_entries(tags, obliging=False))
+    return _may_speak_below(question, columns, on_tags=tagged)
+
+
+def _entries(policies: PolicyIndex, *, obliging: bool) -> Iterable[ResourceEntry]:
+    """Return the entries of masks and row filters, or else of all that allows and denies."""
+    return (
+        entry
+        for policy, found in policies.compiled.values()
+        if (policy.policy.type is not PolicyType.ACCESS) == obliging
         for entry in found
+    )
+
+
+def _may_speak_below(question: ResourceQuestion, entries: Iterable[ResourceEntry], *, on_tags: bool) -> bool:
+    """Say whether one of the entries, or a tag, may be on something in a resource, or in a database whose
+    name goes on with a dot."""
+    taggings, levels, values = question.service.taggings, question.levels, question.values
+    inside = _inside(question) if levels[-1:] == (DATABASE,) else None
+    if any(
+        _may_concern(e, levels, values)
+        or (inside is not None and len(e.levels) >= len(levels) and e.may_begin(levels, inside))
+        for e in entries
     ):
         return True
-    tags = service.tag_policy_index
-    return tags is not None and bool(tags.denying) and service.taggings.may_tag_in(levels, values)
+    return on_tags and (
+        taggings.may_tag_in(levels, values)
+        or (inside is not None and bool(taggings.beginning(levels, inside)))
+    )
 
 
-def _may_be_denied_inside(question: ResourceQuestion) -> bool:
-    """Say whether that may be so for a database whose name goes on with a dot."""
-    service, levels = question.service, question.levels
-    inside = (*question.values[:-1], f"{question.values[-1]}.")
-    if frozenset(entry.of for entry in service.zones.beginning(levels, inside)) - {*question.zones()}:
-        return True
-    denying = (entry for found in service.policy_index.denying.values() for entry in found)
-    if any(len(e.levels) >= len(levels) and e.may_begin(levels, inside) for e in denying):
-        return True
-    tags = service.tag_policy_index
-    return tags is not None and bool(tags.denying) and bool(service.taggings.beginning(levels, inside))
+def _inside(question: ResourceQuestion) -> tuple[str, ...]:
+    """Return the values of a database, with what the names of those that lie in it begin with."""
+    return (*question.values[:-1], f"{question.values[-1]}.")
 
 
 def _may_concern(entry: ResourceEntry, levels: tuple[str, ...], values: tuple[str, ...]) -> bool:

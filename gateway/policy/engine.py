@@ -41,7 +41,12 @@ from gateway.policy.combining import (
     sees,
     wants_any,
 )
-from gateway.policy.descendants import denied_below, may_be_denied_below, other_zone_below
+from gateway.policy.descendants import (
+    denied_below,
+    may_be_denied_below,
+    may_be_hidden_below,
+    other_zone_below,
+)
 from gateway.policy.explaining import consider, speaking
 from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_FACETS, fold
@@ -299,12 +304,17 @@ class Engine:
         Then it is not for one statement to touch all of it; `*` as a table's name is all tables. Errs on the
         side of yes.
         """
+        return self._may_be(resource, may_be_denied_below)
+
+    def may_be_hidden_below(self, resource: Resource, *, sees_all: bool) -> bool:
+        """Say whether something in a database may be hidden; `sees_all`: not for want of an allowance."""
+        return self._may_be(resource, lambda one: may_be_hidden_below(one, sees_all=sees_all))
+
+    def _may_be(self, resource: Resource, said: Callable[[ResourceQuestion], bool]) -> bool:
         while resource.elements and resource.elements[-1][1] == "*":
             resource = Resource(resource.elements[:-1])
         question = self._question(_NOBODY, resource, ANY_ACCESS, NO_CONTEXT)
-        if isinstance(question, str):
-            return True
-        return any(may_be_denied_below(one) for one in (question, *question.above()))
+        return isinstance(question, str) or any(said(one) for one in (question, *question.above()))
 
     def renaming_opens(self, old: Resource, new: Resource) -> bool:
         """Say whether somebody may do more with a table under another name in its database; errs on the side

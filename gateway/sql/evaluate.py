@@ -18,7 +18,6 @@ from gateway.model.catalog import (
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.policy import PolicyType
 from gateway.model.principal import Principal
 from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
 from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
@@ -29,7 +28,7 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
-from gateway.sql.required import Privilege, Required, Unsupported
+from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
 from gateway.sql.versions import version_of
@@ -109,11 +108,11 @@ class Evaluation:
             decision = self._decide(resource, privilege.access)
             if not decision.allowed or (privilege.and_below and self._denied_below(privilege.resource)):
                 self.missing.append(f"{privilege.access} on {privilege.resource.kind} {privilege.resource}")
-            elif privilege.and_below and self._obliged_below(privilege.resource):
+            elif privilege.and_below and self._hidden_below(privilege.resource):
                 by_name = self._decide(resource, privilege.access + BY_NAME)
                 if not by_name.allowed:
                     what = f"{privilege.access}{BY_NAME} on {privilege.resource.kind} {privilege.resource}"
-                    self.missing.append(f"{what}, since masks or row filters are on tables of it")
+                    self.missing.append(f"{what}, since something in it may be hidden from who drops it")
 
     def visibility(self, names: Iterable[TableName]) -> None:
         """Deny tables of which nothing may be seen, before anything is looked up.
@@ -310,11 +309,15 @@ class Evaluation:
             return None  # in place: refused to whoever sees a part of it
         return access + BY_NAME
 
-    def _obliged_below(self, resource: Resource) -> bool:
-        """Whether a mask or a row filter is on a table of a database, whoever it is for."""
-        database = Resource(resource.elements[:-1])
-        found = self.engine.policies_on(database, self.context, within=True)
-        return any(policy.type is not PolicyType.ACCESS for policy, _ in found)
+    def _hidden_below(self, resource: Resource) -> bool:
+        """Whether something in a database, or in one that lies in it, may be hidden from the principal: by a
+        mask or a row filter, whoever it is for, or since some columns may be selected and others not."""
+        every = [resource]
+        catalog, database = (value for _, value in resource.elements[:2])
+        if catalog.lower() != SESSION_CATALOG:
+            every.append(Resource.table(catalog, f"{database}.*", ALL_TABLES))
+        sees_all = all(self._allowed(tables.child("column", "*"), "select") for tables in every)
+        return self.engine.may_be_hidden_below(resource, sees_all=sees_all)
 
     def hides_target(self, required: Required) -> bool:
         """Whether Spark's errors could name columns of a table that is written to and may not be read."""

@@ -526,6 +526,20 @@ REMOVALS = (
         "test_judge_services",
     ),
     Removal(
+        "CASCADE is a matter of what is hidden below",
+        "sql.evaluate",
+        "return self.engine.may_be_hidden_below(resource, sees_all=sees_all)",
+        "return False",
+        "test_removing_documented",
+    ),
+    Removal(
+        "CASCADE is a matter of columns that are hidden below",
+        "sql.evaluate",
+        "return self.engine.may_be_hidden_below(resource, sees_all=sees_all)",
+        "return self.engine.may_be_hidden_below(resource, sees_all=True)",
+        "test_removing_documented",
+    ),
+    Removal(
         "what is not visible does not exist",
         "sql.evaluate",
         "if resource is not None and not self._visible(resource):",
