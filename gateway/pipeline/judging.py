@@ -282,9 +282,7 @@ def commanded(required: Required) -> tuple[TableName, ...]:
 def wanted_tables(required: Iterable[Privilege]) -> Iterator[TableName]:
     """Return the tables on which privileges are wanted: what policies say of them can rest on their
     owners."""
-    for privilege in required:
-        if privilege.resource.kind == "table" and privilege.resource.elements[-1][1] != "*":
-            yield TableName(*(value for _, value in privilege.resource.elements))
+    return (table for privilege in required if (table := privilege.table) is not None)
 
 
 def to_promote(required: Required) -> tuple[TableName, ...]:
