@@ -144,7 +144,6 @@ SELECT count(*) AS n FROM table_changes('{db}.plain', 0) c JOIN customer USING (
 """
 
 
-@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS.strip().splitlines())
 
@@ -159,7 +158,6 @@ PRUNED = {
 """By partition, and by what Delta's log has bounds of."""
 
 
-@pytest.mark.in_turn(2)
 def test_partitions_and_statistics_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -222,7 +220,6 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(2)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if lake.spark.connect_port:
         bob.all_same_frames(FRAMES)
@@ -398,7 +395,6 @@ CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "RESTORE"})
 """What such statements begin with that change the rows of `t`; each statement of Delta's takes seconds."""
 
 
-@pytest.mark.in_turn(2)
 def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward: Twins) -> None:
     for text in WRITES.strip().splitlines():
         if lake.minor < (4, 0) and "CLUSTER BY" in text:
