@@ -291,6 +291,20 @@ def to_promote(required: Required) -> tuple[TableName, ...]:
     return tuple(effect.table for effect in tending if effect.action == "promote")
 
 
+def to_describe_anew(required: Required, evaluation: Evaluation, snapshot: Snapshot) -> tuple[TableName, ...]:
+    """Return tables that commands change, or read past guards, and whose columns policies tell apart: those
+    have to be the columns of this moment. A list of columns binds what is only read; a command finds whatever
+    has a name by now."""
+    if snapshot.anew is None:
+        return ()
+    about = (*required.raw, *required.read, *(name for name, _ in required.removed))
+    return tuple(
+        name
+        for name in dict.fromkeys(name.folded() for name in about)
+        if name not in snapshot.anew and (view := evaluation.view(name)) is not None and not view.uniform()
+    )
+
+
 def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) -> NeedsCatalog:
     """Return that these are to be looked up. Naming files makes a table of them, but not where the statement
     is about such tables and there to do something else."""

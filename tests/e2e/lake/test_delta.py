@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
+from tests.e2e.lake.test_iceberg import COMMANDS
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway, connect_session
 
@@ -576,6 +577,25 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
                 with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
                     ask(text)
                 assert CANARY not in str(raised.value)
+
+
+def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """The table is described again before a command that reads it is cleared."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for at, endpoint in enumerate(endpoints):
+        for number, text in enumerate(COMMANDS):
+            table = f"shop.changed_command_{at}_{number}"
+            lake.spark.query(
+                f"CREATE TABLE {table} (id INT, note STRING, other STRING) {MAPPED}",
+                f"INSERT INTO {table} VALUES (1, '{CANARY}', 'x')",
+                user="loader",
+            )
+            with one_pack.session(gateway, endpoint, "bob") as ask:
+                assert ask(f"SELECT * FROM {table}") == [(1, CANARY, "x")]
+                lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+                with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+                    ask(text.format(t=table))
+            assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, CANARY, "x")]
 
 
 def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake: LakeSpark) -> None:

@@ -727,3 +727,30 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
                 with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
                     ask(text)
                 assert CANARY not in str(raised.value)
+
+
+COMMANDS = (
+    "UPDATE {t} SET other = email",
+    "DELETE FROM {t} WHERE email LIKE 'canary%'",
+    "MERGE INTO {t} AS m USING (SELECT 1 AS k) s ON m.id = s.k WHEN MATCHED THEN UPDATE SET other = m.email",
+)
+"""What reads its target past guards."""
+
+
+def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """The table is described again before a command that reads it is cleared."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for at, endpoint in enumerate(endpoints):
+        for number, text in enumerate(COMMANDS):
+            table = f"ice.shop.changed_command_{at}_{number}"
+            lake.spark.query(
+                f"CREATE TABLE {table} (id INT, note STRING, other STRING) USING iceberg",
+                f"INSERT INTO {table} VALUES (1, '{CANARY}', 'x')",
+                user="loader",
+            )
+            with one_pack.session(gateway, endpoint, "bob") as ask:
+                assert ask(f"SELECT * FROM {table}") == [(1, CANARY, "x")]
+                lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+                with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+                    ask(text.format(t=table))
+            assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, CANARY, "x")]
