@@ -301,6 +301,7 @@ class _Plan:
             scans=self._scans(facts),
             judging=judging,
             govern=govern,
+            context=self.context,
         )
         bodies = await reads.bodies((*read, *commanded(required)))
         if not isinstance(bodies, dict):
