@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.model.catalog import Metrics, Table, TableName
 from gateway.model.reading import Reading, RelationRole, Span, Splice
-from gateway.model.statement import NeedsCatalog
-from gateway.pipeline.judging import Governed, Judging, JudgingOutcome, Refusal
+from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.judging import Governed, Judging, JudgingOutcome, Refusal, access_denied
 from gateway.pipeline.kept import nested_text
-from gateway.pipeline.policies import Policies
-from gateway.pipeline.seeing import Prepared
+from gateway.pipeline.policies import Policies, shown_only
+from gateway.pipeline.seeing import Prepared, TextScope
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns
 from gateway.sql.guard import has_obligations
-from gateway.sql.metric_views import query_of
+from gateway.sql.metric_views import UnreadMetrics, query_of, read_metrics
 from gateway.sql.metrics import (
     INPUT,
     ComputedMeasures,
@@ -34,6 +34,7 @@ from gateway.sql.metrics import (
 )
 from gateway.sql.required import Unsupported
 
+Govern = Callable[[str, SessionContext, Judging, TextScope], Awaitable[JudgingOutcome]]
 RowsOf = Callable[[Table, str], Awaitable[JudgingOutcome]]
 """Governs a query over what a metric view reads, by the access by which its own text is read."""
 
@@ -198,3 +199,40 @@ def query_of_rows(table: Table, measures: ComputedMeasures) -> str:
     """Write the query whose columns are a view's dimensions and what its measures are computed from."""
     metrics = metrics_of(table)
     return "" if metrics is None else query_of(metrics, measures.inputs)
+
+
+async def metric_definition(
+    prepared: Prepared, govern: Govern, judging: Judging
+) -> Governed | Unsupported | Refusal | NeedsCatalog | None:
+    """Judge what a metric view that is made reads, by the access of who makes it; None where none is made.
+
+    Masks and filters of his are no obstacle: each reader gets his own. But Spark stores the definition as it
+    is, so that nothing that it reads may have columns that are hidden from him.
+    """
+    text, target = prepared.required.metrics, prepared.required.pins[0].table
+    if not text:
+        known = judging.snapshot.catalog.table(target)
+        if known is not None and prepared.reading.root == "AlterViewAs" and metrics_of(known) is not None:
+            return Unsupported(f"{target} is a metric view, which ALTER VIEW … AS would break; make it anew")
+        return None
+    try:
+        found = read_metrics(text)
+        metrics = found.named(found.names)
+    except UnreadMetrics as why:
+        return Unsupported(f"the metric view cannot be governed: {why}")
+    query = query_of(metrics)
+    refusal = await source_refusal(metrics, query, judging)
+    if refusal is not None:
+        return Unsupported(f"the metric view cannot be governed: {refusal.why}")
+    context = replace(prepared.names.context, temp_views=frozenset())
+    body = await govern(query, context, judging, TextScope(commands=False))
+    if isinstance(body, Refusal) and body.code == "SPARK":
+        return Unsupported("what the metric view reads cannot be read")
+    if not isinstance(body, Governed):
+        return body
+    if body.hides_columns:
+        return Unsupported("a metric view rests on tables of which its author may select all columns")
+    if (denied := shown_only(body.scans, (), judging)) is not None:
+        return access_denied(denied, judging.evaluation())
+    scans = tuple(replace(scan, obligations=()) for scan in body.scans)
+    return replace(body, scans=scans, has_obligations=False, guarded=())

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.model.catalog import TableKind, TableName
-from gateway.model.decision import Decision
-from gateway.model.handles import PERSISTED, SparkHandle
+from gateway.model.handles import PERSISTED
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, NotParsed, Span
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
-    Checkpoint,
-    Definition,
     NeedsCatalog,
     PersistFrame,
     PlanRequest,
-    RewrittenText,
     ScanRecord,
-    SessionEffect,
     Statement,
 )
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
@@ -48,6 +43,8 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
+from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
+from gateway.pipeline.plan_outcomes import GovernedPlan, PlanOutcome
 from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.policies import (
     Policies,
@@ -98,54 +95,6 @@ from gateway.sql.required import Unsupported
 from gateway.sql.varying import not_cached
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedPlan:
-    """A plan with everything in it guarded and proved."""
-
-    text: str
-    """The guarded plan, rendered."""
-    root: str
-    message: bytes
-    texts: tuple[str, ...]
-    original_relation: bytes
-    code: tuple[str, ...]
-    decisions: tuple[Decision, ...]
-    scans: tuple[ScanRecord, ...]
-    words: tuple[tuple[str, str], ...]
-    agree: bool | None
-    answer: AnswerRule
-    effects: tuple[SessionEffect, ...]
-    provisional: bool
-    facets: frozenset[str]
-    temp_views: frozenset[str]
-    varying: str
-    policy_tables: frozenset[TableName]
-    hides_columns: bool
-    hides_target: bool
-    checkpoint: Checkpoint | None
-    names: frozenset[TableName]
-    """Every table and view (folded) that it was judged by."""
-    read_only: bool
-    definers: frozenset[Principal]
-    definition: Definition | None
-    plain: bool
-    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    rewritten: tuple[RewrittenText, ...]
-    """All three as Cleared has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOutcome:
-    """How the judging of a plan ended, and the plan as it came, rendered."""
-
-    rendering: str
-    end: GovernedPlan | Refusal
-    handles: frozenset[SparkHandle] = frozenset()
-    lazy: bool = False
-    by_id: bool = True
-    """All three as Cleared has them."""
 
 
 async def govern_plan(
@@ -318,7 +267,16 @@ class _Plan:
         narrowed = await reads.narrowed(placed, opened, bodies, barred)
         if not isinstance(narrowed, dict):
             return narrowed
-        guarding = await guard_reads(facts, policies, bodies, narrowed, placed.below, barred, judging)
+        metrics = await write_out_reads(
+            self.reading, facts, texts, policies, bodies, barred, reads.rows, judging, original
+        )
+        if isinstance(metrics, Unsupported):
+            return not_governable(metrics)
+        if not isinstance(metrics, WrittenReads):
+            return metrics
+        guarding = await guard_reads(
+            facts, policies, bodies, narrowed, placed.below, barred, metrics.queries, judging
+        )
         if isinstance(guarding, Unsupported):
             return not_governable(guarding)
         governed: list[Governed] = []
@@ -342,7 +300,18 @@ class _Plan:
         if refusal is not None:
             return not_governable(refusal)
         return await self._written(
-            facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
+            facts,
+            texts,
+            usage,
+            seen,
+            guarding,
+            metrics,
+            governed,
+            bodies,
+            policies,
+            records,
+            original,
+            exists=exists,
         )
 
     def _scans(self, facts: PlanFacts) -> dict[Span, TableName]:
@@ -458,6 +427,7 @@ class _Plan:
         usage: Usage | Silent,
         seen: tuple[Seen, ...],
         guarding: tuple[Guarding, ...],
+        metrics: WrittenReads,
         governed: list[Governed],
         bodies: dict[TableName, Governed],
         policies: Policies,
@@ -473,7 +443,7 @@ class _Plan:
         What `_guard` found comes in as arguments: none of it may be looked for in a plan that has changed.
         """
         reading, evaluation = self.reading, self.evaluation
-        inside = [*governed, *bodies.values()]
+        inside = [*governed, *bodies.values(), *(body for _, body in metrics.queries.values())]
         narrowed = [one.body for one in guarding if one.body is not None]
         words_within = [pair for one in (*inside, *narrowed) for pair in one.words]
         scans = (*records, *(scan for one in inside for scan in one.scans))
@@ -492,6 +462,7 @@ class _Plan:
         edits = Edits()
         words = write_guards(facts, guarding, edits, self.judging.exists)
         texts.write(governed, edits)
+        metrics.write(edits)
         if exists:
             edits.pin(facts.names)
         if start is not None and placed is not None:

@@ -44,7 +44,7 @@ from gateway.pipeline.kept import (
     varying_text,
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
-from gateway.pipeline.metrics import WrittenOut, write_out
+from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
 from gateway.pipeline.rights import Accessing, Rights, own_rights
 from gateway.pipeline.seeing import (
@@ -281,6 +281,12 @@ async def finish(
     bodies = await reads.bodies(named)
     if not isinstance(bodies, dict):
         return bodies
+    if required.shares and (whole := await metric_definition(prepared, govern, judging)) is not None:
+        if isinstance(whole, Unsupported):
+            return not_governable(whole)
+        if not isinstance(whole, Governed):
+            return whole
+        bodies[required.pins[0].table.folded()] = whole
     policies = await policies_of(seen, judging)
     if isinstance(policies, Unsupported):
         return not_governable(policies)
@@ -362,7 +368,9 @@ async def finish(
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
     if required.shares and not required.explains:
-        defined = guard.define_view(text, reading, required.pins[0].table, splices, judging.principal.user)
+        defined = guard.define_view(
+            text, reading, required.pins[0].table, splices, judging.principal.user, required.metrics
+        )
         if isinstance(defined, Unsupported):
             return not_governable(defined)
         if isinstance(defined, Splice):

@@ -23,7 +23,7 @@ from gateway.sql.required import Unsupported
 INPUT = "sluice_measured_"
 """Before the number of a column that a measure is computed from: nobody else may write such a name."""
 
-_MEASURE = "measure"
+MEASURE = "measure"
 _GROUPINGS = frozenset({"Cube", "GroupingSets", "Rollup"})
 _BETWEEN = frozenset({"Filter", "SubqueryAlias"})
 """What may stand between a metric view and the aggregation over it."""
@@ -59,14 +59,17 @@ def measure_calls(
             return calls
         found[span] = calls
     if missing := views.keys() - found.keys():
-        return Unsupported(f"{views[min(missing, key=lambda s: s.start)].name} is a metric view {_ALONE}")
+        return not_alone(views[min(missing, key=lambda span: span.start)])
     return found
 
 
-_ALONE = (
-    "with masks, filters or hidden columns, and is not read by itself: write SELECT … FROM it, with WHERE, "
-    "GROUP BY and MEASURE(…) in the list, and join or sort what that gives"
-)
+def not_alone(table: Table) -> Unsupported:
+    """Refuse a metric view that is read otherwise than by itself."""
+    return Unsupported(
+        f"{table.name} is a metric view with masks, filters or hidden columns, and is not read by itself: "
+        f"aggregate it with MEASURE(…) in the list, by SELECT … FROM it with WHERE and GROUP BY, and join, "
+        f"sort or explain nothing but what that gives"
+    )
 
 
 def _scans(
@@ -103,22 +106,22 @@ def _calls_over(
             names = {part.lower() for part in above[at].parts}
         at += 1
     if at == len(above) or above[at].node not in ("Aggregate", "Project"):
-        return Unsupported(f"{what} {_ALONE}")
+        return not_alone(table)
     block, conditions = above[at], [child for one in above[:at] for child in one.children]
     grouped = int(block.value or 0) if block.node == "Aggregate" else 0
     keys, items = block.children[:grouped], block.children[grouped:]
     measures = {name.lower(): name for name, _ in metrics.measures if name.lower() not in hidden}
-    calls: list[MeasureCall] = []
+    inside = TextMeasures(what, measures, names)
     for expression in (*conditions, *keys):
-        why = _Walk(what, measures, names, listed=False).refused(expression)
-        if why is not None:
+        why = inside.found(expression, listed=False)
+        if isinstance(why, Unsupported):
             return why
+    calls: list[MeasureCall] = []
     for item in items:
-        walk = _Walk(what, measures, names, listed=True)
-        why = walk.refused(item)
-        if why is not None:
-            return why
-        calls += walk.calls
+        found = inside.found(item, listed=True)
+        if isinstance(found, Unsupported):
+            return found
+        calls += found
     if not (calls or grouped or any(_aggregates(item) for item in items)):
         return Unsupported(f"{what}, and is read by MEASURE(…), other aggregate functions or GROUP BY")
     return tuple(calls)
@@ -132,71 +135,80 @@ def _aggregates(node: ExpressionNode) -> bool:
     return any(_aggregates(child) for child in node.children)
 
 
-class _Walk:
-    """Finds the measures in one expression beside a metric view, or says why it cannot stand there."""
+class TextMeasures:
+    """Finds the measures in expressions beside a metric view, or says why one cannot stand there."""
 
-    def __init__(
-        self, what: str, measures: Mapping[str, str], names: AbstractSet[str], *, listed: bool
-    ) -> None:
-        self.calls: list[MeasureCall] = []
+    def __init__(self, what: str, measures: Mapping[str, str], names: AbstractSet[str]) -> None:
+        """`measures`: their names, by the same in lower case; `names`: what the view is called there."""
         self._what = what
         self._measures = measures
         self._names = names
-        self._listed = listed
 
-    def refused(self, item: ExpressionNode) -> Unsupported | None:
-        """`item`: an item of the list, or an expression of another clause."""
+    def found(self, item: ExpressionNode, *, listed: bool) -> tuple[MeasureCall, ...] | Unsupported:
+        """Return the calls in an item of the list, if `listed`; else in an expression of another clause."""
         direct = item.children[0] if item.node == "UnresolvedAlias" and item.children else None
-        why = self._refused(item, direct)
-        if why is None and self.calls and item.node == "UnresolvedAlias" and not self.calls[0].title:
-            name = self.calls[0].measure
+        calls: list[MeasureCall] = []
+        why = self._refused(item, direct, calls, listed=listed)
+        if why is not None:
+            return why
+        if calls and item.node == "UnresolvedAlias" and not calls[0].title:
             return Unsupported(
-                f"{self._what}: give MEASURE({name}), with what stands around it, a name by AS"
+                f"{self._what}: give MEASURE({calls[0].measure}) and what stands around it a name by AS"
             )
-        return why
+        return tuple(calls)
 
-    def _refused(self, node: ExpressionNode, direct: ExpressionNode | None) -> Unsupported | None:
-        if node.node in _GROUPINGS:
-            return Unsupported(f"{self._what}, and Spark does not compute measures by grouping sets")
-        if node.node == "PipeExpression":
-            return Unsupported(f"{self._what}: write SELECT in place of |> AGGREGATE")
-        if node.node.endswith("Star") and not node.plans:
-            return Unsupported(f"{self._what}: name its columns in place of `*`")
-        if node.node == "UnresolvedAttribute" and (name := self._named(node)) is not None:
-            return Unsupported(f"{self._what}: its measure `{name}` is read by MEASURE({name})")
-        if node.node == "UnresolvedFunction" and node.parts[-1].lower() == _MEASURE:
-            return self._call(node, direct)
-        if node.node == "WindowExpression" and _measures_within(node):
-            return Unsupported(f"{self._what}: MEASURE(…) has no window")
-        for child in node.children:
-            if (why := self._refused(child, direct)) is not None:
-                return why
-        return None
-
-    def _call(self, node: ExpressionNode, direct: ExpressionNode | None) -> Unsupported | None:
-        if not self._listed:
-            return Unsupported(f"{self._what}: MEASURE(…) stands in the list of SELECT alone")
-        if len(node.children) != 1 or node.mode or node.span is None:
-            return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT or FILTER")
-        name = self._named(node.children[0])
-        if name is None:
-            return None  # Spark says that there is no such column
-        title = f"{_MEASURE}({node.children[0].parts[-1]})" if node is direct else ""
-        self.calls.append(MeasureCall(span=node.span, measure=name, title=title))
-        return None
-
-    def _named(self, node: ExpressionNode) -> str | None:
+    def measure(self, parts: Sequence[str]) -> str | None:
         """Return the measure that a reference means."""
-        if node.node != "UnresolvedAttribute" or not node.parts:
-            return None
-        *qualifier, last = (part.lower() for part in node.parts)
+        *qualifier, last = (part.lower() for part in parts or ("",))
         if qualifier and qualifier[-1] not in self._names:
             return None
         return self._measures.get(last)
 
+    def named_alone(self, parts: Sequence[str]) -> Unsupported | None:
+        """Refuse a reference to a measure where it is not read by MEASURE."""
+        name = self.measure(parts)
+        if name is None:
+            return None
+        return Unsupported(f"{self._what}: its measure `{name}` is read by MEASURE({name})")
+
+    def _refused(
+        self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
+    ) -> Unsupported | None:
+        if node.node in _GROUPINGS:
+            return Unsupported(f"{self._what}, and Spark computes no measures by grouping sets")
+        if node.node == "PipeExpression":
+            return Unsupported(f"{self._what}: write SELECT in place of |> AGGREGATE")
+        if "Star" in node.node:
+            return Unsupported(f"{self._what}: name its columns in place of `*`")
+        if node.node == "UnresolvedAttribute":
+            return self.named_alone(node.parts)
+        if node.node == "UnresolvedFunction" and node.parts[-1].lower() == MEASURE:
+            return self._call(node, direct, calls, listed=listed)
+        if node.node == "WindowExpression" and _measures_within(node):
+            return Unsupported(f"{self._what}: MEASURE(…) has no window")
+        for child in node.children:
+            if (why := self._refused(child, direct, calls, listed=listed)) is not None:
+                return why
+        return None
+
+    def _call(
+        self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
+    ) -> Unsupported | None:
+        if not listed:
+            return Unsupported(f"{self._what}: MEASURE(…) stands in the list of SELECT alone")
+        if len(node.children) != 1 or node.mode or node.span is None:
+            return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT or FILTER")
+        parts = node.children[0].parts if node.children[0].node == "UnresolvedAttribute" else ()
+        name = self.measure(parts)
+        if name is None:
+            return None  # Spark says that there is no such column
+        title = f"{MEASURE}({parts[-1]})" if node is direct else ""
+        calls.append(MeasureCall(span=node.span, measure=name, title=title))
+        return None
+
 
 def _measures_within(node: ExpressionNode) -> bool:
-    if node.node == "UnresolvedFunction" and node.parts[-1].lower() == _MEASURE:
+    if node.node == "UnresolvedFunction" and node.parts[-1].lower() == MEASURE:
         return True
     return any(map(_measures_within, node.children))
 
@@ -254,8 +266,11 @@ def _not_computed(reading: Reading) -> str | None:
         return "it asks what is known of a statement alone"
     if any(column.star for column in reading.columns):
         return "it has a star"
-    if any(function.parts[-1].lower() == _MEASURE for function in reading.functions):
+    called = {function.parts[-1].lower() for function in reading.functions}
+    if MEASURE in called:
         return "it is computed from a measure"
+    if called.isdisjoint(AGGREGATES):
+        return "no function in it aggregates"
     if "LambdaFunction" in reading.expressions or "WindowExpression" in reading.expressions:
         return "it has a lambda function or a window"
     return None
