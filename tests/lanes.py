@@ -49,7 +49,7 @@ WORLDS: dict[str, Sequence[str]] = {
         "test_hostile",
         "test_names_and_races",
         "test_noninterference",
-        "test_object_kinds",
+        "test_metric_views",
         "test_tpch",
         "test_transparency",
         "test_transparency_failures",

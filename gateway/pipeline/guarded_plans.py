@@ -191,6 +191,8 @@ async def _reads_only(query: str, allowed: frozenset[_Parts], reader: ReaderPort
         reading = await reader.read(query)
         if not isinstance(reading, Reading) or reading.commands or reading.parameters:
             return False
+        if any(node.startswith("?") for node in reading.nodes):
+            return False  # what the reader does not know could read anything
         relations = frozenset(r.parts for r in reading.relations if r.role is not RelationRole.CTE)
         if len(known) >= KEPT_QUERIES:
             known.clear()

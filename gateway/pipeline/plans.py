@@ -481,7 +481,9 @@ class _Plan:
         forwarded = await in_turn(lambda: bytes_of(reading.message))
         told = self.rendering.text
         if edits.changed:
-            elsewhere = bool(governed or facts.names or identities or placed or not exists)
+            elsewhere = bool(
+                governed or facts.names or identities or placed or metrics.measures or not exists
+            )
             again = self.rendering.again
             told = await in_turn(lambda: render(reading.message) if elsewhere else again())
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:

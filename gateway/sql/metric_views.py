@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from gateway.model.catalog import Metrics, ViewBody, quote
+from gateway.model.catalog import Metrics, ViewBody, dotted, quote
+from gateway.model.reading import Reading
 
 METRIC_VIEW = "METRIC_VIEW"
 """The type that Spark gives it."""
@@ -107,6 +108,27 @@ def query_of(metrics: Metrics, measured: Sequence[tuple[str, str]] | None = None
     groups = ", ".join(str(number) for number, _ in enumerate(metrics.dimensions, start=1))
     grouped = f" GROUP BY {groups}" if measured is None and groups else ""
     return f"SELECT {written} FROM {metrics.source}{where}{grouped}"
+
+
+def as_plain_view(reading: Reading) -> str | None:
+    """Return the statement that makes a view with the columns of a metric view that a statement makes: it
+    reads the same. None for other statements, and where the definition is not understood."""
+    command = next((one for one in reading.commands if one.node == "CreateMetricView"), None)
+    target = next((one for one in reading.relations if one.holder == "CreateMetricView"), None)
+    if command is None or target is None:
+        return None
+    text, listed = command.fields.get("originalText"), command.fields.get("userSpecifiedColumns")
+    names = (
+        [str(column[0]) for column in listed if isinstance(column, tuple)]
+        if isinstance(listed, tuple)
+        else []
+    )
+    try:
+        found = read_metrics(str(text))
+        query = query_of(found.named(names or found.names))
+    except UnreadMetrics:
+        return None
+    return f"CREATE VIEW {dotted(target.parts)} AS {query}"
 
 
 def _check_as_told(found: WrittenMetrics, properties: Mapping[str, str]) -> None:
