@@ -21,7 +21,7 @@ from uuid import UUID
 import orjson
 
 from gateway.model.audit import AuditEvent
-from gateway.model.catalog import Column, Metrics, Table, TableKind, TableName, ViewBody
+from gateway.model.catalog import Column, MetricDefinition, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
 from gateway.model.handles import SparkHandle
 from gateway.model.lineage import RESULT, Dataset, DatasetKind, Operation, StatementLineage
@@ -234,9 +234,9 @@ def _written_facts(view: ViewBody) -> list[Any]:
     return [view.definer, view.collation, view.by_position, *told]
 
 
-def _metrics(told: Sequence[Any]) -> Metrics:
+def _metrics(told: Sequence[Any]) -> MetricDefinition:
     source, where, dimensions, measures = told
-    return Metrics(
+    return MetricDefinition(
         source=str(source),
         where=str(where),
         dimensions=tuple((str(name), str(text)) for name, text in dimensions),

@@ -118,7 +118,7 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+class MetricDefinition:
     """What a metric view is made of. The names are those of the view's columns, in order."""
 
     source: str
@@ -147,7 +147,7 @@ class ViewBody:
     made elsewhere; empty: its record is of another text, so that nobody vouches for this one."""
     by_position: bool = False
     """Whether Spark finds the view's columns by their places in what the text gives, and not by name."""
-    metrics: Metrics | None = None
+    metrics: MetricDefinition | None = None
     """Set for a metric view: `text` is then a query with its dimensions and measures, which says all that it
     reads; `catalog` and `database` are empty, since Spark finds what it names as the session does that reads
     it."""

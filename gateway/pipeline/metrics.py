@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.model.catalog import Metrics, Table, TableName
+from gateway.model.catalog import MetricDefinition, Table, TableName
 from gateway.model.reading import Reading, RelationRole, Span, Splice
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Governed, Judging, JudgingOutcome, Refusal, access_denied
@@ -58,7 +58,7 @@ class WrittenOut:
 NONE: Final = WrittenOut()
 
 
-def metrics_of(table: Table | None) -> Metrics | None:
+def metrics_of(table: Table | None) -> MetricDefinition | None:
     """Return what a metric view is made of; None for everything else."""
     return table.view.metrics if table is not None and table.view is not None else None
 
@@ -82,7 +82,7 @@ def needs_writing(
     )
 
 
-async def source_refusal(metrics: Metrics, text: str, judging: Judging) -> Unsupported | None:
+async def source_refusal(metrics: MetricDefinition, text: str, judging: Judging) -> Unsupported | None:
     """Say why what a metric view reads is not sure; `text`: the query that says it.
 
     INVARIANT (a name is judged as it will be resolved): Spark keeps no database with a metric view, and finds

@@ -7,7 +7,7 @@ barriers, to see whether anything in it can fail.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,7 @@ from gateway.pipeline.judging import (
     ungoverned,
 )
 from gateway.pipeline.kept import collated, nested_text
-from gateway.pipeline.metrics import metrics_of, source_refusal
+from gateway.pipeline.metrics import Govern, metrics_of, source_refusal
 from gateway.pipeline.rights import Rights, asking, view_rights
 from gateway.pipeline.seeing import Seen, TextScope
 from gateway.sql import guard
@@ -36,8 +36,6 @@ from gateway.sql.required import Unsupported
 
 MOST_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
-
-Govern = Callable[[str, SessionContext, Judging, TextScope], Awaitable[JudgingOutcome]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ def plan_measures(
     else:
         return not_alone(table)
     measures = {name.lower(): name for name, _ in metrics.measures if name.lower() not in hidden}
-    walk = _Walk(table, TextMeasures(f"{table.name} is a metric view", measures, names), tree_of)
+    walk = _MeasureFinder(table, TextMeasures(f"{table.name} is a metric view", measures, names), tree_of)
     for expression in (*conditions, *keys):
         if (why := walk.refused(expression, listed=False)) is not None:
             return why
@@ -136,7 +136,7 @@ def _is_measure(message: pb.Expression) -> bool:
     return message.WhichOneof("expr_type") in _CALLS and _name(message).lower() == MEASURE
 
 
-class _Walk:
+class _MeasureFinder:
     """Finds the measures in the expressions beside a metric view, or says why one cannot stand there."""
 
     def __init__(self, table: Table, inside: TextMeasures, tree_of: TreeOf) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from gateway.model.catalog import Metrics, ViewBody, dotted, quote
+from gateway.model.catalog import MetricDefinition, ViewBody, dotted, quote
 from gateway.model.reading import Reading
 
 METRIC_VIEW = "METRIC_VIEW"
@@ -65,12 +65,12 @@ class WrittenMetrics:
         """Whether the source is a table's name; else it is a query."""
         return _NAME.fullmatch(self.source) is not None
 
-    def named(self, names: Sequence[str]) -> Metrics:
+    def named(self, names: Sequence[str]) -> MetricDefinition:
         """Return it with other names for its columns, as CREATE VIEW may give them."""
         count = len(self.dimensions)
         if len(names) != count + len(self.measures) or len({name.lower() for name in names}) != len(names):
             raise UnreadMetrics("its columns are not its dimensions and measures")
-        return Metrics(
+        return MetricDefinition(
             source=self.source if self.is_named else f"({self.source}\n)",
             where=self.where,
             dimensions=tuple(zip(names[:count], [e for _, e in self.dimensions], strict=True)),
@@ -97,7 +97,7 @@ def read_metrics(text: str) -> WrittenMetrics:
     return WrittenMetrics(_mapping(root, "the definition"))
 
 
-def query_of(metrics: Metrics, measured: Sequence[tuple[str, str]] | None = None) -> str:
+def query_of(metrics: MetricDefinition, measured: Sequence[tuple[str, str]] | None = None) -> str:
     """Write the query whose columns are the dimensions and those of `measured`; if not given, the measures.
 
     A line break ends each text, so that a comment at its end swallows nothing.
