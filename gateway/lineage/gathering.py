@@ -141,7 +141,7 @@ class Gatherer:
         if isinstance(reading, NotRead):
             return reading
         context = SessionContext()
-        if view.metrics is None:
+        if view.catalog:  # Spark keeps none with a metric view
             context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
         found = self._text(view.text, reading, context) if isinstance(reading, Reading) else None
         self._views[view] = found
