@@ -207,6 +207,21 @@ async def test_masks_and_filters_of_the_view_itself(reader: ReaderPool) -> None:
         assert said in why(await world(policies=policies).judge(text, reader, user="bob"))
 
 
+async def test_an_obligation_on_the_view_alone_is_enough(reader: ReaderPool) -> None:
+    source = "SELECT id, name AS region, name AS email, id AS salary FROM hr.department"
+    text = "SELECT measure(total) FROM mv"
+    for policies, expected in (
+        ("", "SELECT measure(total) FROM `spark_catalog`.`hr`.`mv`"),
+        (
+            MASKED.replace("MASKED", "region").replace("ROWS", "mail = 'a'"),
+            "SELECT (sum(`sluice_measured_0`)",
+        ),
+        (HIDDEN, "SELECT (sum(`sluice_measured_0`)"),
+    ):
+        made = world(VIEW.replace("hr.employee", source), policies=policies)
+        assert cleared(await made.judge(text, reader, user="bob")).startswith(expected)
+
+
 HIDDEN = """
   - name: not for bob
     on: {catalog: "*", database: hr, table: mv, column: [best, Mail]}

@@ -173,6 +173,8 @@ class _MeasureFinder:
                 return Unsupported(f"{self._what}: MEASURE(…) has no window")
             if _is_measure(message):
                 return self._call(message, item, listed=listed)
+            if _counts_rows(message):
+                return None
         for child in _children(message):
             if (why := self._refused(child, item, listed=listed)) is not None:
                 return why
@@ -203,6 +205,15 @@ class _MeasureFinder:
         if found:
             self.texts.append((message, found))
         return None
+
+
+def _counts_rows(message: pb.Expression) -> bool:
+    """Whether an expression is `count(*)`, which Spark takes for `count(1)`."""
+    if message.WhichOneof("expr_type") != "unresolved_function" or _name(message).lower() != "count":
+        return False
+    arguments = message.unresolved_function.arguments
+    star = arguments[0].unresolved_star if len(arguments) == 1 else None
+    return star is not None and arguments[0].HasField("unresolved_star") and not star.ListFields()
 
 
 def _measured(message: Message) -> bool:

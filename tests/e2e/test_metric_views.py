@@ -114,6 +114,8 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
         .groupBy("The Dept")
         .agg(F.expr("measure(m.total) AS t"), F.count("*").alias("n"))
     ),
+    "count": lambda s, v: s.table(v).groupBy("region").agg(F.count("*").alias("n")),
+    "counts": lambda s, v: s.table(v).groupBy("region").count(),
     "select": lambda s, v: s.table(v).select(F.expr("measure(regions)")),
     "selectExpr": lambda s, v: s.table(v).selectExpr("measure(total) AS t", "max(region) AS r"),
     "joined": lambda s, v: (
