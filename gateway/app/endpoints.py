@@ -29,6 +29,8 @@ from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
+from gateway.model.principal import Principal
+from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.open_sessions import OpenSessions
@@ -254,8 +256,14 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     if listener.ranger is not None:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
+        verdicts = parts.dependencies.verdicts
+
+        async def judge(text: str, principal: Principal) -> Verdict:
+            statement = Statement(text=text, principal=principal, context=SessionContext())
+            return await verdicts.judge(statement, Client(protocol="rest"))
+
         ranger = RangerAdmin(
-            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader
+            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader, judge
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

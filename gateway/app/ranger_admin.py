@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from gateway.admin.ranger.access import Access, AdminRights, PolicyText
@@ -13,14 +13,21 @@ from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
+from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
+from gateway.model.principal import Principal
 from gateway.model.reading import Reading
+from gateway.model.statement import Cleared, Verdict
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerApiSettings
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
+from gateway.sql.policy_text import asked_of_author
+
+JudgeText = Callable[[str, Principal], Awaitable[Verdict]]
+"""Judges a statement of somebody's, under the policies in force."""
 
 
 class RangerAdmin:
@@ -33,9 +40,10 @@ class RangerAdmin:
         dsn: str,
         authenticator: Authenticator,
         reader: ReaderPort,
+        judge: JudgeText | None = None,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
-        policies before they are stored."""
+        policies before they are stored, `judge` says what their authors may select."""
         self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
@@ -56,7 +64,19 @@ class RangerAdmin:
             fault = fault_in(bound, kind, answer)
             return PolicyText(fault, reach_of(answer) if isinstance(answer, Reading) else "")
 
-        self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
+        async def may_select(principal: Principal, text: str) -> bool:
+            answer = await reader.read_expression(sample(text))
+            asked = asked_of_author(answer) if isinstance(answer, Reading) else None
+            if asked is None or judge is None:
+                return False
+            try:
+                verdicts = [await judge(statement, principal) for statement in asked]
+            except BackendUnavailable:
+                return False  # what is in the catalog cannot be asked now
+            return all(isinstance(verdict, Cleared) and verdict.plain for verdict in verdicts)
+
+        access = Access(rights, read_text=read_text, may_select=may_select if judge is not None else None)
+        self.api = RangerApi(self._store, access, self._logins.log_in)
 
     async def close(self) -> None:
         self._logins.close()

@@ -150,6 +150,8 @@ class Judging:
     """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
     bodies: dict[BodyKey, Governed] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
+    as_author: bool = False
+    """Whether it is asked what the author of a policy's text may select."""
     narrowed: list[TableName] = field(default_factory=list)
     """Views that were judged once more, with conditions from above them."""
 

@@ -24,6 +24,7 @@ from gateway.model.statement import (
     ScanRecord,
     Statement,
 )
+from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
@@ -260,6 +261,11 @@ class _Plan:
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
             return policies
+        authors = await authors_of(seen[0], govern, judging)
+        if isinstance(authors, Unsupported):
+            return not_governable(authors)
+        if isinstance(authors, NeedsCatalog):
+            return authors
         barred = reads.barred(bodies)
         opened = await reads.opened(bodies, barred, alone=self._may_place(texts))
         views = reads.queried(bodies, barred, opened)
@@ -306,6 +312,7 @@ class _Plan:
             seen,
             guarding,
             metrics,
+            authors,
             governed,
             bodies,
             policies,
@@ -428,6 +435,7 @@ class _Plan:
         seen: tuple[Seen, ...],
         guarding: tuple[Guarding, ...],
         metrics: WrittenReads,
+        authors: frozenset[Principal],
         governed: list[Governed],
         bodies: dict[TableName, Governed],
         policies: Policies,
@@ -547,7 +555,7 @@ class _Plan:
                 *(one.names for one in inside)
             ),
             read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
-            definers=frozenset[Principal]().union(*(one.definers for one in inside)),
+            definers=authors.union(*(one.definers for one in inside)),
             definition=next((one.definition for one in governed if one.definition is not None), None),
         )
 

@@ -16,6 +16,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.model.table_formats import BRANCHED
+from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
 from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
 from gateway.pipeline.judging import (
@@ -292,6 +293,11 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
+    authors = await authors_of(seen, govern, judging)
+    if isinstance(authors, Unsupported):
+        return not_governable(authors)
+    if isinstance(authors, NeedsCatalog):
+        return authors
     barred = reads.barred(bodies)
     alone = prepared.place.alone and not required.shares
     opened = await reads.opened(bodies, barred, alone=alone)
@@ -434,7 +440,7 @@ async def finish(
         names=frozenset(name.folded() for name in _judged_by(prepared, policies)).union(
             *(body.names for body in bodies.values())
         ),
-        definers=definers_of(prepared.rights, bodies.values()),
+        definers=definers_of(prepared.rights, bodies.values()) | authors,
         definition=definition,
         lends_to=seen.lends_to,
         stands_in=bool(barred or placed.below or narrowed or metrics.queries)
