@@ -235,7 +235,7 @@ def _with_authors(
     reaching: Collection[str],
     delegate: Principal | None,
 ) -> Body:
-    """Return the policy with who wrote the texts in it that need more than their row, administrators apart."""
+    """Return the policy with who wrote those texts in it that need more than their row, if a delegate."""
     before = authors_in(stored or {})
     authors: dict[str, str] = {}
     for items, info, field, _ in _TEXTS:
@@ -246,7 +246,7 @@ def _with_authors(
                 authors[digest(text)] = known
     if delegate is not None:
         authors |= {digest(text): delegate.user for text in reaching}
-    for text in reaching:
+    for _ in reaching:
         by = delegate.user if delegate is not None else "an administrator"
         _log.info("policy_text_reaches", policy=policy.get("name"), service=policy.get("service"), by=by)
     return with_authors(policy, authors)
