@@ -20,6 +20,7 @@ from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.lineage_following import trouble
+from gateway.app.policy_authors import JudgeText
 from gateway.app.rules import RulesInForce
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
@@ -29,8 +30,6 @@ from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
-from gateway.model.principal import Principal
-from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.open_sessions import OpenSessions
@@ -74,6 +73,8 @@ class GatewayParts:
     lineage: Follower | None
     notes: Mapping[str, Check]
     """More that `/readyz` tells, and that does not stop clients from being sent here."""
+    judge: JudgeText
+    """Judges what the authors of policies may select."""
 
     def authenticator(self) -> Authenticator:
         """Return an endpoint's own: failed logins are counted for each."""
@@ -256,14 +257,8 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     if listener.ranger is not None:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
-        verdicts = parts.dependencies.verdicts
-
-        async def judge(text: str, principal: Principal) -> Verdict:
-            statement = Statement(text=text, principal=principal, context=SessionContext())
-            return await verdicts.judge(statement, Client(protocol="rest"))
-
         ranger = RangerAdmin(
-            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader, judge
+            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader, parts.judge
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gateway.admin.ranger.access import Access, AdminRights, PolicyText
@@ -10,6 +10,7 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
+from gateway.app.policy_authors import JudgeText, may_select_all
 from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
@@ -17,17 +18,12 @@ from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
-from gateway.model.statement import Cleared, Verdict
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerApiSettings
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
-from gateway.sql.policy_text import asked_of_author
-
-JudgeText = Callable[[str, Principal], Awaitable[Verdict]]
-"""Judges a statement of somebody's, under the policies in force."""
 
 
 class RangerAdmin:
@@ -65,15 +61,10 @@ class RangerAdmin:
             return PolicyText(fault, reach_of(answer) if isinstance(answer, Reading) else "")
 
         async def may_select(principal: Principal, text: str) -> bool:
-            answer = await reader.read_expression(sample(text))
-            asked = asked_of_author(answer) if isinstance(answer, Reading) else None
-            if asked is None or judge is None:
-                return False
             try:
-                verdicts = [await judge(statement, principal) for statement in asked]
+                return judge is not None and await may_select_all(text, principal, reader, judge)
             except BackendUnavailable:
                 return False  # what is in the catalog cannot be asked now
-            return all(isinstance(verdict, Cleared) and verdict.plain for verdict in verdicts)
 
         access = Access(rights, read_text=read_text, may_select=may_select if judge is not None else None)
         self.api = RangerApi(self._store, access, self._logins.log_in)
