@@ -49,6 +49,7 @@ WORLDS: dict[str, Sequence[str]] = {
         "test_hostile",
         "test_names_and_races",
         "test_noninterference",
+        "test_policy_authors",
         "test_metric_views",
         "test_tpch",
         "test_transparency",
