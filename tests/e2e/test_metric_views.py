@@ -308,3 +308,23 @@ def test_who_makes_one_is_its_definer(spark: Spark, lab_gateway: RunningGateway,
             with pytest.raises(Exception, match=why) as refused:
                 ask(text)
             assert CANARY not in str(refused.value)
+
+
+@pytest.mark.usefixtures("views")
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_its_definition_is_not_told_where_something_in_it_is_hidden(
+    lab_gateway: RunningGateway, endpoint: str
+) -> None:
+    with asking(lab_gateway, endpoint, "mallory") as ask:
+        for name in ("metrics", "seen"):
+            told = repr(ask(f"DESCRIBE TABLE EXTENDED lab.paid_{name}"))
+            assert "total" in told
+            assert "sum(pay)" not in told
+            assert "metric_view" not in told
+            assert "hidden" not in told
+            for text in ("SHOW TBLPROPERTIES {}", "EXPLAIN SELECT measure(total) FROM {}", "CACHE TABLE {}"):
+                with pytest.raises(Exception, match="SLUICE_"):
+                    ask(text.format(f"lab.paid_{name}"))
+            with pytest.raises(Exception, match="SLUICE_") as as_json:
+                ask(f"DESCRIBE TABLE EXTENDED lab.paid_{name} AS JSON")
+            assert "sum(pay)" not in str(as_json.value)
