@@ -88,10 +88,10 @@ async def test_a_measure_becomes_what_it_is_over_guarded_rows(reader: ReaderPool
     text = "SELECT region, measure(total), left(MEASURE(m.best), 1) b FROM mv m WHERE `mail` > '' GROUP BY 1"
     forwarded = cleared(await world().judge(text, reader, user="bob"))
     assert forwarded.startswith(
-        "SELECT region, (sum(`sluice_measured_0`) / count(*)\n) AS `measure(total)`, "
-        "left((max(`region`) -- of the dimension\n), 1) b FROM (SELECT `region`, `Mail`, `sluice_measured_0` "
+        "SELECT region, (sum(`#__0`) / count(*)\n) AS `measure(total)`, "
+        "left((max(`region`) -- of the dimension\n), 1) b FROM (SELECT `region`, `Mail`, `#__0` "
     )
-    assert "(`salary`\n) AS `sluice_measured_0`" in forwarded
+    assert "(`salary`\n) AS `#__0`" in forwarded
     assert GUARDED in forwarded
     assert forwarded.endswith("m WHERE `mail` > '' GROUP BY 1")
 
@@ -99,9 +99,7 @@ async def test_a_measure_becomes_what_it_is_over_guarded_rows(reader: ReaderPool
 async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> None:
     text = "SELECT hr.mv.region, measure(hr.mv.total) FROM hr.mv GROUP BY hr.mv.region"
     forwarded = cleared(await world().judge(text, reader, user="bob"))
-    assert forwarded.startswith(
-        "SELECT `mv`.`region`, (sum(`sluice_measured_0`) / count(*)\n) AS `measure(total)`"
-    )
+    assert forwarded.startswith("SELECT `mv`.`region`, (sum(`#__0`) / count(*)\n) AS `measure(total)`")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +125,7 @@ async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> N
         ("SELECT measure(total) FROM mv AS m(a, b, c, d, e, f, g)", "not read by itself"),
         ("SELECT measure(total) FROM mv TABLESAMPLE (1 ROWS)", "not read by itself"),
         ("SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region", "is read by MEASURE"),
-        ("SELECT max(sluice_measured_0) FROM mv", "gateway's own"),
+        ("SELECT max(`#__0`) FROM mv", "gateway's own"),
         ("SELECT measure(two) FROM mv", "no function in it aggregates"),
         ("EXPLAIN SELECT measure(total) FROM mv", "not read by itself"),
     ],
@@ -149,7 +147,7 @@ async def test_fields_of_columns_are_followed(reader: ReaderPool) -> None:
     source = "SELECT *, struct(name AS city) AS addr FROM hr.employee"
     made = world(VIEW.replace("hr.employee", source) + INNER)
     forwarded = cleared(await made.judge("SELECT measure(inner) FROM mv", reader, user="bob"))
-    assert "(max(`sluice_measured_0`.`city`)\n) AS `measure(inner)`" in forwarded
+    assert "(max(`#__0`.`city`)\n) AS `measure(inner)`" in forwarded
 
 
 @pytest.mark.parametrize(
@@ -214,9 +212,9 @@ async def test_an_obligation_on_the_view_alone_is_enough(reader: ReaderPool) -> 
         ("", "SELECT measure(total) FROM `spark_catalog`.`hr`.`mv`"),
         (
             MASKED.replace("MASKED", "region").replace("ROWS", "mail = 'a'"),
-            "SELECT (sum(`sluice_measured_0`)",
+            "SELECT (sum(`#__0`)",
         ),
-        (HIDDEN, "SELECT (sum(`sluice_measured_0`)"),
+        (HIDDEN, "SELECT (sum(`#__0`)"),
     ):
         made = world(VIEW.replace("hr.employee", source), policies=policies)
         assert cleared(await made.judge(text, reader, user="bob")).startswith(expected)
@@ -247,10 +245,10 @@ FRAMES: dict[str, Callable[[Frame], Frame]] = {
 async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Frame], Frame]) -> None:
     verdict = await world().judge_plan(execute(make(table("mv"))), reader, user="bob")
     forwarded = cleared(verdict)
-    assert "sum(`sluice_measured_0`) / count(*)" in forwarded
+    assert "sum(`#__0`) / count(*)" in forwarded
     assert GUARDED in forwarded
     by_name = await world().judge_plan(execute(make(table("mv"))), reader, user="ann")
-    assert "sluice_measured" not in cleared(by_name)
+    assert "#__" not in cleared(by_name)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +264,7 @@ async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Fr
         (lambda mv: mv.agg(F.call_function("measure", F.col("total")) + 1), "a name by alias"),
         (lambda mv: mv.agg(F.expr("measure(total) + 1")), "a name by AS"),
         (lambda mv: mv.filter("measure(total) > 1").agg(F.count("*")), "stands in the list"),
-        (lambda mv: mv.agg(F.max("sluice_measured_0")), "gateway's own"),
+        (lambda mv: mv.agg(F.max("#__0")), "gateway's own"),
         (lambda mv: mv.agg(F.expr("measure(two)")), "no function in it aggregates"),
     ],
 )
@@ -279,7 +277,7 @@ async def test_other_dataframes_are_refused(
 
 async def test_sql_in_a_plan_is_sql(reader: ReaderPool) -> None:
     verdict = await world().judge_plan(execute(sql("SELECT measure(total) FROM mv")), reader, user="bob")
-    assert "sluice_measured_0" in cleared(verdict)
+    assert "#__0" in cleared(verdict)
 
 
 async def test_its_author_must_be_allowed_what_it_reads(reader: ReaderPool) -> None:
@@ -296,3 +294,32 @@ async def test_its_author_must_be_allowed_what_it_reads(reader: ReaderPool) -> N
         ("ALTER VIEW mv AS SELECT 1 AS a", "would break"),
     ):
         assert said in why(await world().judge(text, reader, user="ann"))
+
+
+@pytest.mark.parametrize(
+    ("measure", "written"),
+    [
+        (
+            "sum(id) FILTER (WHERE salary BETWEEN 1 AND id)",
+            "sum(`#__0`) FILTER (WHERE `#__1` BETWEEN 1 AND `#__0`)",
+        ),
+        (
+            "max(CASE WHEN region = 'É\U0001f600' THEN `id` END)",
+            "max(CASE WHEN `region` = 'É\U0001f600' THEN `#__0` END)",
+        ),
+        ("count(DISTINCT ID, id) / count(1)", "count(DISTINCT `#__0`, `#__0`) / count(1)"),
+    ],
+)
+async def test_names_in_a_measure_are_written_over_where_they_stand(
+    reader: ReaderPool, measure: str, written: str
+) -> None:
+    made = world(VIEW.replace("sum(id)", measure))
+    forwarded = cleared(await made.judge("SELECT measure(again) AS a FROM mv", reader, user="bob"))
+    assert forwarded.startswith(f"SELECT ({written}\n) AS a FROM ")
+
+
+async def test_a_function_of_ones_own_is_no_measure(reader: ReaderPool) -> None:
+    told = why(await world().judge("SELECT hr.measure(total) FROM mv", reader, user="bob"))
+    assert "UNRESOLVED_ROUTINE" in told
+    text = "SELECT system.builtin.measure(total) AS t FROM mv"
+    assert "sum(`#__0`)" in cleared(await world().judge(text, reader, user="bob"))

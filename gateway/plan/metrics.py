@@ -14,7 +14,7 @@ from gateway.model.catalog import Table
 from gateway.model.reading import ExpressionNode, Span, Splice
 from gateway.plan.guard import Edits
 from gateway.plan.identifiers import attribute_parts
-from gateway.sql.functions import AGGREGATES
+from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.guard import apply
 from gateway.sql.metrics import INPUT, MEASURE, MeasureCall, TextMeasures, not_alone
 from gateway.sql.required import Unsupported
@@ -128,12 +128,16 @@ def _aggregates(message: Message) -> bool:
 
 
 def _name(call: pb.Expression) -> str:
+    return _parts_of(call)[-1]
+
+
+def _parts_of(call: pb.Expression) -> tuple[str, ...]:
     held = getattr(call, call.WhichOneof("expr_type") or "")
-    return str(held.function_name).replace("`", "").rsplit(".", 1)[-1].strip()
+    return tuple(str(held.function_name).replace("`", "").strip().split("."))
 
 
 def _is_measure(message: pb.Expression) -> bool:
-    return message.WhichOneof("expr_type") in _CALLS and _name(message).lower() == MEASURE
+    return message.WhichOneof("expr_type") in _CALLS and builtin_name(_parts_of(message)) == MEASURE
 
 
 class _MeasureFinder:

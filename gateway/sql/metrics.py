@@ -16,12 +16,13 @@ from gateway.model.catalog import Column, Table, dotted, quote
 from gateway.model.reading import ExpressionNode, Reading, Span, Splice
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns, masks_of
-from gateway.sql.functions import AGGREGATES
+from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.guard import guarded_query
 from gateway.sql.required import Unsupported
 
-INPUT = "sluice_measured_"
-"""Before the number of a column that a measure is computed from: nobody else may write such a name."""
+INPUT = "#__"
+"""Before the number of a column that a measure is computed from: nobody else may write such a name. It has no
+letters: to Spark, which compares by Java's rules, more of them are one than `lower` knows."""
 
 MEASURE = "measure"
 _GROUPINGS = frozenset({"Cube", "GroupingSets", "Rollup"})
@@ -182,7 +183,7 @@ class TextMeasures:
             return Unsupported(f"{self._what}: name its columns in place of `*`")
         if node.node == "UnresolvedAttribute":
             return self.named_alone(node.parts)
-        if node.node == "UnresolvedFunction" and node.parts[-1].lower() == MEASURE:
+        if is_measure(node):
             return self._call(node, direct, calls, listed=listed)
         if node.node == "WindowExpression" and _measures_within(node):
             return Unsupported(f"{self._what}: MEASURE(…) has no window")
@@ -207,8 +208,13 @@ class TextMeasures:
         return None
 
 
+def is_measure(node: ExpressionNode) -> bool:
+    """Whether an expression is a call of Spark's own `measure`."""
+    return node.node == "UnresolvedFunction" and builtin_name(node.parts) == MEASURE
+
+
 def _measures_within(node: ExpressionNode) -> bool:
-    if node.node == "UnresolvedFunction" and node.parts[-1].lower() == MEASURE:
+    if is_measure(node):
         return True
     return any(map(_measures_within, node.children))
 
@@ -242,7 +248,7 @@ def computed(
         why = _not_computed(reading)
         if why is not None:
             return Unsupported(f"the measure `{measure}` of {table.name} cannot be written out: {why}")
-        splices = []
+        places: dict[Span, str] = {}
         for column in reading.columns:
             first, *rest = column.parts
             name = dimensions.get(first.lower())
@@ -250,8 +256,8 @@ def computed(
                 name = inputs.setdefault(first.lower(), f"{INPUT}{len(inputs)}")
             if column.span is None:
                 return Unsupported(f"the measure `{measure}` of {table.name} is not written literally")
-            splices.append((column.span, dotted((name, *rest))))
-        for span, name in sorted(splices, key=lambda one: one[0].start, reverse=True):
+            places[column.span] = dotted((name, *rest))
+        for span, name in sorted(places.items(), key=lambda one: one[0].start, reverse=True):
             text = text[: span.start] + name + text[span.end :]
         written[measure] = f"({text}\n)"
     return ComputedMeasures(

@@ -136,7 +136,7 @@ REFUSED = {
     "SELECT region, measure(total) FROM {v} GROUP BY CUBE (region)": "grouping sets",
     "SELECT measure(total) FROM {v} a JOIN lab.paidfree b ON true": "not read by itself",
     "SELECT measure(total) + 1 FROM {v}": "a name by AS",
-    "SELECT sluice_measured_0 FROM {v} GROUP BY 1": "gateway's own",
+    "SELECT `#__0` FROM {v} GROUP BY 1": "gateway's own",
     "SELECT measure(total) OVER () AS w FROM {v}": "has no window",
 }
 
@@ -222,7 +222,7 @@ def test_frames_that_cannot_be_followed_are_refused(lab_gateway: RunningGateway)
             view.drop("ssn").groupBy("region").agg(F.expr("measure(total) AS t")),
             view.agg(F.call_function("measure", F.col("total")) + 1),
             view.filter(F.expr("measure(total) > 1")).groupBy().count(),
-            view.agg(F.max("sluice_measured_0")),
+            view.agg(F.max("#__0")),
         ):
             with pytest.raises(SparkConnectException, match="SLUICE_NOT_GOVERNABLE") as refused:
                 frame.collect()
