@@ -20,6 +20,7 @@ from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.lineage_following import trouble
+from gateway.app.policy_authors import JudgeText
 from gateway.app.rules import RulesInForce
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
@@ -72,6 +73,8 @@ class GatewayParts:
     lineage: Follower | None
     notes: Mapping[str, Check]
     """More that `/readyz` tells, and that does not stop clients from being sent here."""
+    judge: JudgeText
+    """Judges what the authors of policies may select."""
 
     def authenticator(self) -> Authenticator:
         """Return an endpoint's own: failed logins are counted for each."""
@@ -255,7 +258,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
         ranger = RangerAdmin(
-            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader
+            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader, parts.judge
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

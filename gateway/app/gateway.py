@@ -32,6 +32,7 @@ from gateway.app.lineage_following import LineageCollector, lineage_input, make_
 from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
+from gateway.app.policy_authors import PolicyAuthors
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
@@ -46,7 +47,9 @@ from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceEr
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
+from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
+from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
@@ -201,7 +204,13 @@ class Gateway:
             self.metrics.registry.register(DatasetsCollector(refreshing))
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
-        notes: dict[str, Check] = {"metalakes": metalakes.told}
+
+        async def judge(text: str, principal: Principal) -> Verdict:
+            statement = Statement(text=text, principal=principal, context=SessionContext())
+            return await dependencies.verdicts.judge(statement, Client(protocol="policies"))
+
+        authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), reader, judge)
+        notes: dict[str, Check] = {"metalakes": metalakes.told, "authors": authors.told}
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
         sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
@@ -226,6 +235,7 @@ class Gateway:
                 dsn=dsn,
                 lineage=lineage,
                 notes=notes,
+                judge=judge,
             )
         )
         every_s = settings.policies.reload_s
@@ -233,6 +243,7 @@ class Gateway:
         self._background += [
             rules.watch(),
             users.run(every_s),
+            authors.run(every_s),
             metalakes.run(),
             Answering(dsn, ledger.gateway, requests.answer).run(),
         ]

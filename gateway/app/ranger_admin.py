@@ -10,10 +10,13 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
+from gateway.app.policy_authors import JudgeText, may_select_all
 from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
+from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
+from gateway.model.principal import Principal
 from gateway.model.reading import Reading
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
@@ -33,9 +36,10 @@ class RangerAdmin:
         dsn: str,
         authenticator: Authenticator,
         reader: ReaderPort,
+        judge: JudgeText | None = None,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
-        policies before they are stored."""
+        policies before they are stored, `judge` says what their authors may select."""
         self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
@@ -56,7 +60,14 @@ class RangerAdmin:
             fault = fault_in(bound, kind, answer)
             return PolicyText(fault, reach_of(answer) if isinstance(answer, Reading) else "")
 
-        self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
+        async def may_select(principal: Principal, text: str) -> bool:
+            try:
+                return judge is not None and await may_select_all(text, principal, reader, judge)
+            except BackendUnavailable:
+                return False  # what is in the catalog cannot be asked now
+
+        access = Access(rights, read_text=read_text, may_select=may_select if judge is not None else None)
+        self.api = RangerApi(self._store, access, self._logins.log_in)
 
     async def close(self) -> None:
         self._logins.close()

@@ -6,8 +6,34 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gateway.model.catalog import Table
-from gateway.model.reading import Reading
+from gateway.model.catalog import Table, dotted
+from gateway.model.reading import Reading, RelationRole
+from gateway.sql.expressions import expression_refusal
+from gateway.sql.functions import builtin_name, builtin_refusal
+from gateway.sql.nodes import node_refusal
+
+
+def asked_of_author(reading: Reading) -> tuple[str, ...] | None:
+    """Return statements that whoever writes a text must be allowed to see the whole answers of: each names a
+    relation that the text reads, or calls a function of its own. None: what it needs cannot be told.
+
+    Nothing is asked for what a row has, and for functions that are built in and safe for everybody.
+    """
+    refused = any(node_refusal(node) is not None for node in reading.nodes)
+    if refused or any(expression_refusal(one) is not None for one in reading.expressions):
+        return None
+    asked = [f"TABLE {dotted(one.parts)}" for one in reading.relations if one.role is RelationRole.SCAN]
+    if any(one.role is RelationRole.TARGET for one in reading.relations):
+        return None
+    for function in reading.functions:
+        name = builtin_name(function.parts) if function.builtin else None
+        if name is not None and builtin_refusal(name, table_valued=function.table_valued) is None:
+            continue
+        if name is not None or function.table_valued or function.builtin:
+            return None
+        asked.append(f"SELECT {dotted(function.parts)}()")
+    return tuple(dict.fromkeys(asked))
+
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`", re.DOTALL)
 _QUERY = re.compile(r"\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)

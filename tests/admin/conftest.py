@@ -114,11 +114,16 @@ async def read_text(text: str, kind: str) -> PolicyText:
     return PolicyText(fault, f"reads `{found[1]}`" if found else "")
 
 
+async def may_select(principal: Principal, text: str) -> bool:
+    """Everybody may select what is open."""
+    return "lab.open" in text
+
+
 @pytest.fixture
 async def served(database: str) -> AsyncIterator[Served]:
     """Ranger's API with an empty database of its own."""
     store = Store(database, prepare=shipped)
-    access = Access(RIGHTS, read_text=read_text)
+    access = Access(RIGHTS, read_text=read_text, may_select=may_select)
     api = RangerApi(store, access, authenticate)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)

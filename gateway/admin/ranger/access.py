@@ -69,6 +69,9 @@ class PolicyText:
 
 ReadText = Callable[[str, str], Awaitable[PolicyText]]
 """Reads the text of a `mask` or a `filter`."""
+MaySelect = Callable[[Principal, str], Awaitable[bool]]
+"""Says whether somebody may select, whole and now, all that the text of a mask or a filter reads, and execute
+what it calls."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,8 @@ class Access:
     rights: AdminRights
     read_text: ReadText | None = None
     """What reads the SQL texts of policies before they are stored; None in tests that have no parser."""
+    may_select: MaySelect | None = None
+    """None: only administrators write texts that need more than their row."""
     _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict
     )

@@ -34,6 +34,7 @@ _POLICY_KEYS = (
     "deny_all_else",
     "mask",
     "filter",
+    "author",
 )
 _ELSEWHERE = {
     "condition": "conditions",
@@ -282,6 +283,7 @@ class PackPolicyReader:
                     value_expression=show,
                     transformer=known.get(type_, ""),
                     predicate=str(predicate),
+                    author=self._shapes.text(data, "author", path),
                 )
             )
         return tuple(items)
@@ -303,6 +305,7 @@ class PackPolicyReader:
                     **who,
                     accesses=self._accesses(found, where, accesses, accesses),
                     filter_expression=text.strip(),
+                    author=self._shapes.text(data, "author", path),
                 )
             )
         return tuple(items)

@@ -18,6 +18,7 @@ from gateway.model.policy import (
     ResourceValues,
     ServiceDef,
 )
+from gateway.policy.authors import authors_in, digest
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
@@ -428,6 +429,7 @@ class _PolicyReading:
                     value_expression=expression or None,
                     transformer=sql_of(mask_type, self._of.mask_types.get(mask_type, "")),
                     condition_expression=condition or None,
+                    author=authors_in(raw).get(digest(expression or ""), ""),
                 )
             )
         return tuple(found)
@@ -460,7 +462,8 @@ class _PolicyReading:
                 continue
             text = self._reader.text(info, "filterExpr", place).strip()
             self._sql(text, "filter", (*place, "filterExpr"))
-            found.append(FilterItem(**who, filter_expression=text))
+            author = authors_in(raw).get(digest(text), "")
+            found.append(FilterItem(**who, filter_expression=text, author=author))
         return tuple(found)
 
     def _sql(self, text: str, kind: str, path: Path) -> None:
