@@ -182,6 +182,7 @@ def judging_rules(settings: Settings) -> Rules:
         barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
+        unmatched_columns=policies.unmatched_columns,
     )
 
 
