@@ -35,6 +35,7 @@ from gateway.model.closing import Closing
 from gateway.model.policy import Policy, PolicySet, Service
 from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
+from gateway.policy.unmatched import names_in
 from gateway.policy.unusable import can_close, with_closed
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerAdminSettings
@@ -323,7 +324,7 @@ class RulesInForce(Closing):
                     # Nothing that was in force before would be opened by what is left out here.
                     policies = self._close(policies, unusable, first=before is None)
                 # Compiled here, off the loop, and found again when judging begins.
-                await asyncio.to_thread(engine_for, policies, before)
+                await asyncio.to_thread(_prepare, policies, before)
                 self._proofs.keep(policies)
                 if sum(map(_policies, parts.values())) > LARGE:
                     freeze_survivors()
@@ -338,6 +339,11 @@ class RulesInForce(Closing):
         for warning in part.warnings[:MOST_TOLD]:
             log.warning("rules_warning", source=source, warning=warning)
         self._on_change(policies)
+
+
+def _prepare(policies: PolicySet, before: PolicySet | None) -> None:
+    engine_for(policies, before)
+    names_in(policies, before)
 
 
 def _held(service: Service) -> Iterable[Policy]:

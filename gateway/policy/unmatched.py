@@ -88,13 +88,13 @@ class ResourceNames:
         """Collect the names; from `base`, those of older policies, comes what has not changed."""
         self._speaking = {fold(catalog): name for catalog, name in policies.catalog_services.items()}
         old = base.services if base is not None else {}
-        self.services: dict[str, tuple[Service, _ServiceNames]] = {}
+        self.services: dict[str, tuple[Service, ServiceNames]] = {}
         for name, service in policies.services.items():
             known = old.get(name)
             same = known is not None and known[0] is service
-            self.services[name] = known if known is not None and same else (service, _ServiceNames(service))
+            self.services[name] = known if known is not None and same else (service, ServiceNames(service))
 
-    def of(self, table: TableName) -> tuple[_ServiceNames, Sequence[NamedResources]] | None:
+    def of(self, table: TableName) -> tuple[ServiceNames, Sequence[NamedResources]] | None:
         """Return the names of the service that speaks for a table's catalog, and those in it that write the
         table's name out and are about it."""
         found = self.services.get(self._speaking.get(fold(table.catalog), DEFAULT_SERVICE))
@@ -121,13 +121,14 @@ class ResourceNames:
         return None
 
 
-class _ServiceNames:
+class ServiceNames:
     """The names in the policies and tags of one service."""
 
     def __init__(self, service: Service) -> None:
         column = service.definition.resource(_COLUMN)
         self._compare = fold if column is None else comparison(column)
         self.all = tuple(_names_of(service))
+        self.patterns = tuple(one for one in self.all if one.patterns)
         self.by_table: dict[str, list[NamedResources]] = {}
         for one in self.all:
             for table in one.tables:
