@@ -254,6 +254,7 @@ class TaggedResource:
     resources: ResourceSet
     tags: tuple[Tag, ...]
     id: int = 0
+    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

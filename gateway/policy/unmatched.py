@@ -157,7 +157,7 @@ def _names_of(service: Service) -> Iterator[NamedResources]:
     for tagged in service.tagged:
         owner = "tag " + ", ".join(f"`{tag.type}`" for tag in tagged.tags)
         key = (service.name, "tag", tagged.id)
-        named = _named(tagged.resources, definition.resources, owner, key, None, guards=True)
+        named = _named(tagged.resources, definition.resources, owner, key, tagged.place, guards=True)
         if named is not None:
             yield named
 

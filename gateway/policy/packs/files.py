@@ -142,7 +142,10 @@ class Pack:
         tags = tuple(read_tags(data, path, shapes))
         if not tags and self.faults.fault_count == 0:
             self.faults.add(path, "`tags` is missing: what does the resource carry?")
-        self.tagged += [(TaggedResource(resources=found, tags=tags), path) for found in resources]
+        place = self.document.place(path)
+        self.tagged += [
+            (TaggedResource(resources=found, tags=tags, place=place), path) for found in resources
+        ]
 
     def _read_zone(self, name: str, entry: object) -> None:
         shapes, path = self._shapes, ("zones", name)
