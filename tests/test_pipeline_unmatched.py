@@ -99,6 +99,13 @@ async def test_whatever_reads_it_is_refused(world: World, reader: ReaderPool, sq
     await refusal(world, reader, sql)
 
 
+@pytest.mark.parametrize(
+    "sql", ["UPDATE hr.masked SET id = 1", "ALTER TABLE hr.masked RENAME COLUMN card TO crad"]
+)
+async def test_commands_that_read_it_are_told_why(world: World, reader: ReaderPool, sql: str) -> None:
+    assert "policy `cards` names column `crad`" in await refusal(world, reader, sql)
+
+
 async def test_a_view_that_an_operator_made_is_closed_with_it(world: World, reader: ReaderPool) -> None:
     told = await refusal(world, reader, "SELECT card FROM hr.over")
     assert "a view that the statement reads is closed" in told
