@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
+from gateway.app.closed_policies import told_of
 from gateway.app.lineage_following import trouble
 from gateway.app.rules import RulesInForce
 from gateway.app.upstream import Upstream
@@ -234,6 +235,9 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
         return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
 
+    async def closed() -> str | None:
+        return told_of(one for source in parts.rules.sources() for one in source.closed)
+
     async def user_file() -> str | None:
         faults = parts.users.faults
         return f"{len(faults)} faults; older users are in force" if faults else None
@@ -244,7 +248,13 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     async def followed() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
-    notes = {"policies": policies, "users": user_file, "record": shipped, **parts.notes}
+    notes = {
+        "policies": policies,
+        "policies_closed": closed,
+        "users": user_file,
+        "record": shipped,
+        **parts.notes,
+    }
     return notes if lineage is None else {**notes, "lineage": followed}
 
 

@@ -19,7 +19,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.service_defs import load_service_defs
-from gateway.policy.unusable import can_close, with_closed
+from gateway.policy.unusable import can_deny, with_closed
 from tests.judge_world import SERVICE_DEFS
 
 DEFINITIONS = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
@@ -67,7 +67,7 @@ def test_a_denial_that_overrides_closes_the_table_and_no_other() -> None:
     every = {level: values("*") for level in ("catalog", "database", "table", "column")}
     policies = world(bad, "spark", **every)
     assert may_select(policies, "orders")
-    assert can_close(bad, policies.services["s"])
+    assert can_deny(bad, policies.services["s"])
     closed = with_closed(policies, [bad])
     assert not may_select(closed, "orders")
     assert may_select(closed, "customers")
@@ -86,13 +86,13 @@ def test_where_filters_match_otherwise_nothing_is_closed_by_guess(
     bad = filtering("s", database=values("shop"), table=table)
     policies = world(bad, "hive", database=values("*"), table=values("*"), column=values("*"))
     assert policies.services["s"].definition.filter_resources is not None
-    assert can_close(bad, policies.services["s"]) is closes
+    assert can_deny(bad, policies.services["s"]) is closes
 
 
 def test_a_service_that_knows_no_denials_is_not_closed_by_one() -> None:
     bad = filtering("s", catalog=values("c"), database=values("shop"), table=values("orders"))
     service = Service(name="s", definition=replace(DEFINITIONS["spark"], deny_enabled=False), policies=(bad,))
-    assert not can_close(bad, service)
+    assert not can_deny(bad, service)
     on_tag = filtering("s", tag=values("PII"))
     tags = Service(name="t", definition=replace(DEFINITIONS["tag"], deny_enabled=False), policies=(on_tag,))
-    assert not can_close(on_tag, Service(name="s", definition=DEFINITIONS["spark"], tags=tags))
+    assert not can_deny(on_tag, Service(name="s", definition=DEFINITIONS["spark"], tags=tags))
