@@ -262,10 +262,16 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
     if listener.ranger is not None:
+        from gateway.app.policy_texts import SparkTexts  # optional, as the next
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
+        queries = parts.upstream.queries()
+        parts.stack.push_async_callback(queries.close)
+        texts = SparkTexts(
+            settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
+        )
         ranger = RangerAdmin(
-            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader
+            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader, texts
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

@@ -16,7 +16,7 @@ from apache_ranger.client.ranger_client import RangerClient
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.admin.ranger.access import Access, AdminRights, PolicyText
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText, TextQuestion
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
@@ -107,11 +107,13 @@ class Served:
             return response.status, orjson.loads(text) if text else None
 
 
-async def read_text(text: str, kind: str) -> PolicyText:
+async def read_text(question: TextQuestion) -> PolicyText:
     """As Spark's parser would: texts with the word `broken` are none, and what is behind `FROM` is read."""
-    fault = f"this {kind} is no expression of Spark SQL" if "broken" in text else None
+    text = question.text
+    fault = f"this {question.kind} is no expression of Spark SQL" if "broken" in text else None
     found = re.search(r"FROM ([\w.]+)", text)
-    return PolicyText(fault, f"reads `{found[1]}`" if found else "")
+    unchecked = f"`{text}` was not held against tables" if "unknown" in text else ""
+    return PolicyText(fault, f"reads `{found[1]}`" if found else "", unchecked)
 
 
 @pytest.fixture
