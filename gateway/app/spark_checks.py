@@ -64,9 +64,14 @@ async def ask_spark(policies: PolicySet, settings: Settings, reader: ReaderPool)
             told.names += await against_tables(policies, tables.tree, reader)
             for check in checks_of(policies, tables.tree):
                 for one in await check.fitting(readings, MAX_ANALYSED):
-                    fault = await text_fault(one, queries.query)
+                    where = f"{one.place}: {check.who}"
+                    try:
+                        fault = await text_fault(one, queries.query)
+                    except BackendUnavailable as error:
+                        told.not_asked.append(f"{where}: a text was not analysed: {error.message}")
+                        continue
                     if fault is not None:
-                        told.faults.append(f"{one.place}: {check.who}: {fault}")
+                        told.faults.append(f"{where}: {fault}")
     except (BackendUnavailable, BackendMismatch, Faults) as error:
         why = error.message if isinstance(error, BackendUnavailable) else "it reads texts otherwise"
         told.not_asked.append(f"Spark was not asked for the tables and columns that policies name: {why}")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.app.table_checks import ExistingName, FittingText, kind_of, some
+from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Table, quote
 from gateway.model.policy import FilterItem, MaskItem
 from gateway.policy.column_types import column_type
@@ -27,7 +28,8 @@ Ask = Callable[[str], Awaitable[Sequence[Sequence[object]]]]
 
 
 async def text_fault(text: FittingText, ask: Ask) -> str | None:
-    """Return what Spark says against a text on a table, None: nothing."""
+    """Return what Spark says against a text on a table, None: nothing. Raises BackendUnavailable where its
+    answer is not about the text."""
     item, table = text.item, text.table
     expression = _expression(text)
     if expression is None:
@@ -37,7 +39,7 @@ async def text_fault(text: FittingText, ask: Ask) -> str | None:
         rows = await ask(f"DESCRIBE QUERY SELECT {expression} AS `v` FROM {await _relation(table, ask)}")
     except BackendError as error:
         if not (error.sqlstate or "42").startswith(_OF_THE_TEXT):
-            return None
+            raise BackendUnavailable(f"Spark answered {in_short(error.message)}") from None
         return f"Spark refuses this {kind_of(item)} for {where}: {in_short(error.message)}"
     type_ = str(rows[0][1]).lower() if rows else "boolean"
     if isinstance(item, FilterItem) and type_ not in _TRUTHS:

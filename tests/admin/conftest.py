@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +77,15 @@ class Served:
                 return work(client)
 
         return await asyncio.to_thread(run)
+
+    async def headers(self, method: str, path: str, body: dict[str, Any]) -> Mapping[str, str]:
+        """Return the headers of an answer to an administrator."""
+        token = base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
+        headers = {"Authorization": f"Basic {token}"}
+        url = f"{self.url}/service{path}"
+        async with self._session.request(method, url, data=orjson.dumps(body), headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            return dict(answer.headers)
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, user: str = "admin", **more: Any

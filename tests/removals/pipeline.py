@@ -838,6 +838,35 @@ REMOVALS = (
         'if False else ""',
         "test_pipeline_unmatched",
     ),
+    # Policies that cannot be loaded
+    Removal(
+        "a policy at fault closes what could be read of it",
+        "policy.unusable",
+        "resources.get(level.name, _EVERY) for level in longest",
+        "resources[level.name] for level in longest if level.name in resources",
+        "policy.test_unusable",
+    ),
+    Removal(
+        "a policy at fault that only allows closes nothing",
+        "policy.unusable",
+        "enabled=policy.enabled and guards and named",
+        "enabled=policy.enabled",
+        "policy.test_unusable",
+    ),
+    Removal(
+        "where no denial means the same, all is hidden",
+        "policy.unusable",
+        "if can_deny(one, service)",
+        "if True",
+        "policy.test_unusable",
+    ),
+    Removal(
+        "all but a misspelt column counts as a name that nothing has",
+        "policy.unmatched",
+        "or (columns is not None and columns.excludes)",
+        "",
+        "policy.test_unmatched",
+    ),
     # Names
     Removal(
         "names given as literals are written out",
