@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.statement import Cleared, Refused
+from gateway.model.statement import Cleared, PlanRequest, Refused
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
+from tests.plan.frames import message
+from tests.plan.frames import table as frame
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -104,6 +106,14 @@ async def test_whatever_reads_it_is_refused(world: World, reader: ReaderPool, sq
 )
 async def test_commands_that_read_it_are_told_why(world: World, reader: ReaderPool, sql: str) -> None:
     assert "policy `cards` names column `crad`" in await refusal(world, reader, sql)
+
+
+async def test_a_frame_of_it_is_refused(world: World, reader: ReaderPool) -> None:
+    for table, opens in (("masked", False), ("fine", True)):
+        plan = message(frame(f"hr.{table}")).SerializeToString(deterministic=True)
+        request = PlanRequest(kind="execute", message=plan)
+        verdict = await world.judge_plan(request, reader, user="bob", rules=CLOSED)
+        assert isinstance(verdict, Cleared if opens else Refused), verdict
 
 
 async def test_a_view_that_an_operator_made_is_closed_with_it(world: World, reader: ReaderPool) -> None:

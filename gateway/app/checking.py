@@ -28,7 +28,7 @@ from gateway.app.rule_files import (
 )
 from gateway.app.seal_keys import older_seal_keys
 from gateway.app.spark_checks import ask_spark
-from gateway.app.table_checks import Tree, against_tables
+from gateway.app.table_checks import Tree, against_tables, meaningless_masks
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
@@ -150,11 +150,12 @@ async def check(
                 faults += await unparsable(policies, pool)
                 if existing is not None:
                     warnings += await against_tables(policies, existing, pool)
+                    warnings += meaningless_masks(policies, existing)
             for policies, whole in with_spark if with_backend and existing is None else ():
                 asked = await ask_spark(policies, whole, pool)
                 closes = whole.policies.unmatched_columns == "closed"
                 faults += [*asked.faults, *(asked.names if closes else ())]
-                warnings += () if closes else asked.names
+                warnings += [*asked.warnings, *(() if closes else asked.names)]
                 not_asked += asked.not_asked
     elif existing is not None:
         for policies in loaded:

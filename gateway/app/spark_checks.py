@@ -20,6 +20,7 @@ from gateway.app.table_checks import (
     against_tables,
     checks_of,
     matching,
+    meaningless_masks,
 )
 from gateway.app.text_analysis import text_fault
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
@@ -43,6 +44,8 @@ class SparkCheck:
 
     names: list[str] = field(default_factory=list)
     """Names that nothing has, and texts that do not fit, each with its place."""
+    warnings: list[str] = field(default_factory=list)
+    """Masks that mean nothing for the types of their columns."""
     faults: list[str] = field(default_factory=list)
     """Texts that Spark refuses."""
     not_asked: list[str] = field(default_factory=list)
@@ -62,6 +65,7 @@ async def ask_spark(policies: PolicySet, settings: Settings, reader: ReaderPool)
                 await tables.fill_read(await check.relations(readings))
             told.not_asked += tables.not_asked()
             told.names += await against_tables(policies, tables.tree, reader)
+            told.warnings += meaningless_masks(policies, tables.tree)
             for check in checks_of(policies, tables.tree):
                 for one in await check.fitting(readings, MAX_ANALYSED):
                     where = f"{one.place}: {check.who}"

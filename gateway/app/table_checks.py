@@ -24,8 +24,10 @@ from gateway.model.policy import (
 )
 from gateway.model.reading import Reading, RelationRole
 from gateway.policy.diagnostics import hint
+from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.resource_names import main_way
 from gateway.policy.sqltext import sample
+from gateway.policy.transformers import STANDARD
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import fits
 
@@ -109,6 +111,11 @@ async def against_tables(policies: PolicySet, tree: Tree, reader: ReaderPort | N
         if readings is not None:
             found += await check.misfits(readings)
     return list(dict.fromkeys(found))
+
+
+def meaningless_masks(policies: PolicySet, tree: Tree) -> list[str]:
+    """Return a warning for each mask type that means nothing for the type of a column which policies name."""
+    return [told for check in checks_of(policies, tree) for told in check.meaningless()]
 
 
 def checks_of(policies: PolicySet, tree: Tree) -> Iterator[NameCheck]:
@@ -216,6 +223,30 @@ class NameCheck:
                 column in self._tree.below(path) for path in paths
             ):
                 yield f"{place}: {self.who}: there is no column `{database}.{table}.{column}`"
+
+    def meaningless(self) -> Iterator[str]:
+        """Yield a warning for each mask type that has no meaning for the type of a column which is named."""
+        named = {
+            value.lower()
+            for resources in self.sets
+            if self.way[-1] in resources and not resources[self.way[-1]].excludes
+            for value in resources[self.way[-1]].values
+            if is_name(value)
+        }
+        for item in self._items:
+            if not isinstance(item, MaskItem) or item.mask_type not in STANDARD:
+                continue
+            found = [
+                (f"{table.name}.{column.name}", column.type)
+                for table, columns in self._tables()
+                for column in table.columns
+                if column.name.lower() in named.intersection(columns)
+                and mask_expression(item.mask_type, column.name, column.type) == null_of(column.name)
+            ]
+            for name, type_ in found[:MOST_NAMED]:
+                place = item.place or self.place
+                told = f"`{item.mask_type}` means nothing for {name} of type {type_}: it shows NULL"
+                yield f"{place}: {self.who}: {told}"
 
     def _absent(self, path: tuple[str, ...]) -> bool:
         """Whether it is known that there is no such table."""

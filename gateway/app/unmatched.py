@@ -81,7 +81,7 @@ class UnmatchedPolicies(Collector):
         fresh: Mapping[TableName, Table | None] = came
         if names is not self._names:
             self._names, self._lacking = names, {}
-            self._waiting = {id(one): one for _, service in names.services.values() for one in service.all}
+            self._waiting = {id(one): one for _, service in names.services.values() for one in service.all()}
             fresh = dict(self._tables)
         for name, table in fresh.items():
             self._lacking.pop(name, None)

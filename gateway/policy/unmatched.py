@@ -28,6 +28,8 @@ from gateway.policy.matching import NOBODY, LevelMatcher, comparison, fold
 
 _TABLE, _COLUMN = "table", "column"
 _ABOVE = ("catalog", "database")
+_MOST_SHARED = 65_536
+_Level = tuple[str, Callable[[str], str], LevelMatcher]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +53,7 @@ class NamedResources:
     key: tuple[str, str, int]
     """What is counted once: service, kind and id."""
     place: FileLine | None
-    levels: tuple[tuple[str, Callable[[str], str], LevelMatcher], ...]
+    levels: tuple[_Level, ...]
     """The levels above the columns, from the root down: name, how values are compared, with what."""
     tables: frozenset[str]
     """Names (folded) of tables that are written out, and not matched by a pattern."""
@@ -91,8 +93,9 @@ class ResourceNames:
         self.services: dict[str, tuple[Service, ServiceNames]] = {}
         for name, service in policies.services.items():
             known = old.get(name)
-            same = known is not None and known[0] is service
-            self.services[name] = known if known is not None and same else (service, ServiceNames(service))
+            if known is None or known[0] is not service:
+                known = service, ServiceNames(service, known[1] if known is not None else None)
+            self.services[name] = known
 
     def of(self, table: TableName) -> tuple[ServiceNames, Sequence[NamedResources]] | None:
         """Return the names of the service that speaks for a table's catalog, and those in it that write the
@@ -124,42 +127,105 @@ class ResourceNames:
 class ServiceNames:
     """The names in the policies and tags of one service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, base: ServiceNames | None = None) -> None:
+        """Collect the names; from `base` comes what was made of policies that are the same objects."""
+        self._definition = service.definition
+        if base is not None and base._definition is not service.definition:
+            base = None
         column = service.definition.resource(_COLUMN)
         self._compare = fold if column is None else comparison(column)
-        self.all = tuple(_names_of(service))
-        self.patterns = tuple(one for one in self.all if one.patterns)
-        self.by_table: dict[str, list[NamedResources]] = {}
-        for one in self.all:
+        self._shared: _Shared = _Shared() if base is None else base._shared
+        before = {} if base is None else base._made
+        self._made: dict[int, tuple[Policy, tuple[NamedResources, ...]]] = {}
+        """Identity of a policy, which is kept alive by it → what it names."""
+        self.by_table: dict[str, tuple[NamedResources, ...]] = {} if base is None else dict(base.by_table)
+        came: list[NamedResources] = []
+        for kind, policies in (("policy", service.policies), ("share", _obligations(service))):
+            for policy in policies:
+                known = before.get(id(policy))
+                if known is None or known[0] is not policy:
+                    known = policy, tuple(self._names_of(policy, service, kind))
+                    came += known[1]
+                self._made[id(policy)] = known
+        gone = [one for key in before.keys() - self._made.keys() for one in before[key][1]]
+        self._tags = tuple(self._names_of_tags(service))
+        gone += () if base is None else base._tags
+        self._exchange(gone, [*came, *self._tags])
+        self.patterns = tuple(one for one in self.all() if one.patterns)
+
+    def _exchange(self, gone: Iterable[NamedResources], came: Iterable[NamedResources]) -> None:
+        out: dict[str, set[int]] = {}
+        new: dict[str, list[NamedResources]] = {}
+        for one in gone:
             for table in one.tables:
-                self.by_table.setdefault(table, []).append(one)
+                out.setdefault(table, set()).add(id(one))
+        for one in came:
+            for table in one.tables:
+                new.setdefault(table, []).append(one)
+        for table in out.keys() | new.keys():
+            kept = [one for one in self.by_table.get(table, ()) if id(one) not in out.get(table, ())]
+            self.by_table[table] = (*kept, *new.get(table, ()))
+
+    def all(self) -> Iterator[NamedResources]:
+        """Yield everything that names something."""
+        for _, made in self._made.values():
+            yield from made
+        yield from self._tags
 
     def compared(self, columns: Iterable[Column]) -> tuple[str, ...]:
         """Return names of columns as they are compared."""
         return tuple([self._compare(column.name) for column in columns])
 
+    def _names_of(self, policy: Policy, service: Service, kind: str) -> Iterator[NamedResources]:
+        if not policy.enabled or policy.is_closing:
+            return
+        for resources in (policy.resources, *policy.additional_resources):
+            owner = f"policy `{policy.name}`" if policy.name else f"policy {policy.id}"
+            key = (service.name, kind, policy.id)
+            levels = service.definition.levels(policy.type)
+            guards = _guards(policy, resources)
+            named = _named(resources, levels, owner, key, policy.place, self._shared, guards=guards)
+            if named is not None:
+                yield named
 
-def _names_of(service: Service) -> Iterator[NamedResources]:
-    definition = service.definition
-    shared = service.sharing.obligations() if service.sharing is not None else ()
-    for kind, policies in (("policy", service.policies), ("share", shared)):
-        for policy in policies:
-            if not policy.enabled or policy.is_closing:
-                continue
-            for resources in (policy.resources, *policy.additional_resources):
-                owner = f"policy `{policy.name}`" if policy.name else f"policy {policy.id}"
-                key = (service.name, kind, policy.id)
-                levels = definition.levels(policy.type)
-                guards = _guards(policy, resources)
-                named = _named(resources, levels, owner, key, policy.place, guards=guards)
-                if named is not None:
-                    yield named
-    for tagged in service.tagged:
-        owner = "tag " + ", ".join(f"`{tag.type}`" for tag in tagged.tags)
-        key = (service.name, "tag", tagged.id)
-        named = _named(tagged.resources, definition.resources, owner, key, tagged.place, guards=True)
-        if named is not None:
-            yield named
+    def _names_of_tags(self, service: Service) -> Iterator[NamedResources]:
+        for tagged in service.tagged:
+            owner = "tag " + ", ".join(f"`{tag.type}`" for tag in tagged.tags)
+            key = (service.name, "tag", tagged.id)
+            levels = service.definition.resources
+            named = _named(tagged.resources, levels, owner, key, tagged.place, self._shared, guards=True)
+            if named is not None:
+                yield named
+
+
+def _obligations(service: Service) -> tuple[Policy, ...]:
+    return () if service.sharing is None else tuple(service.sharing.obligations())
+
+
+class _Shared:
+    """Matchers of equal values, which policies repeat."""
+
+    def __init__(self) -> None:
+        self._levels: dict[tuple[ResourceDef, ResourceValues], _Level] = {}
+        self._columns: dict[tuple[ResourceDef, str], ColumnValue] = {}
+
+    def level(self, level: ResourceDef, values: ResourceValues) -> _Level:
+        found = self._levels.get((level, values))
+        if found is None:
+            if len(self._levels) >= _MOST_SHARED:
+                self._levels.clear()
+            found = level.name, comparison(level), LevelMatcher(level, values)
+            self._levels[level, values] = found
+        return found
+
+    def column(self, level: ResourceDef, text: str) -> ColumnValue:
+        found = self._columns.get((level, text))
+        if found is None:
+            if len(self._columns) >= _MOST_SHARED:
+                self._columns.clear()
+            found = ColumnValue(text, LevelMatcher(level, ResourceValues(values=(text,))))
+            self._columns[level, text] = found
+        return found
 
 
 def _guards(policy: Policy, resources: ResourceSet) -> bool:
@@ -175,6 +241,7 @@ def _named(
     owner: str,
     key: tuple[str, str, int],
     place: FileLine | None,
+    shared: _Shared,
     *,
     guards: bool,
 ) -> NamedResources | None:
@@ -188,18 +255,14 @@ def _named(
         return None
     table = resources[_TABLE]
     written = frozenset() if table.excludes else frozenset(v for v in table.values if _is_literal(v))
-    columns = () if _COLUMN not in names else _columns(resources[_COLUMN], by_name[_COLUMN])
+    columns = () if _COLUMN not in names else _columns(resources[_COLUMN], by_name[_COLUMN], shared)
     if not written and not columns:
         return None
     return NamedResources(
         owner=owner,
         key=key,
         place=place,
-        levels=tuple(
-            (level.name, comparison(level), LevelMatcher(level, resources[level.name]))
-            for level in way
-            if level.name != _COLUMN
-        ),
+        levels=tuple(shared.level(level, resources[level.name]) for level in way if level.name != _COLUMN),
         tables=frozenset(fold(value) for value in written),
         patterns=len(written) < len(table.values),
         columns=columns,
@@ -207,10 +270,10 @@ def _named(
     )
 
 
-def _columns(values: ResourceValues, level: ResourceDef) -> tuple[ColumnValue, ...]:
+def _columns(values: ResourceValues, level: ResourceDef, shared: _Shared) -> tuple[ColumnValue, ...]:
     """Return the values that mean some columns; what depends on who asks is left out."""
     return tuple(
-        ColumnValue(text, LevelMatcher(level, ResourceValues(values=(text,))))
+        shared.column(level, text)
         for text in values.values
         if text.strip("*").strip() and NOT_LITERAL.search(text) is None
     )

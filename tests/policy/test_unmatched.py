@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.model.catalog import Column, TableName
-from gateway.model.policy import PolicySet
+from gateway.model.policy import PolicySet, ResourceValues
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.policy.unmatched import names_in
@@ -14,6 +16,7 @@ from tests.judge_world import SERVICE_DEFS
 DEFINITIONS = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
 CARD = TableName("spark_catalog", "shop", "card")
 COLUMNS = tuple(Column(name=name, type="string") for name in ("id", "Card", "note"))
+CRDA = ResourceValues(values=("crda",))
 ALL = "{catalog: spark_catalog, database: shop, table: card"
 
 
@@ -98,6 +101,24 @@ def test_a_catalog_of_another_service_is_not_spoken_of() -> None:
     )
     assert names_in(found).unmatched(lake, COLUMNS) is None
     assert names_in(found).unmatched(CARD, COLUMNS) is not None
+
+
+def test_names_follow_their_policies() -> None:
+    before = policies(one(f"{ALL}, column: crad}}", MASK))
+    names_in(before)
+    service = before.services["spark"]
+    (mask,) = service.policies
+    other = replace(mask, id=7, name="other", resources={**mask.resources, "column": CRDA})
+    both = PolicySet(version=2, services={"spark": replace(service, policies=(mask, other))})
+    named = names_in(both, before).of(CARD)
+    assert named is not None
+    assert [one.key[2] for one in named[1]] == [mask.id, 7]
+    alone = PolicySet(version=3, services={"spark": replace(service, policies=(other,))})
+    found = names_in(alone, both).unmatched(CARD, COLUMNS)
+    assert found is not None
+    assert found[1].text == "crda"
+    none = PolicySet(version=4, services={"spark": replace(service, policies=())})
+    assert names_in(none, alone).unmatched(CARD, COLUMNS) is None
 
 
 def test_services_that_have_not_changed_are_not_read_again() -> None:

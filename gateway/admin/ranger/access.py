@@ -97,8 +97,9 @@ class Access:
     """What reads the SQL texts of policies before they are stored; None in tests that have no parser."""
     texts: Mapping[TextQuestion, PolicyText] = field(default_factory=dict)
     """Texts that have been read for a change."""
-    unread: dict[TextQuestion, None] = field(default_factory=dict)
-    """Texts that a change turned out to need, and that must be read before it is made."""
+    unread: dict[TextQuestion, None] | None = None
+    """Texts that a change turned out to need, and that must be read before it is made. None: there is no
+    change."""
     _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict
     )

@@ -256,6 +256,8 @@ def _text_failures(
         )
         found = access.texts.get(question)
         if found is None:
+            if access.unread is None:
+                raise AssertionError("a policy with texts is changed by `ApiCall.change`")
             access.unread[question] = None
         elif found.fault is not None:
             yield Failure(BAD_TEXT, found.fault, items, field)
