@@ -1,4 +1,5 @@
-"""`/healthz`, `/readyz` and `/metrics` on an address of their own: no statement and no name is told there.
+"""`/healthz`, `/readyz` and `/metrics` on an address of their own: no statement and no value is told
+there; of names, those of policies that are not in force as they were written.
 
 Other applications, with logins of their own, may be mounted beside them.
 """

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
+from gateway.app.closed_policies import told_of
 from gateway.app.lineage_following import trouble
 from gateway.app.policy_authors import JudgeText
 from gateway.app.rules import RulesInForce
@@ -237,6 +238,9 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
         return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
 
+    async def closed() -> str | None:
+        return told_of(one for source in parts.rules.sources() for one in source.closed)
+
     async def user_file() -> str | None:
         faults = parts.users.faults
         return f"{len(faults)} faults; older users are in force" if faults else None
@@ -247,7 +251,13 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     async def followed() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
-    notes = {"policies": policies, "users": user_file, "record": shipped, **parts.notes}
+    notes = {
+        "policies": policies,
+        "policies_closed": closed,
+        "users": user_file,
+        "record": shipped,
+        **parts.notes,
+    }
     return notes if lineage is None else {**notes, "lineage": followed}
 
 
@@ -255,10 +265,22 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
     if listener.ranger is not None:
+        from gateway.app.policy_texts import SparkTexts  # optional, as the next
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
+        queries = parts.upstream.queries()
+        parts.stack.push_async_callback(queries.close)
+        texts = SparkTexts(
+            settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
+        )
         ranger = RangerAdmin(
-            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader, parts.judge
+            listener.ranger,
+            settings.policies,
+            parts.dsn,
+            parts.authenticator(),
+            parts.reader,
+            spark=texts,
+            judge=parts.judge,
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

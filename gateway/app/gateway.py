@@ -36,6 +36,7 @@ from gateway.app.policy_authors import PolicyAuthors
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
+from gateway.app.unmatched import UnmatchedPolicies
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
@@ -47,6 +48,7 @@ from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceEr
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
@@ -143,11 +145,17 @@ class Gateway:
         metalakes = Metalakes(settings, minor_of(reader.spark_version))
         self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
+        unmatched = UnmatchedPolicies(lambda: rules.current)
+
+        def policies_changed(policies: PolicySet) -> None:
+            self.metrics.policy_version.set(policies.version)
+            unmatched.policies_changed()
+
         rules = RulesInForce(
             settings.policies,
             reader,
             accepted=accepted_source(settings, accepted),
-            on_change=lambda policies: self.metrics.policy_version.set(policies.version),
+            on_change=policies_changed,
             speaking=metalakes.services,
             closed=closed_part(settings.file_sources()),
         )
@@ -169,7 +177,8 @@ class Gateway:
         await metalakes.start(rules.take, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner)
-        catalog = make_catalog(settings, queries, reader, metalakes, owners)
+        self.metrics.registry.register(unmatched)
+        catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         dependencies = Dependencies(
@@ -210,7 +219,11 @@ class Gateway:
             return await dependencies.verdicts.judge(statement, Client(protocol="policies"))
 
         authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), reader, judge)
-        notes: dict[str, Check] = {"metalakes": metalakes.told, "authors": authors.told}
+        notes: dict[str, Check] = {
+            "metalakes": metalakes.told,
+            "authors": authors.told,
+            "unmatched": unmatched.told,
+        }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
         sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
@@ -245,6 +258,7 @@ class Gateway:
             users.run(every_s),
             authors.run(every_s),
             metalakes.run(),
+            unmatched.run(),
             Answering(dsn, ledger.gateway, requests.answer).run(),
         ]
         if settings.tag_propagation.enabled:

@@ -108,10 +108,12 @@ class LiveCatalog:
         clock: Callable[[], float] = time.monotonic,
         listed: Callable[[], ListedCatalogs] = lambda: NONE_LISTED,
         owners: Owners | None = None,
+        learned: Callable[[TableName, Table | None], None] = lambda name, table: None,
     ) -> None:
         """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
         the Spark that is asked. `listed` tells the catalogs that come and go, `owners` who owns a table
-        where another than Spark knows that."""
+        where another than Spark knows that; `learned` is told of every answer."""
+        self._learned = learned
         self._listed = listed
         self._now_listed = NONE_LISTED
         self._owners = owners
@@ -281,6 +283,7 @@ class LiveCatalog:
             table = replace(table, owner=await self._owners(table))
         if self._still_asked(name):
             self._known.learn(name, table, self._clock())
+            self._learned(name, table)
 
     async def _describe(self, name: TableName) -> Table | None:
         full_name = dotted(name.parts)

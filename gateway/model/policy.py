@@ -226,6 +226,8 @@ class Policy:
     guid: str = ""
     is_closing: bool = False
     """Whether it denies what no policy has named yet, and is meant for nothing that one names."""
+    broken: tuple[str, ...] = ()
+    """Why it cannot be loaded, each fault with its place; then it has nothing but what it is about."""
     place: FileLine | None = field(default=None, compare=False)
 
     @property
@@ -258,6 +260,7 @@ class TaggedResource:
     resources: ResourceSet
     tags: tuple[Tag, ...]
     id: int = 0
+    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from gateway.model.statement import (
 )
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
+from gateway.policy.unmatched import names_in
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation
@@ -59,6 +60,8 @@ class Rules:
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()
     """More places that no policy opens."""
+    unmatched_columns: Literal["open", "closed"] = "open"
+    """What a table is of which a mask, a denial or a tag names a column that it does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +190,7 @@ class Judging:
             context=context,
             star_shows_visible=self.rules.star == "visible",
             reserved=(*self.rules.reserved, *places),
+            names=names_in(self.snapshot.policies) if self.rules.unmatched_columns == "closed" else None,
         )
 
     def exists(self, table: Table) -> bool:

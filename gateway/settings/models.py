@@ -18,6 +18,7 @@ from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
+from gateway.settings.policies import UnmatchedSettings
 from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
 
 _Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
@@ -352,7 +353,7 @@ class RangerAdminSettings(Section):
         return self
 
 
-class PolicySettings(Section):
+class PolicySettings(UnmatchedSettings):
     """Which rules are in force."""
 
     paths: tuple[Path, ...] = ()

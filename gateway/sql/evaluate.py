@@ -24,6 +24,7 @@ from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
+from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
@@ -31,6 +32,7 @@ from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
+from gateway.sql.unmatched import closed_view
 from gateway.sql.versions import version_of
 
 
@@ -59,6 +61,8 @@ class Evaluation:
     star_shows_visible: bool
     reserved: tuple[ReservedPlace, ...] = ()
     """Places of the gateway's own, that no policy opens."""
+    names: ResourceNames | None = None
+    """What policies name, where a table is closed that lacks a column of theirs."""
     decisions: list[Decision] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     facets: set[str] = field(default_factory=set)
@@ -79,7 +83,7 @@ class Evaluation:
 
     def table_view(self, table: Table) -> TableView:
         """Return what the principal may see of a table that is there."""
-        view = self._seen(table, self.context)
+        view = closed_view(self._seen(table, self.context), table, self.catalog, self.names)
         self.facets |= view.facets
         return view
 
@@ -254,6 +258,8 @@ class Evaluation:
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
+            if view.closed:
+                return Denied(view.closed)
             hidden = len(hidden_columns(table, view))
             if name in read:
                 self.decisions.extend(view.allowed.values())

@@ -40,13 +40,19 @@ _QUERY = re.compile(r"\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 
 
 def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> bool:
-    """Whether every column that the text names is one of its table, or, within a subquery, of a table read.
+    """Whether all columns that the text names are its table's, or, within a subquery, of a table read."""
+    return unfit(text, reading, table, read) is None
+
+
+def unfit(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> str | None:
+    """Return what of the text is no column of its table, nor, within a subquery, of a table read; None: there
+    is nothing.
 
     Nothing may be left for a relation around the guard to answer: not a misspelt column, not one that the
     table has lost.
     """
     if any(other is None for other in read):
-        return False
+        return "a table that is not there"
     own = {column.name.lower() for column in table.columns}
     inner = {column.name.lower() for other in read if other is not None for column in other.columns}
     queries = _subqueries(text)
@@ -54,8 +60,9 @@ def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]
         parts = [part.lower() for part in reference.parts]
         if not parts:
             continue  # a star
+        written = f"`{'.'.join(reference.parts)}`"
         if reference.span is None:
-            return False
+            return written
         at = reference.span.start
         inside = any(start < at < end for start, end in queries)
         columns = own | inner if inside else own
@@ -65,8 +72,8 @@ def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]
         named = parts[0] in columns
         qualified = len(parts) > 1 and parts[0] in qualifiers and (parts[1] in columns or inside)
         if not (named or qualified or (reference.star and parts[0] in qualifiers)):
-            return False
-    return True
+            return written
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -7,14 +7,14 @@ at all. Bodies are Ranger's JSON with defaults filled in (`checked(POLICY, …)`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from gateway.admin.ranger import merging
-from gateway.admin.ranger.access import Access
+from gateway.admin.ranger.access import Access, TextQuestion
 from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden, refuse
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
@@ -22,7 +22,7 @@ from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
 from gateway.admin.ranger.obliging import OBLIGATIONS, taken_from_others
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
-from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
 from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_policy import (
     BAD_TEXT,
@@ -227,7 +227,7 @@ async def _judged(
     delegate = None if access.is_administrator(principal) else principal
     new = _new_texts(kept, stored)
     reaching: set[str] = set()
-    refuse([failure async for failure in _text_failures(new, access, delegate, reaching)])
+    refuse([*_text_failures(kept, new, access, delegate, reaching)])
     return _with_authors(kept, stored, {text for _, text, _, _ in new}, reaching, delegate)
 
 
@@ -268,28 +268,40 @@ def _new_texts(policy: Body, stored: Mapping[str, Any] | None) -> set[tuple[str,
     }
 
 
-async def _text_failures(
+def _text_failures(
+    policy: Body,
     texts: Iterable[tuple[str, str, str, str]],
     access: Access,
     delegate: Principal | None,
     reaching: set[str],
-) -> AsyncIterator[Failure]:
+) -> Iterator[Failure]:
     """Yield what is wrong with texts that are new in a policy; `delegate` is who writes it, if he is not an
     administrator of everything. Texts that need more than their row are added to `reaching`.
 
     One that Spark's parser does not take would close what the policy is about as soon as it came into force.
     One that reads a table shows it to whoever the policy is for, its author first: the right to write
     policies on one resource would be the right to read all. So he must be allowed to select it himself.
+
+    INVARIANT (nobody waits for a parser): texts are not read here, where other writers wait. Those that have
+    not been read yet are noted, and the change is begun anew when they have (`ApiCall.change`).
     """
     if access.read_text is None:
         return
+    about = as_text({"sets": [policy["resources"], *(policy.get("additionalResources") or ())]})
     for kind, text, items, field in sorted(texts):
-        found = await access.read_text(text, kind)
-        if found.fault is not None:
+        question = TextQuestion(
+            kind, text, policy["service"], policy["serviceType"], about, trusted=delegate is None
+        )
+        found = access.texts.get(question)
+        if found is None:
+            if access.unread is None:
+                raise AssertionError("a policy with texts is changed by `ApiCall.change`")
+            access.unread[question] = None
+        elif found.fault is not None:
             yield Failure(BAD_TEXT, found.fault, items, field)
         elif found.reach:
             reaching.add(text)
-            if delegate is None or (access.may_select and await access.may_select(delegate, text)):
+            if delegate is None or found.selectable:
                 continue
             yield Failure(
                 REACHES,

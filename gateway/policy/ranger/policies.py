@@ -30,6 +30,7 @@ from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import is_understood, sql_of
+from gateway.policy.unusable import broken
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T")
@@ -78,6 +79,22 @@ class RangerPolicyReader:
     def read(self, raw: object, findings: Diagnostics, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
         return _PolicyReading(self, findings, path, zone).policy(raw)
+
+    def broken(self, raw: object, policy: Policy | None, faults: tuple[str, ...], zone: str) -> Policy:
+        """Return what a policy at fault is about, with the faults. One that only allows is switched off:
+        without it nobody gets anything."""
+        data = raw if isinstance(raw, Mapping) else {}
+        more = data.get("additionalResources")
+        written = (data.get("resources"), *(more if isinstance(more, list) else (more,)))
+        return broken(
+            policy,
+            faults,
+            service=self.service,
+            zone=zone,
+            guards=data.get("policyType") not in (None, 0)
+            or any(data.get(key) for key in ("denyPolicyItems", "isDenyAllElse")),
+            named=any(written),
+        )
 
     def share(self, value: H) -> H:
         """Return an equal value that was seen before: policies repeat each other's names and values."""
@@ -173,6 +190,7 @@ class _PolicyReading:
             description=reader.text(raw, "description", path),
             guid=reader.text(raw, "guid", path),
             is_closing=False,
+            broken=(),
             place=self._place,
         )
         if self._of.prefix and _says_nothing(policy):
