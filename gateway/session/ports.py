@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
@@ -229,8 +230,21 @@ class Catalog(Protocol):
         """Look the names up in Spark and return a snapshot that knows all of them."""
         ...
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
-        """Forget names that a statement has changed."""
+    @property
+    def changed_names(self) -> ChangedNames:
+        """What was invalidated, by generations."""
+        ...
+
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
+        """Forget names that a statement of the session `by` has changed; with `stays` they mean what they
+        did."""
         ...
 
     async def databases(self, catalog: str) -> Sequence[str]: ...

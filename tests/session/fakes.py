@@ -12,6 +12,7 @@ from typing import Any
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
@@ -263,6 +264,7 @@ class FakeCatalog:
         self.views: set[TableName] = set()
         self.invalidated: list[TableName] = []
         self.look_ups = 0
+        self.changed_names = ChangedNames()
 
     def add(self, table: str, *columns: tuple[str, str], view: bool = False) -> None:
         name = TableName(*table.split("."))
@@ -288,8 +290,16 @@ class FakeCatalog:
         )
         return self.snapshot
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         self.invalidated.extend(tables)
+        self.changed_names.note(tables, databases, by=by, stays=stays)
 
     async def databases(self, catalog: str) -> Sequence[str]:
         return sorted({name.database for name in self.known if name.catalog == catalog})
