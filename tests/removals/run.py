@@ -1,4 +1,5 @@
-"""Takes one rule after the other out of `sql/`, `plan/`, `pipeline/` and `session/`, and tells which test notices.
+"""Takes one rule after the other out of `sql/`, `plan/`, `pipeline/` and `session/`, and tells which test
+notices.
 
 Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables whose turn is today (with
 words: for those whose rule has one of them) the text of one module is changed, and what holds something of
