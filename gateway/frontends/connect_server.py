@@ -163,7 +163,11 @@ class ConnectServer:
             raise OSError(f"gRPC cannot listen on {relay.path}") from None
         await server.start()
         self._server = server
-        return await self._door.open(host, port, relay.protocol)
+        try:
+            return await self._door.open(host, port, relay.protocol)
+        except OSError:
+            await self.close(0)
+            raise
 
     async def close(self, within_s: float = 10.0) -> None:
         """Take no more calls, end those that run, and wait for what they leave behind to be cleaned up.

@@ -262,6 +262,10 @@ class Promotion(Protocol):
         """Whether the name of a table stands for files."""
         ...
 
+    async def trouble(self, name: TableName) -> str | None:
+        """Say why the files of a table may not be read as they are now, in words for who may read them."""
+        ...
+
     async def is_unfinished(self, name: TableName) -> bool:
         """Whether a table of the name is none yet, because its promotion goes on or was cut."""
         ...

@@ -415,9 +415,13 @@ class FakePromotion:
         self.promoted: list[tuple[TableName, bool]] = []
         """Names that were to become tables, and whether that was asked for."""
         self.refuses: str | None = None
+        self.troubles: dict[str, str] = {}
 
     def covers(self, name: TableName) -> bool:
         return name in self.covered
+
+    async def trouble(self, name: TableName) -> str | None:
+        return self.troubles.get(str(name))
 
     async def is_unfinished(self, name: TableName) -> bool:
         return name in self.unfinished
