@@ -1,8 +1,9 @@
 """Who may connect, before anybody knows who it is: accepts the connections of one listener, within bounds.
 
 A stranger, who has connected and has not logged in, costs a descriptor and little else until the first byte
-is here; then the endpoint's protocol gets the connection. At a bound the stranger who has waited longest
-without asking anything makes room; where all have, whoever comes is sent away.
+is here; then the endpoint's protocol gets the connection. At a bound a stranger for whom nothing is being
+done makes room: of the address that has most of them, one who has said nothing, or who has been here longest.
+Where there is none, whoever comes is sent away.
 
 INVARIANT (a reserve): what is accepted never has one of the last descriptors. Spark, the record and files
 that are read again have these for themselves.
@@ -15,7 +16,7 @@ import resource
 import socket
 import ssl as ssl_module
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from gateway.session.ports import MakeProtocol
 _log = structlog.get_logger(__name__)
 
 BACKLOG = 512
+STRANGERS_PART = 8
+"""Strangers of a listener are an eighth of the descriptors that connections may have, at most."""
 ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
@@ -72,6 +75,11 @@ class Stranger:
     def waits(self) -> bool:
         """Whether nothing is being done for it."""
         return not (self.is_known or self._asked)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no byte of it is here."""
+        return self.sock is not None and self.task is None
 
     def ends_by(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -130,16 +138,19 @@ class Door:
         self._sockets: list[socket.socket] = []
         self._places: dict[Stranger, None] = {}
         self._strangers: dict[Stranger, None] = {}
-        """The one who has been here longest first."""
         self._by_address: dict[str, dict[Stranger, None]] = {}
+        """Strangers; the one who has been here longest first."""
         self._told: dict[str, float] = {}
         self._untold = Counter[str]()
         self._below = 0
+        self._most_strangers = 0
 
     async def open(self, host: str, port: int, make: MakeProtocol, *, tls: Any = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._below = limit - min(self.limits.reserve, limit // 4)
+        # Of one listener, and of all together with the three descriptors that one of them takes for each.
+        self._most_strangers = min(self.limits.strangers, max(1, self._below // STRANGERS_PART))
         self._make, self._ssl = make, tls
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -168,7 +179,7 @@ class Door:
             loop.remove_reader(sock)
             sock.close()
         self._sockets.clear()
-        for place in [one for one in self._places if one.sock is not None and one.task is None]:
+        for place in [one for one in self._places if one.is_silent]:
             place.end()
 
     def close(self) -> None:
@@ -203,13 +214,13 @@ class Door:
         limits = self.limits
         own = self._by_address.get(address, {})
         # The bound that concerns fewest first: who fills it makes room for himself.
-        for why, is_full, strangers in (
-            ("address", len(own) >= limits.strangers_per_address, own),
-            ("strangers", len(self._strangers) >= limits.strangers, self._strangers),
-            ("connections", len(self._places) >= limits.connections, self._strangers),
-            ("descriptors", sock.fileno() >= self._below, self._strangers),
+        for why, is_full in (
+            ("address", len(own) >= limits.strangers_per_address),
+            ("strangers", len(self._strangers) >= self._most_strangers),
+            ("connections", len(self._places) >= limits.connections),
+            ("descriptors", sock.fileno() >= self._below),
         ):
-            if is_full and not self._make_room(strangers, why):
+            if is_full and not self._make_room(why, [own] if why == "address" else self._by_address.values()):
                 self._refuse(why)
                 sock.close()
                 return
@@ -221,14 +232,15 @@ class Door:
         place.due(limits.first_byte_s)
         loop.add_reader(sock, self._heard, place, sock)
 
-    def _make_room(self, strangers: dict[Stranger, None], why: str) -> bool:
-        """End the stranger who has waited longest, if any does."""
-        oldest = next((one for one in strangers if one.waits), None)
-        if oldest is None:
-            return False
-        self._refuse(why)
-        oldest.end()
-        return True
+    def _make_room(self, why: str, addresses: Iterable[dict[Stranger, None]]) -> bool:
+        """End a stranger of the address that has most of them, if any waits."""
+        for strangers in sorted(addresses, key=len, reverse=True):
+            waiting = [one for one in strangers if one.waits]
+            if waiting:
+                self._refuse(why)
+                next((one for one in waiting if one.is_silent), waiting[0]).end()
+                return True
+        return False
 
     def _heard(self, place: Stranger, sock: socket.socket) -> None:
         """The first byte is here, or the client has gone."""
@@ -286,7 +298,7 @@ class Door:
         self.known(place)
 
     def has_no_room(self, descriptor: int) -> bool:
-        """Whether a descriptor that was opened for a connection is one of the reserve."""
+        """Whether a descriptor for a connection is, or would be, one of the reserve."""
         if descriptor < self._below:
             return False
         self._refuse("descriptors")

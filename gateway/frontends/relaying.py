@@ -41,6 +41,8 @@ class Relay:
         self._numbers = itertools.count(1)
         self._places: dict[str, Visitor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.unaccepted: set[asyncio.Protocol] = set()
+        """Connections to gRPC on which it has said nothing yet."""
 
     @property
     def path(self) -> str:
@@ -76,15 +78,18 @@ class Relay:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         own = self._directory / name
         try:
-            if self._door.has_no_room(sock.fileno()):
+            # gRPC takes one for each that it has not yet accepted.
+            if self._door.has_no_room(sock.fileno() + len(self.unaccepted) + 1):
                 raise OSError("there are no descriptors left for it")
             sock.settimeout(0)
             sock.bind(str(own))
             self._places[name] = place
             await loop.sock_connect(sock, self.path)
             sock.getpeername()  # raises if it only seems to be connected
+            self.unaccepted.add(inside)
             await loop.connect_accepted_socket(lambda: inside, sock)
         except BaseException:
+            self.unaccepted.discard(inside)
             sock.close()
             raise
         finally:
@@ -128,14 +133,19 @@ class _Side(asyncio.Protocol):
 class _Inside(_Side):
     """gRPC's end."""
 
-    def __init__(self, other: _Side, place: Visitor) -> None:
+    def __init__(self, relay: Relay, other: _Side, place: Visitor) -> None:
         super().__init__()
         # gRPC speaks before its client does.
         self.other = other
-        self._place = place
+        self._relay, self._place = relay, place
+
+    def data_received(self, data: bytes) -> None:
+        self._relay.unaccepted.discard(self)
+        super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._relay.unaccepted.discard(self)
         self._place.due(LAST_BYTES_S)
 
 
@@ -155,7 +165,7 @@ class _Outside(_Side):
             self._relay.spawn(self._connect(self.transport))
 
     async def _connect(self, transport: asyncio.Transport) -> None:
-        inside = _Inside(self, self._place)
+        inside = _Inside(self._relay, self, self._place)
         try:
             await self._relay.connect(self._name, self._place, inside)
         except OSError:

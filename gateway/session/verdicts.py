@@ -288,8 +288,8 @@ class Verdicts:
             return verdict
         if any(isinstance(effect, TendDataset) for effect in verdict.effects):
             return verdict  # it looks by itself, or forgets them
-        for table in verdict.tables:
-            why = await promotion.trouble(table.name) if promotion.covers(table.name) else None
+        for name in verdict.names:
+            why = await promotion.trouble(name.current) if promotion.covers(name.current) else None
             if why is not None:
                 return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
         return verdict

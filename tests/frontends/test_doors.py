@@ -137,6 +137,27 @@ async def test_of_one_address_the_oldest_who_waits_makes_room() -> None:
         assert not any(one.at_eof() for one in (elsewhere, third, fourth))
 
 
+async def test_of_many_addresses_the_one_with_most_strangers_makes_room() -> None:
+    limits = DoorLimits(strangers=5, first_byte_s=patience(), login_s=patience())
+    async with opened(limits) as here:
+        alone = await here.client("127.0.0.9", says=b"x")
+        spoke = await here.client("127.0.0.2", says=b"x")
+        silent = await here.client("127.0.0.2")
+        pair = [await here.client("127.0.0.3", says=b"x") for _ in range(2)]
+        await here.client("127.0.0.4", says=b"x")
+        assert await is_cut(silent), "who has said nothing goes first"
+        await here.client("127.0.0.5", says=b"x")
+        assert await is_cut(pair[0])
+        assert here.refused == {"strangers": 2}
+        assert not any(one.at_eof() for one in (alone, spoke, pair[1]))
+
+
+async def test_strangers_are_a_part_of_all_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    async with opened(LONG) as here:
+        assert (here.door._below, here.door._most_strangers) == (768, 96)
+
+
 async def test_of_all_strangers_the_oldest_makes_room_and_of_all_connections_a_stranger() -> None:
     limits = DoorLimits(strangers=2, connections=3, first_byte_s=patience(), login_s=patience())
     async with opened(limits) as here:
@@ -161,6 +182,7 @@ async def test_the_last_descriptors_are_nobodys(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (next_ + 25, next_ + 25))
     async with opened(DoorLimits(reserve=20, first_byte_s=patience(), login_s=patience())) as here:
         assert here.door._below == next_ + 25 - min(20, (next_ + 25) // 4)
+        here.door._most_strangers = 1000
         readers = [await here.client(says=b"x") for _ in range(3)]
         for one in here.served:
             one.visitor.busy()
