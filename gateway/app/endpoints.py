@@ -27,7 +27,8 @@ from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator, LoginLimits
-from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
+from gateway.frontends.doors import Door, DoorLimits
+from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
@@ -87,6 +88,20 @@ class GatewayParts:
             limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
         )
 
+    def door(self, listener: str, connections: int) -> Door:
+        """Return what accepts the connections of a listener, so many at most."""
+        bounds = self.settings.connections
+        refused = self.dependencies.metrics.connections_refused
+        limits = DoorLimits(
+            connections=connections,
+            strangers=bounds.before_login,
+            strangers_per_address=bounds.before_login_per_address,
+            first_byte_s=bounds.first_byte_s,
+            login_s=self.settings.logins.handshake_timeout_s,
+            reserve=bounds.reserve,
+        )
+        return Door(listener, limits, refused=lambda name, why: refused.labels(name, why).inc())
+
 
 class Endpoint(ABC):
     """One of the places where clients connect."""
@@ -129,11 +144,8 @@ class ThriftEndpoint(Endpoint):
         server = ThriftBinaryServer(
             service,
             parts.authenticator(),
+            door=parts.door(self.name, listener.connections),
             metrics=parts.dependencies.metrics,
-            limits=ThriftLimits(
-                connections=listener.connections,
-                handshake_timeout_s=parts.settings.logins.handshake_timeout_s,
-            ),
         )
         parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
@@ -162,7 +174,8 @@ class ConnectEndpoint(Endpoint):
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
-        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins)
+        door = parts.door(self.name, parts.settings.connections.connect)
+        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
         parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
         return await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
@@ -182,7 +195,8 @@ class AdminEndpoint(Endpoint):
             _checks(parts), parts.dependencies.metrics.registry, notes=_notes(parts), mounted=_apis(parts)
         )
         parts.stack.push_async_callback(admin.close)
-        return await admin.start(listener.host, listener.port, tls=tls_context(listener.tls))
+        door = parts.door(self.name, parts.settings.connections.before_login)
+        return await admin.start(door, listener.host, listener.port, tls=tls_context(listener.tls))
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ConnectEndpoint(), AdminEndpoint())

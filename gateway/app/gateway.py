@@ -14,6 +14,7 @@ from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
+from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
     make_backend,
@@ -135,6 +136,8 @@ class Gateway:
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
         require_endpoints(settings)
+        if (few := raise_limit(settings)) is not None:
+            self._progress(few)
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await together(
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()

@@ -54,6 +54,7 @@ from gateway.model.catalog import (
     namespaces_of,
     quote,
 )
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
@@ -135,6 +136,7 @@ class LiveCatalog:
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
         self._changes = Counter[tuple[str, str]]()
+        self.changed_names = ChangedNames()
 
     @property
     def snapshot(self) -> CatalogSnapshot:
@@ -169,8 +171,16 @@ class LiveCatalog:
         self._known.outdate(names, self._clock())
         return await self.look_up(names)
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         """Forget names that a statement has changed, and answers about them that are still on their way."""
+        self.changed_names.note(tables, databases, by=by, stays=stays)
         self._known.forget(tables, databases)
         folded = {name.folded() for name in tables}
         touched = {(c.lower(), d.lower()) for c, d in databases} | {(n.catalog, n.database) for n in folded}

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.model.files import FileSource
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
+from gateway.settings.connections import ConnectionSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
@@ -542,6 +543,7 @@ class Settings(Section):
     jobs: JobsSettings = JobsSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
+    connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
 
     @property
