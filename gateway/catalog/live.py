@@ -158,6 +158,15 @@ class LiveCatalog:
                 return snapshot
         raise BackendUnavailable("the tables change faster than they can be looked up")
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        """Look names up again, whatever is known of them. Raises BackendUnavailable as `look_up` does."""
+        names = [name.folded() for name in tables]
+        for name in names:
+            # What is on its way may have been asked before whatever this is about.
+            self._asking.pop(name, None)
+        self._known.outdate(names, self._clock())
+        return await self.look_up(names)
+
     def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
         """Forget names that a statement has changed, and answers about them that are still on their way."""
         self._known.forget(tables, databases)

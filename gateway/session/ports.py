@@ -229,6 +229,10 @@ class Catalog(Protocol):
         """Look the names up in Spark and return a snapshot that knows all of them."""
         ...
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        """Look the names up again, whatever is known of them."""
+        ...
+
     def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
         """Forget names that a statement has changed."""
         ...
