@@ -181,6 +181,19 @@ async def test_a_definer_lends_what_he_has(reader: ReaderPool) -> None:
     assert GUARDED in forwarded
 
 
+async def test_it_is_a_barrier_to_who_may_not_select_what_it_reads(reader: ReaderPool) -> None:
+    """A condition of his that fails on what the view's own filter hides would tell of it."""
+    text = "SELECT measure(total) FROM mv WHERE 1 / (length(region) - 4) > 0"
+    made = world(definer="ann")
+    forwarded = cleared(await made.judge(text, reader, user="eve"))
+    assert "AS `mv`) TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `mv`) AS `mv` WHERE 1 /" in forwarded
+    plan = execute(table("mv").filter("1 / (length(region) - 4) > 0").agg(F.expr("measure(total) AS t")))
+    assert "TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `mv`" in cleared(
+        await made.judge_plan(plan, reader, user="eve")
+    )
+    assert "TABLESAMPLE" not in cleared(await made.judge(text, reader, user="ann"))
+
+
 MASKED = """
   - name: what bob sees of the view
     on: {catalog: "*", database: hr, table: mv, column: MASKED}

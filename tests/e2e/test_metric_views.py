@@ -152,12 +152,12 @@ def views(spark: Spark, lab_gateway: RunningGateway) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def asking(gateway: RunningGateway, endpoint: str, user: str) -> Iterator[Ask]:
+def asking(through: RunningGateway, endpoint: str, user: str) -> Iterator[Ask]:
     if endpoint == "thrift":
-        with contextlib.closing(connect(gateway.host, gateway.port, user, PASSWORD)) as connection:
+        with contextlib.closing(connect(through.host, through.port, user, PASSWORD)) as connection:
             yield lambda text: rows_of(connection.cursor(), text)
         return
-    with gateway.session(user, PASSWORD) as session:
+    with through.session(user, PASSWORD) as session:
         yield lambda text: [tuple(row) for row in session.sql(text).collect()]
 
 

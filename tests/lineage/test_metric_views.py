@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.lineage.gathering import GatheredLineage, Gatherer
+from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
 from gateway.lineage.recorded import judged_by, pack, pack_facts, unpack
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
 from gateway.model.lineage import EdgeType, LineageEdge, StatementLineage
-from gateway.model.statement import SessionContext
+from gateway.model.statement import PlanRequest, SessionContext
 from gateway.reader.pool import ReaderPool
 from gateway.sql.metric_views import metric_view
 from tests.lineage_world import tables
+from tests.plan.frames import message, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -37,7 +41,7 @@ VIEW = Table(
 )
 
 
-async def lineage(reader: ReaderPool, text: str) -> StatementLineage:
+def gatherer_of(reader: ReaderPool) -> Gatherer:
     view, _ = unpack(str(pack([VIEW], {})))
     known = {**{name.folded(): table for name, table in tables().items()}, **view}
 
@@ -47,8 +51,11 @@ async def lineage(reader: ReaderPool, text: str) -> StatementLineage:
             version=1, catalogs=frozenset({"spark_catalog"}), tables=known, missing=missing
         )
 
-    gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=frozenset({"spark_catalog"}))
-    found = await gatherer.gather(text, SessionContext(namespace=("ln",)), {}, {})
+    return Gatherer(reader=reader, look_up=look_up, catalogs=frozenset({"spark_catalog"}))
+
+
+async def lineage(reader: ReaderPool, text: str) -> StatementLineage:
+    found = await gatherer_of(reader).gather(text, SessionContext(namespace=("ln",)), {}, {})
     assert isinstance(found, GatheredLineage)
     told = found.lineage()
     assert told is not None
@@ -78,6 +85,20 @@ async def test_what_reads_a_measure(reader: ReaderPool) -> None:
     assert edges(found.edges) == {("dept", "a"), ("age", "b"), ("boss", "b")}
     assert edges(found.view_edges) == {("dept", "dept"), ("age", "total"), ("boss", "total")}
     assert [view.parts[-1] for view in found.views] == ["mv"]
+
+
+@pytest.mark.parametrize(
+    "measure", [F.expr("measure(total) AS b"), F.call_function("measure", F.col("total")).alias("b")]
+)
+async def test_what_reads_a_measure_in_a_plan(reader: ReaderPool, measure: Any) -> None:
+    plan = message(table("mv").groupBy(F.col("dept").alias("a")).agg(measure))
+    request = PlanRequest(kind="execute", message=plan.SerializeToString())
+    context = SessionContext(namespace=("ln",))
+    gathered = await gather_plan(gatherer_of(reader), request, context, {}, {}, {})
+    assert isinstance(gathered, GatheredPlan)
+    found = gathered.lineage()
+    assert found is not None
+    assert edges(found.edges) == {("dept", "a"), ("age", "b"), ("boss", "b")}
 
 
 async def test_a_record_keeps_what_a_metric_view_is_made_of() -> None:
