@@ -186,7 +186,7 @@ def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) ->
         version=policy.version,
         enabled=policy.enabled,
         priority=OVERRIDE,
-        deny=(PolicyItem(groups=_EVERYBODY, accesses=accesses),),
+        deny=(PolicyItem(groups=_EVERYBODY, accesses=accesses, delegate_admin=True),),
         zone=policy.zone,
         guid=policy.guid,
         place=policy.place,

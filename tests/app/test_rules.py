@@ -137,6 +137,24 @@ async def test_a_file_at_fault_holds_no_other_file_back(tmp_path: Path) -> None:
     assert not rules.faults
 
 
+async def test_a_file_whose_own_case_fails_stays_as_it_was_and_holds_no_other_back(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    case = (
+        "cases:\n  - as: {user: ann, groups: [analysts]}\n    wants: select\n"
+        f"    on: {CARDS}\n    expect: deny\n"
+    )
+    pack = (tmp_path / "hr.yaml").read_text()
+    (tmp_path / "hr.yaml").write_text(pack.replace("employee", "department") + case)
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department")
+    assert "case fails" in rules.faults[0]
+    filters = [one for one in rules.current.policies() if one.filters]
+    assert [one.resources["table"].values for one in filters] == [("employee",)]
+
+
 CARDS = "{catalog: spark_catalog, database: hr, table: employee, column: salary}"
 
 

@@ -24,6 +24,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
+from gateway.policy.unusable import broken_policies, with_closed
 
 _log = structlog.get_logger(__name__)
 
@@ -273,11 +274,16 @@ def _delegated(
         "roles": {"serviceName": service, "rangerRoles": roles},
     }
     try:
-        policy_set: PolicySet = load(document)
+        policy_set: PolicySet = load(document, tolerant=True)
     except Faults as faults:
         # Fail closed: without an engine nobody is a delegated administrator.
         _log.warning("delegated_policies_unreadable", service=service, faults=len(faults.faults))
         return None
+    # One at fault delegates nothing, and where it takes away nobody has anything: the others delegate on.
+    at_fault = broken_policies(policy_set)
+    if at_fault:
+        _log.warning("delegated_policies_unreadable", service=service, policies=[one.id for one in at_fault])
+        policy_set = with_closed(policy_set, at_fault)
     levels = {level["name"]: level.get("level") or 0 for level in definition.get("resources") or ()}
     return _Delegated(service, levels, Engine(policy_set))
 

@@ -9,7 +9,7 @@ import aiohttp
 import orjson
 import pytest
 
-from gateway.admin.ranger.kinds import ObjectKind
+from gateway.admin.ranger.kinds import ChangedObject, ObjectKind, What
 from gateway.policy.authors import OPTION, digest
 from tests.admin.conftest import Served
 
@@ -338,3 +338,30 @@ def texts_of(made: Any) -> list[dict[str, Any]]:
         for items in ("rowFilterPolicyItems", "dataMaskPolicyItems")
         for item in made.get(items) or ()
     ]
+
+
+@pytest.mark.parametrize(
+    ("items", "may"),
+    [("policyItems", True), ("denyPolicyItems", False)],
+    ids=["gives", "takes away"],
+)
+async def test_a_policy_at_fault_delegates_nothing_and_holds_no_delegate_up(
+    served: Served, items: str, may: bool
+) -> None:
+    """Stored as an older version could have: what delegates elsewhere goes on."""
+    await with_delegate(served)
+    item = {"users": ["bob"], "accesses": [{"type": "select"}], "delegateAdmin": True}
+    more: dict[str, Any] = {"policyItems": []} if items != "policyItems" else {}
+    status, made = await served.ask(
+        "POST", f"{API}/policy", policy("bad", "sales_eu", **{**more, items: [item]})
+    )
+    assert status == 200, made
+    async with served.store.writing("old") as writing:
+        stored = await writing.get(ObjectKind.POLICY, made["id"])
+        assert stored is not None
+        await writing.update(ObjectKind.POLICY, stored, {**stored, "policyPriority": 5})
+        await writing.bump(What.POLICY, ["dev_hive"], ChangedObject.UPDATED, stored)
+    for table, allowed in (("sales_us", True), ("sales_eu", may)):
+        offered = policy(f"on {table}", table, "id")
+        status, told = await served.ask("POST", f"{API}/policy", offered, user="bob")
+        assert (status == 200) is allowed, told
