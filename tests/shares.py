@@ -8,8 +8,9 @@ fault is tried every day.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 from zlib import crc32
@@ -23,6 +24,13 @@ VARIABLE = "SLUICE_TEST_DAY"
 _GIVEN = os.environ.setdefault(VARIABLE, datetime.now(UTC).date().isoformat())
 DAY = None if _GIVEN == "all" else date.fromisoformat(_GIVEN)
 """Whose share is tried; None: everything, as by night."""
+
+LAKES = "tests/e2e/lake/"
+WAYS = {
+    LAKES: re.compile(r"(?<=[\[-])\d\.\d(?=[-\]])"),
+    "tests/e2e/": re.compile(r"(?<=[\[-])(thrift|connect)(?=[-\]])"),
+}
+"""Place of tests → the part of their names that says in which of several ways they try the same."""
 
 _Parameters = type(pytest.param())
 
@@ -67,6 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The closest marker counts: `in_turn(1)` has a test run every day in a module whose others take turns.
     """
     numbers: Counter[str] = Counter()
+    for item, mark in _alternatives([item for item in items if item.get_closest_marker("in_turn") is None]):
+        item.add_marker(mark)
     for item in items:
         if (marker := item.get_closest_marker("in_turn")) is not None:
             number = marker.kwargs.get("place")
@@ -79,6 +89,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 numbers[series] += 1
             for mark in turn(number, *marker.args):
                 item.add_marker(mark)
+
+
+def _alternatives(items: Iterable[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.MarkDecorator]]:
+    """Yield marks for what is tried by day in another way: a test of both endpoints at one of them, and a
+    module of several minors of Spark on one of them."""
+    tried: dict[str, list[tuple[pytest.Item, str]]] = {}
+    for item in items:
+        for place, way in WAYS.items():
+            if item.nodeid.startswith(place) and (found := way.search(item.nodeid)):
+                module = item.nodeid.partition("::")[0]
+                series = module if place == LAKES else item.nodeid.replace(found[0], "*")
+                tried.setdefault(series, []).append((item, found[0]))
+                break
+    for series, ways in tried.items():
+        names = sorted({name for _, name in ways})
+        for item, name in ways:
+            for mark in turn(names.index(name) + crc32(series.encode()), len(names)):
+                yield item, mark
 
 
 def pytest_report_header() -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import Column, Renamed, TableName
-from gateway.model.statement import Cleared, Refused
+from gateway.model.statement import Cleared, NeedsCatalog, Refused, SessionContext, Statement
+from gateway.pipeline import judge
 from gateway.reader.pool import ReaderPool
-from tests.judge_world import World
+from tests.judge_world import BARRIERS, World
 
 WORLD: Mapping[str, Any] = {
     "catalogs": ["spark_catalog"],
@@ -169,3 +170,43 @@ async def test_columns_are_read_together_under_their_names_of_now(reader: Reader
     assert "`id`" in await forwarded(world, reader, "SELECT id FROM plain VERSION AS OF 1")
     text = "SELECT id, memo FROM plain VERSION AS OF 1"
     assert isinstance(await world.judge(text, reader, user="bob", use="lake"), Refused)
+
+
+MOMENT = (
+    f"{WORLD['pack']}"
+    + """
+  - name: changed as well
+    on: {catalog: spark_catalog, database: lake, table: [plain, masked], column: "*"}
+    allow: [{users: [bob], access: [insert, update, delete, drop]}]
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "anew"),
+    [
+        ("UPDATE masked SET note = 'x'", True),
+        ("DELETE FROM masked WHERE id = 1", True),
+        ("MERGE INTO masked USING plain p ON p.id = masked.id WHEN MATCHED THEN DELETE", True),
+        ("INSERT OVERWRITE masked SELECT 1, 'x'", True),
+        ("DROP TABLE masked", True),
+        ("UPDATE plain SET note = 'x'", False),
+        ("INSERT INTO masked SELECT id, note FROM plain", False),
+        ("SELECT * FROM masked", False),
+    ],
+)
+async def test_commands_want_columns_of_this_moment_where_policies_tell_them_apart(
+    reader: ReaderPool, text: str, anew: bool
+) -> None:
+    world = World({**WORLD, "pack": MOMENT})
+    statement = Statement(
+        text=text, principal=world.principal("bob"), context=SessionContext(namespace=("lake",))
+    )
+    before = replace(world.snapshot(), anew=frozenset())
+    verdict = await judge(statement, before, reader, BARRIERS)
+    masked = TableName("spark_catalog", "lake", "masked")
+    assert isinstance(verdict, NeedsCatalog if anew else Cleared), verdict
+    if isinstance(verdict, NeedsCatalog):
+        assert verdict == NeedsCatalog((masked,), promotes=False, anew=True)
+        verdict = await judge(statement, replace(before, anew=frozenset({masked})), reader, BARRIERS)
+        assert isinstance(verdict, Cleared), verdict

@@ -231,25 +231,61 @@ def test_d(): pass
 """
 
 
+def tried_by_day(place: Path, days: int = 3) -> list[list[str]]:
+    """Return the tests below a place that are collected on each of some days."""
+    (place / "pytest.ini").write_text("[pytest]\nmarkers =\n  night: x\n  in_turn(of): x\n")
+    options = ["-q", "--collect-only", "-p", "tests.shares", "-m", "not night", "-p", "no:cacheprovider"]
+    return [
+        [
+            line
+            for line in subprocess.run(
+                [sys.executable, "-m", "pytest", *options, "."],
+                cwd=place,
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY), "SLUICE_TEST_DAY": f"2026-11-2{number}"},
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout.splitlines()
+            if "::" in line
+        ]
+        for number in range(9, 9 - days, -1)
+    ]
+
+
 @pytest.mark.parametrize(("place", "most"), [("", 3), (", place=1", 5)])
 def test_a_module_takes_turns_test_by_test_or_together(tmp_path: Path, place: str, most: int) -> None:
     (tmp_path / "test_it.py").write_text(MODULE_IN_TURN.format(place))
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  night: x\n  in_turn(of): x\n")
-    options = ["-q", "--collect-only", "-p", "tests.shares", "-m", "not night", "-p", "no:cacheprovider"]
     tried: Counter[str] = Counter()
-    for day in ("2026-11-27", "2026-11-28", "2026-11-29"):
-        found = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, "test_it.py"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "SLUICE_TEST_DAY": day},
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
-        names = [line for line in found.splitlines() if "::" in line]
-        assert len(names) <= most + 1, found
+    for names in tried_by_day(tmp_path):
+        assert len(names) <= most + 1, names
         tried.update(names)
     assert sorted(tried.values()) == [1] * 5 + [3], tried
+
+
+IN_TWO_WAYS = """
+import pytest
+
+@pytest.mark.parametrize("n", range(2))
+@pytest.mark.parametrize("way", ["{0}", "{1}"])
+def test_a(way, n): pass
+@pytest.mark.parametrize("way", ["{0}", "{1}"])
+def test_b(way): pass
+@pytest.mark.parametrize("way", ["{0}", "{1}"])
+@pytest.mark.in_turn(1)
+def test_c(way): pass
+def test_d(): pass
+"""
+
+
+def test_what_is_tried_in_two_ways_is_tried_in_one_of_them_by_day(tmp_path: Path) -> None:
+    for place, *ways in (("tests/e2e/lake", "3.5", "4.1"), ("tests/e2e", "thrift", "connect")):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / f"test_{ways[0][0]}.py").write_text(IN_TWO_WAYS.format(*ways))
+    one, other = map(set, tried_by_day(tmp_path, 2))
+    assert len(one) == len(other) == 2 * (3 + 2 + 1)
+    assert len(one & other) == 2 * (2 + 1), "in both ways every day, or in none"
+    lakes = [name for name in one if "/lake/" in name and "test_c" not in name and "[" in name]
+    assert len({"3.5" in name for name in lakes}) == 1, "a module is tried on one minor"
 
 
 def test_every_module_is_of_one_part_and_every_place_of_a_part_is_there() -> None:

@@ -6,20 +6,20 @@ DELETE /sessions/?user=dana
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import structlog
 from aiohttp import web
 
 from gateway.admin.requests import (
+    AdministratorHandlers,
     Administrators,
     Authenticate,
     BadRequest,
     Turns,
     answering,
-    json_answer,
-    log_in,
+    messages_answer,
     status_of,
 )
 from gateway.database.texts import storable
@@ -62,10 +62,13 @@ class SessionsApi:
     ) -> None:
         """`administrators` and members of `groups` may do everything here, others nothing."""
         self._sessions = sessions
-        self._authenticate = authenticate
-        self._administrators = Administrators(users=frozenset(administrators), groups=frozenset(groups))
         self._timeout_s = timeout_s
-        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
+        self._handler = AdministratorHandlers(
+            authenticate,
+            Administrators(users=frozenset(administrators), groups=frozenset(groups)),
+            Turns(MAX_AT_ONCE, MAX_OF_ONE),
+            of="sessions",
+        )
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
@@ -74,18 +77,6 @@ class SessionsApi:
             app.router.add_get(path, self._handler(self._list))
             app.router.add_delete(path, self._handler(self._end))
         return app
-
-    def _handler(
-        self, handler: Callable[[web.Request, Principal], Awaitable[_Json]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(request: web.Request) -> web.Response:
-            principal = await log_in(request, self._authenticate)
-            if not self._administrators.has(principal):
-                return _error(403, "only administrators of sessions may do this")
-            async with self._turns.of(principal.user):
-                return json_answer(await handler(request, principal))
-
-        return handle
 
     async def _list(self, request: web.Request, principal: Principal) -> _Json:
         if request.query:
@@ -104,11 +95,7 @@ class SessionsApi:
         return {"ended": ended, "messages": messages}
 
 
-def _error(status: int, *messages: str) -> web.Response:
-    return json_answer({"messages": messages}, status)
-
-
 def _explain(request: web.Request, error: Exception) -> web.Response:
     if isinstance(error, BackendUnavailable | LedgerUnavailable):
-        return _error(503, error.message)
-    return _error(*status_of(error, "sessions", "the database that gateways are asked by"))
+        return messages_answer(503, error.message)
+    return messages_answer(*status_of(error, "sessions", "the database that gateways are asked by"))

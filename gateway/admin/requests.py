@@ -47,6 +47,10 @@ class FromAnotherSite(Exception):
     """A page of another site made a browser send the request."""
 
 
+class NotAdministrator(Exception):
+    """Only administrators may do this."""
+
+
 class BodyTooLarge(Exception):
     """A body has more bytes than are taken."""
 
@@ -65,7 +69,7 @@ def status_of(error: Exception, api: str, store: str) -> tuple[int, str]:
     match error:
         case NotAuthenticated():
             return 401, str(error)
-        case FromAnotherSite():
+        case FromAnotherSite() | NotAdministrator():
             return 403, str(error)
         case BadRequest():
             return 400, str(error)
@@ -91,6 +95,11 @@ def json_answer(body: object, status: int = 200) -> web.Response:
     return web.Response(
         body=orjson.dumps(body, default=str), status=status, content_type="application/json", headers=headers
     )
+
+
+def messages_answer(status: int, *messages: str) -> web.Response:
+    """Return an answer that says in words what is wrong."""
+    return json_answer({"messages": messages}, status)
 
 
 def number_in(text: str, most: int) -> int | None:
@@ -135,6 +144,33 @@ class Turns:
             self._asking[user] -= 1
             if not self._asking[user]:
                 del self._asking[user], self._own[user]
+
+
+class AdministratorHandlers:
+    """Handlers of an API in which administrators may do everything, in turns, and others nothing."""
+
+    def __init__(
+        self, authenticate: Authenticate, administrators: Administrators, turns: Turns, *, of: str
+    ) -> None:
+        """`of`: what they administer, for who does not."""
+        self._authenticate = authenticate
+        self._administrators = administrators
+        self._turns = turns
+        self._of = of
+
+    def __call__(
+        self, handler: Callable[[web.Request, Principal], Awaitable[object]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        """Return a handler that answers in JSON; it raises NotAuthenticated and NotAdministrator."""
+
+        async def handle(request: web.Request) -> web.Response:
+            principal = await log_in(request, self._authenticate)
+            if not self._administrators.has(principal):
+                raise NotAdministrator(f"only administrators of {self._of} may do this")
+            async with self._turns.of(principal.user):
+                return json_answer(await handler(request, principal))
+
+        return handle
 
 
 def answering(timeout_s: float, told: Callable[[web.Request, Exception], web.Response]) -> Middleware:

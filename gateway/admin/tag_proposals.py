@@ -8,7 +8,7 @@ POST /tags/proposals/reject   the same
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import orjson
@@ -16,6 +16,7 @@ import structlog
 from aiohttp import web
 
 from gateway.admin.requests import (
+    AdministratorHandlers,
     Administrators,
     Authenticate,
     BadRequest,
@@ -23,8 +24,7 @@ from gateway.admin.requests import (
     Turns,
     answering,
     body_of,
-    json_answer,
-    log_in,
+    messages_answer,
     number_in,
     status_of,
 )
@@ -81,10 +81,13 @@ class TagsApi:
     ) -> None:
         """`administrators` and members of `groups` may do everything here, others nothing."""
         self._proposals = proposals
-        self._authenticate = authenticate
-        self._administrators = Administrators(users=frozenset(administrators), groups=frozenset(groups))
         self._timeout_s = timeout_s
-        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
+        self._handler = AdministratorHandlers(
+            authenticate,
+            Administrators(users=frozenset(administrators), groups=frozenset(groups)),
+            Turns(MAX_AT_ONCE, MAX_OF_ONE),
+            of="tags",
+        )
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
@@ -93,18 +96,6 @@ class TagsApi:
         app.router.add_get(r"/proposals/{id:\d{1,18}}", self._handler(self._show))
         app.router.add_post("/proposals/{decision:accept|reject}", self._handler(self._decide))
         return app
-
-    def _handler(
-        self, handler: Callable[[web.Request, Principal], Awaitable[Any]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(request: web.Request) -> web.Response:
-            principal = await log_in(request, self._authenticate)
-            if not self._administrators.has(principal):
-                return _error(403, "only administrators of tags may do this")
-            async with self._turns.of(principal.user):
-                return json_answer(await handler(request, principal))
-
-        return handle
 
     async def _list(self, request: web.Request, principal: Principal) -> list[Json]:
         asked = request.query
@@ -158,11 +149,7 @@ def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**18
 
 
-def _error(status: int, *messages: str) -> web.Response:
-    return json_answer({"messages": messages}, status)
-
-
 def _told(request: web.Request, error: Exception) -> web.Response:
     if isinstance(error, Faults):
-        return _error(409 if request.method == "POST" else 400, *error.faults)
-    return _error(*status_of(error, "tags", "the database of proposals"))
+        return messages_answer(409 if request.method == "POST" else 400, *error.faults)
+    return messages_answer(*status_of(error, "tags", "the database of proposals"))

@@ -54,13 +54,13 @@ async def list_sessions(dsn: str) -> tuple[list[_Json], Sequence[str]]:
         for gateway, answer in sorted(answers.by_gateway.items())
         for one in answer.get("sessions", ())
     ]
-    return found, troubles(answers)
+    return found, _troubles(answers)
 
 
 async def end_sessions(dsn: str, user: str, by: str) -> tuple[int, Sequence[str]]:
     """End all sessions of a user in all gateways; return how many, and what went wrong. Raises as above."""
     answers = await _asked(dsn, {"ask": "end_sessions", "user": user, "by": by})
-    return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), troubles(answers)
+    return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), _troubles(answers)
 
 
 async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str], list[str]]:
@@ -68,7 +68,7 @@ async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str
     nobody, and a sentence for each that has not. Raises LedgerUnavailable."""
     answers = await ask_gateways(dsn, {"ask": "users", "name": name})
     wanted = fingerprint(user)
-    taken, failed = [], troubles(answers)
+    taken, failed = [], _troubles(answers)
     for gateway, answer in sorted(answers.by_gateway.items()):
         if answer.get("user") == wanted:
             taken.append(gateway)
@@ -85,7 +85,7 @@ async def _asked(dsn: str, body: _Json) -> Answers:
     return answers
 
 
-def troubles(answers: Answers) -> list[str]:
+def _troubles(answers: Answers) -> list[str]:
     """Return a sentence for each gateway that did not do what it was asked."""
     failed = [f"{gateway}: {one['error']}" for gateway, one in answers.by_gateway.items() if "error" in one]
     return sorted(failed) + [f"{gateway}: did not answer in time" for gateway in sorted(answers.silent)]

@@ -68,6 +68,14 @@ class KnownTables:
         fact = self._facts.get(name.folded())
         return fact is not None and now < fact.fresh_until
 
+    def outdate(self, names: Iterable[TableName], now: float) -> None:
+        """Have tables looked up again before what is known of them counts."""
+        for name in names:
+            fact = self._facts.get(name.folded())
+            if fact is not None:
+                self._facts[name.folded()] = fact._replace(fresh_until=now)
+        self._snapshot = None
+
     def is_of_files(self, name: TableName) -> bool:
         """Whether a table's database has nothing but tables of files."""
         folded = name.folded()

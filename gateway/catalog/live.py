@@ -160,6 +160,15 @@ class LiveCatalog:
                 return snapshot
         raise BackendUnavailable("the tables change faster than they can be looked up")
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        """Look names up again, whatever is known of them. Raises BackendUnavailable as `look_up` does."""
+        names = [name.folded() for name in tables]
+        for name in names:
+            # What is on its way may have been asked before whatever this is about.
+            self._asking.pop(name, None)
+        self._known.outdate(names, self._clock())
+        return await self.look_up(names)
+
     def invalidate(
         self,
         tables: Sequence[TableName],

@@ -429,7 +429,8 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice users token dana --label notebook --expires 90d  prints a token for PySpark, once\n"
         "  sluice users tokens dana                                lists them\n"
         "  sluice users revoke dana 3f9a1c2b\n"
-        "\nGateways that run are asked whether they have taken a change, unless --file names another file.\n"
+        "\nAfter add, passwd, remove and revoke, gateways that run are asked whether they have taken the\n"
+        "change, unless --file names another file.\n"
         "Exit code 1: the file is changed, and one of them has not.\n",
         "users",
     )

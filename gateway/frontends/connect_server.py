@@ -121,9 +121,8 @@ class ConnectServer:
         self._door = door
         self._relaying: Relay | None = None
         self._server: grpc.aio.Server | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._callers: dict[asyncio.Task[Any], str] = {}
-        """Calls that run, by who is logged in."""
+        self._calls: dict[asyncio.Task[Any], str] = {}
+        """Calls that run, and who is logged in by each; empty before that."""
         self._barred: set[asyncio.Task[Any]] = set()
         """Calls that are ended since their users were removed."""
         self._stopping = False
@@ -179,7 +178,7 @@ class ConnectServer:
             return
         self._door.stop_listening()
         stopped = asyncio.ensure_future(self._server.stop(within_s))
-        for task in list(self._tasks):
+        for task in list(self._calls):
             task.cancel()
         await stopped
         self._door.close()
@@ -189,7 +188,7 @@ class ConnectServer:
 
     def end_of(self, users: Collection[str]) -> None:
         """End the calls that run for users who were removed."""
-        for task, user in self._callers.items():
+        for task, user in self._calls.items():
             if user in users and task not in self._barred:
                 self._barred.add(task)
                 task.cancel()
@@ -199,7 +198,7 @@ class ConnectServer:
     async def _serve(self, method: Method, context: Any) -> bytes | None:
         """Answer one call; every call of every method comes through here. Returns what is yet to be sent."""
         task = cast(asyncio.Task[Any], asyncio.current_task())
-        self._tasks.add(task)
+        self._calls[task] = ""
         try:
             answer = await self._answered(method, context)
         except asyncio.CancelledError:
@@ -209,8 +208,7 @@ class ConnectServer:
             task.uncancel()
             answer = status_of(AuthenticationFailed(WRONG), method.name) if barred else restarting()
         finally:
-            self._tasks.discard(task)
-            self._callers.pop(task, None)
+            del self._calls[task]
             self._barred.discard(task)
         if isinstance(answer, RpcStatus):
             await context.abort(answer.code, answer.message, ((DETAILS, answer.details),))
@@ -230,7 +228,7 @@ class ConnectServer:
                 place.admitted()
             finally:
                 place.waiting()
-            self._callers[cast(asyncio.Task[Any], asyncio.current_task())] = principal.user
+            self._calls[cast(asyncio.Task[Any], asyncio.current_task())] = principal.user
             with self._requests.hand() as hand:
                 return await self._answer(method, principal, client, context, hand)
         except (SluiceError, RpcError, ProtobufError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import CatalogSnapshot
+from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -21,6 +21,8 @@ class Snapshot:
     """When and from where the statement came."""
     principals: Mapping[str, Principal] = field(default_factory=dict)
     """Everybody who may log in, with groups and attributes as they are now: who a view's definer is."""
+    anew: frozenset[TableName] | None = None
+    """Tables that were described for this very statement; None: the catalog counts as it is."""
 
     @property
     def version(self) -> str:

@@ -393,6 +393,8 @@ class NeedsCatalog:
     """Whether files that one of them stands for become a table, where there is none."""
     asked: bool = False
     """Whether that is what the statement is for."""
+    anew: bool = False
+    """Whether it is known already how they look, and has to be known of this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

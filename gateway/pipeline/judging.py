@@ -282,15 +282,27 @@ def commanded(required: Required) -> tuple[TableName, ...]:
 def wanted_tables(required: Iterable[Privilege]) -> Iterator[TableName]:
     """Return the tables on which privileges are wanted: what policies say of them can rest on their
     owners."""
-    for privilege in required:
-        if privilege.resource.kind == "table" and privilege.resource.elements[-1][1] != "*":
-            yield TableName(*(value for _, value in privilege.resource.elements))
+    return (table for privilege in required if (table := privilege.table) is not None)
 
 
 def to_promote(required: Required) -> tuple[TableName, ...]:
     """Return what a statement is there to make a table of."""
     tending = (effect for effect in required.effects if isinstance(effect, TendDataset))
     return tuple(effect.table for effect in tending if effect.action == "promote")
+
+
+def to_describe_anew(required: Required, evaluation: Evaluation, snapshot: Snapshot) -> tuple[TableName, ...]:
+    """Return tables that commands change, or read past guards, and whose columns policies tell apart: those
+    have to be the columns of this moment. A list of columns binds what is only read; a command finds whatever
+    has a name by now."""
+    if snapshot.anew is None:
+        return ()
+    about = (*required.raw, *required.read, *(name for name, _ in required.removed))
+    return tuple(
+        name
+        for name in dict.fromkeys(name.folded() for name in about)
+        if name not in snapshot.anew and (view := evaluation.view(name)) is not None and not view.uniform()
+    )
 
 
 def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) -> NeedsCatalog:

@@ -41,6 +41,7 @@ from gateway.pipeline.judging import (
     commanded,
     distinct,
     not_governable,
+    to_describe_anew,
     to_promote,
     together,
     unknown_tables,
@@ -334,6 +335,8 @@ class _Plan:
                 return outcome
             governed.append(outcome)
         records = scan_records(seen[0], evaluation)
+        if old := to_describe_anew(required, evaluation, judging.snapshot):
+            return NeedsCatalog(old, promotes=False, anew=True)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
         refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal
         if isinstance(refusal, Denied):

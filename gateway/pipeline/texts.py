@@ -30,6 +30,7 @@ from gateway.pipeline.judging import (
     names_of,
     names_with_obligations,
     not_governable,
+    to_describe_anew,
     to_promote,
     together,
     unknown_tables,
@@ -299,6 +300,8 @@ async def finish(
     with_obligations = [
         scan.table.name for scan in guarded if scan.has_obligations and judging.exists(scan.table)
     ]
+    if old := to_describe_anew(required, evaluation, judging.snapshot):
+        return NeedsCatalog(old, promotes=False, anew=True)
     denied = (
         evaluation.commanded(required, undisclosed_names(bodies))
         or past_guards(reading, required, [*with_obligations, *_unexplained(required, bodies)], judging)

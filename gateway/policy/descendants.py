@@ -11,7 +11,7 @@ from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import SCRIPT_START
 from gateway.policy.paths import canonical, may_reach
 from gateway.policy.policy_index import PolicyIndex
-from gateway.policy.service import COLUMN, DATABASE, ResourceQuestion
+from gateway.policy.service import DATABASE, ResourceQuestion
 from gateway.policy.zones import UNZONED
 
 
@@ -79,29 +79,19 @@ def may_be_denied_below(question: ResourceQuestion) -> bool:
     return _may_speak_below(question, denying, on_tags=tags is not None and bool(tags.denying))
 
 
-def may_be_hidden_below(question: ResourceQuestion, *, sees_all: bool) -> bool:
-    """Say whether something in a database, or in a namespace that lies in it, may be hidden from somebody.
-
-    By a mask or a row filter, on tags or on resources, whoever it is for; and from who may not select all
-    (`sees_all`) also since some policy allows columns, and so perhaps not all of a table.
-    """
+def may_be_hidden_below(question: ResourceQuestion) -> bool:
+    """Say whether a mask or a row filter, on tags or on resources, whoever it is for, may hide something in a
+    database, or in a namespace that lies in it."""
     index, tags = question.service.policy_index, question.service.tag_policy_index
-    obliging = _entries(index, obliging=True)
-    if _may_speak_below(question, obliging, on_tags=tags is not None and any(_entries(tags, obliging=True))):
-        return True
-    if sees_all:
-        return False
-    columns = (entry for entry in _entries(index, obliging=False) if entry.levels[-1:] == (COLUMN,))
-    tagged = tags is not None and any(_entries(tags, obliging=False))
-    return _may_speak_below(question, columns, on_tags=tagged)
+    on_tags = tags is not None and any(_obliging(tags))
+    return _may_speak_below(question, _obliging(index), on_tags=on_tags)
 
 
-def _entries(policies: PolicyIndex, *, obliging: bool) -> Iterable[ResourceEntry]:
-    """Return the entries of masks and row filters, or else of all that allows and denies."""
+def _obliging(policies: PolicyIndex) -> Iterable[ResourceEntry]:
     return (
         entry
         for policy, found in policies.compiled.values()
-        if (policy.policy.type is not PolicyType.ACCESS) == obliging
+        if policy.policy.type is not PolicyType.ACCESS
         for entry in found
     )
 

@@ -306,9 +306,9 @@ class Engine:
         """
         return self._may_be(resource, may_be_denied_below)
 
-    def may_be_hidden_below(self, resource: Resource, *, sees_all: bool) -> bool:
-        """Say whether something in a database may be hidden; `sees_all`: not for want of an allowance."""
-        return self._may_be(resource, lambda one: may_be_hidden_below(one, sees_all=sees_all))
+    def may_be_hidden_below(self, resource: Resource) -> bool:
+        """Say whether a mask or a row filter, whoever it is for, may hide something in a database."""
+        return self._may_be(resource, may_be_hidden_below)
 
     def _may_be(self, resource: Resource, said: Callable[[ResourceQuestion], bool]) -> bool:
         while resource.elements and resource.elements[-1][1] == "*":

@@ -231,6 +231,10 @@ class Catalog(Protocol):
         """Look the names up in Spark and return a snapshot that knows all of them."""
         ...
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        """Look the names up again, whatever is known of them."""
+        ...
+
     @property
     def changed_names(self) -> ChangedNames:
         """What was invalidated, by generations."""

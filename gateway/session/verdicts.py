@@ -213,13 +213,16 @@ class Verdicts:
         if cached is not None and _still_rests(cached, catalog, principals):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return cached
-        snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
+        anew: frozenset[TableName] = frozenset()
+        snapshot = Snapshot(
+            policies=policies, catalog=catalog, context=context, principals=principals, anew=anew
+        )
         needed: dict[TableName, None] = {}
         for _ in range(self._limits.catalog_rounds):
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                if cacheable and isinstance(answer, Cleared) and not answer.provisional:
+                if cacheable and isinstance(answer, Cleared) and not (answer.provisional or anew):
                     versions = policies.version, snapshot.catalog.version
                     self._store((statement, False, *versions), answer, context)
                     if numbered is not None and answer.renewable:
@@ -228,6 +231,9 @@ class Verdicts:
                 return answer
             # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
             needed.update(dict.fromkeys(answer.tables))
+            if answer.anew:
+                await self._catalog.describe_anew(answer.tables)
+                anew |= {name.folded() for name in answer.tables}
             catalog = await self._catalog.look_up(tuple(needed))
             named = answer.tables if answer.promotes else ()
             refused = await self._promote(named, statement, snapshot, catalog, asked=answer.asked)
@@ -235,7 +241,7 @@ class Verdicts:
                 return refused
             if self._promotion is not None:
                 catalog = await self._catalog.look_up(tuple(needed))
-            snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
+            snapshot = replace(snapshot, catalog=catalog, anew=anew)
         return Refused(
             statement=statement,
             code="TOO_DEEP",

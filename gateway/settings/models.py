@@ -102,8 +102,8 @@ class RangerApiSettings(_Administered):
     plugins: tuple[Name, ...] = ()
     """Users that may download the policies, tags, roles and users of every service; nothing else."""
     delegates_may_override: bool = False
-    """Whether delegated administrators may write policies with `policyPriority` 1, as in Ranger. Such a
-    policy takes back what others deny and mask on the same resources."""
+    """Whether delegated administrators may, as in Ranger, write policies with `policyPriority` 1, which
+    take back denials of others, and take the place of masks and row filters of others."""
 
 
 class LineageApiSettings(Section):

@@ -311,13 +311,13 @@ class Evaluation:
 
     def _hidden_below(self, resource: Resource) -> bool:
         """Whether something in a database, or in one that lies in it, may be hidden from the principal: by a
-        mask or a row filter, whoever it is for, or since some columns may be selected and others not."""
+        mask or a row filter, whoever it is for, or since not all of its columns may be selected."""
         every = [resource]
         catalog, database = (value for _, value in resource.elements[:2])
         if catalog.lower() != SESSION_CATALOG:
             every.append(Resource.table(catalog, f"{database}.*", ALL_TABLES))
         sees_all = all(self._allowed(tables.child("column", "*"), "select") for tables in every)
-        return self.engine.may_be_hidden_below(resource, sees_all=sees_all)
+        return not sees_all or self.engine.may_be_hidden_below(resource)
 
     def hides_target(self, required: Required) -> bool:
         """Whether Spark's errors could name columns of a table that is written to and may not be read."""

@@ -27,6 +27,14 @@ class Privilege:
     and_below: bool = False
     """No policy may deny it on anything below the resource either (DROP … CASCADE)."""
 
+    @property
+    def table(self) -> TableName | None:
+        """The table that it is on; None for all of a database, and for what is no table."""
+        elements = self.resource.elements
+        if self.resource.kind != "table" or elements[-1][1] == ALL_TABLES:
+            return None
+        return TableName(*(value for _, value in elements))
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -102,11 +110,9 @@ class Required:
     def removed(self) -> tuple[tuple[TableName, str], ...]:
         """Tables of which rows go, and columns with them, each with the access by which they do."""
         return tuple(
-            (TableName(*(value for _, value in one.resource.elements)), one.access)
+            (table, one.access)
             for one in self.privileges
-            if one.access in REMOVING
-            and one.resource.kind == "table"
-            and one.resource.elements[-1][1] != ALL_TABLES
+            if one.access in REMOVING and (table := one.table) is not None
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -19,27 +18,12 @@ from gateway.database.migrate import migrate
 from gateway.frontends.doors import Door
 from gateway.session.open_sessions import OpenSessions
 from gateway.settings.models import SessionApiSettings
+from tests.app.rest import Api
 from tests.database.test_gateway_requests import answering
 from tests.frontends.listening import Gateway
 from tests.session.fakes import World
 from tests.session.test_service import open_session
 from tests.speed import patience
-
-PASSWORDS = {"bob": "secret", "alice": "wonder"}
-
-
-class Api:
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
-
-    async def __call__(
-        self, method: str, path: str = "", *, user: str = "bob", **headers: str
-    ) -> tuple[int, Any]:
-        token = base64.b64encode(f"{user}:{PASSWORDS.get(user, '')}".encode()).decode()
-        headers["Authorization"] = f"Basic {token}"
-        async with self._session.request(method, self._url + path, headers=headers) as answer:
-            return answer.status, await answer.json()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import threading
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -31,6 +30,7 @@ from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings, TagApiSettings, TagPropagationSettings
 from gateway.sources.accepted_tags import AcceptedTags
 from tests.app.readers import ReaderThatCounts
+from tests.app.rest import Api
 from tests.frontends.listening import Gateway
 from tests.lineage.statements import seen
 from tests.session.fakes import World
@@ -194,24 +194,6 @@ async def test_a_look_that_is_cancelled_ends_before_its_caller_does() -> None:
 
 
 # -- REST ----------------------------------------------------------------------------------------------------
-
-
-PASSWORDS = {"bob": "secret", "alice": "wonder"}
-
-
-class Api:
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
-
-    async def __call__(
-        self, method: str, path: str, body: Any = None, *, user: str = "bob", **headers: str
-    ) -> tuple[int, Any]:
-        token = base64.b64encode(f"{user}:{PASSWORDS.get(user, '')}".encode()).decode()
-        async with self._session.request(
-            method, self._url + path, json=body, headers={"Authorization": f"Basic {token}", **headers}
-        ) as answer:
-            return answer.status, await answer.json()
 
 
 @pytest.fixture

@@ -657,7 +657,7 @@ def test_dataframes_write_no_tables_beside_those_of_files(
         assert [tuple(row) for row in frames.table("testnamed.framed").collect()] == [(1, "a")]
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(4, place=2)
 def test_gateways_that_promote_and_forget_at_once_agree(
     files: RunningGateway, other: RunningGateway, spark: Spark, root: Path
 ) -> None:

@@ -83,6 +83,7 @@ def metric(gateway: RunningGateway, name: str, source: str) -> float | None:
     return float(values[0]) if values else None
 
 
+@pytest.mark.in_turn(3, place=1)
 def test_what_a_walk_finds_is_told_and_made_by_nobody(
     walked: RunningGateway, spark: Spark, root: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.shares import in_turn, todays
 from tests.tpch.governed import GOVERNED, UNGOVERNED
 from tests.tpch.schema import QUERIES
 
-TURNS = 3
+TURNS = 6
 """By day one query in so many is asked, on each day others."""
 
 

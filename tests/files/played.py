@@ -128,6 +128,9 @@ class PlayedSpark:
     async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return self.snapshot
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        return self.snapshot
+
     def invalidate(
         self,
         tables: Sequence[TableName],

@@ -33,7 +33,7 @@ from tests.jobs.test_recommend import CHOSEN
 from tests.jobs.test_replay import NEW, OLD, recorded
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(4, place=1)
+pytestmark = pytest.mark.in_turn(6, place=1)
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = Ed25519PrivateKey.generate()

@@ -13,6 +13,13 @@ REMOVALS = (
         "test_pipeline_past",
     ),
     Removal(
+        "a command works on columns of this moment",
+        "pipeline.judging",
+        "    if snapshot.anew is None:\n",
+        "    if True:\n",
+        "test_pipeline_past",
+    ),
+    Removal(
         "a policy calls functions by names that Spark has",
         "pipeline.policies",
         "if judging.bare_builtins and (named := _qualified(reading)) is not None:",

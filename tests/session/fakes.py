@@ -290,6 +290,9 @@ class FakeCatalog:
         )
         return self.snapshot
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        return await self.look_up(tables)
+
     def invalidate(
         self,
         tables: Sequence[TableName],

@@ -236,6 +236,37 @@ async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
     assert isinstance(await verdicts.judge(statement, HOME), Cleared)
 
 
+async def test_what_has_to_be_known_of_this_moment_is_asked_for_each_time() -> None:
+    """A command that reads its target finds whatever has a name by now, and policies are by name."""
+    name = TableName("spark_catalog", "d", "t")
+    asked: list[str] = []
+
+    async def query(sql: str) -> list[tuple[str]]:
+        asked.append(sql)
+        named = {"table_name": "t", "catalog_name": "spark_catalog", "namespace": ["d"], "schema_name": "d"}
+        columns = [{"name": f"c{len(asked)}", "type": {"name": "int"}}]
+        return [(json.dumps({**named, "type": "MANAGED", "columns": columns}),)]
+
+    seen: list[str] = []
+
+    async def judged(statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        if not snapshot.catalog.knows(name):
+            return NeedsCatalog(tables=(name,))
+        assert snapshot.anew is not None
+        if name not in snapshot.anew:
+            return NeedsCatalog(tables=(name,), promotes=False, anew=True)
+        table = snapshot.catalog.table(name)
+        assert table is not None
+        seen.append(table.columns[0].name)
+        return await FakeJudge()(statement, snapshot)
+
+    verdicts = over_live_catalog(judged, query, lambda: 0.0)
+    statement = Statement(text="UPDATE t SET a = b", principal=BOB, context=SessionContext())
+    for _ in range(3):
+        assert isinstance(await verdicts.judge(statement, HOME), Cleared)
+    assert seen == ["c2", "c3", "c4"], "nothing of it is kept"
+
+
 async def test_a_clearance_lasts_no_longer_than_what_it_rests_on() -> None:
     """Of two gateways before one Spark the other one may have made another table of it meanwhile."""
     name = TableName("spark_catalog", "d", "t")

@@ -121,7 +121,7 @@ class Access:
         self, instant: ReadTransaction, principal: Principal, service: Body, policy: Mapping[str, Any]
     ) -> bool:
         """Whether the principal may create, change or delete this policy of the service."""
-        if await self._governs(instant, principal, service, policy.get("zoneName") or ""):
+        if await self.governs(instant, principal, service, policy.get("zoneName") or ""):
             return True
         wanted = accesses_of(policy)
         if policy.get("isDenyAllElse"):
@@ -142,7 +142,7 @@ class Access:
         """
         if not policy.get("policyPriority") or self.rights.delegates_may_override:
             return True
-        return await self._governs(instant, principal, service, policy.get("zoneName") or "")
+        return await self.governs(instant, principal, service, policy.get("zoneName") or "")
 
     async def readable(
         self, instant: ReadTransaction, principal: Principal, service: Body, policies: Collection[Body]
@@ -153,7 +153,7 @@ class Access:
         for policy in policies:
             by_zone.setdefault(policy.get("zoneName") or "", []).append(policy)
         for zone, those in by_zone.items():
-            if await self._governs(instant, principal, service, zone, reading=True):
+            if await self.governs(instant, principal, service, zone, reading=True):
                 found += those
                 continue
             delegated = await self._delegated(instant, service, zone)
@@ -162,7 +162,7 @@ class Access:
         wanted = {id(policy) for policy in found}
         return [policy for policy in policies if id(policy) in wanted]
 
-    async def _governs(
+    async def governs(
         self,
         instant: ReadTransaction,
         principal: Principal,
@@ -171,6 +171,7 @@ class Access:
         *,
         reading: bool = False,
     ) -> bool:
+        """Whether the principal may change (`reading`: read) all policies of a zone of the service."""
         if self.administers_service(principal, service):
             return True
         if not zone:

@@ -62,11 +62,14 @@ def _way(policy: set[str], request: set[str], definition: ServiceType, type_: in
 
 
 def overlap(
-    one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]], definition: ServiceType
+    one: Mapping[str, Sequence[str]],
+    other: Mapping[str, Sequence[str]],
+    definition: ServiceType,
+    type_: int = ACCESS,
 ) -> bool:
-    """Say whether some resource lies in both of two zones' resource maps."""
-    levels = definition.levels()
-    if not any(set(one) | set(other) <= set(way) for way in definition.hierarchies()):
+    """Say whether some resource lies in both of two resource maps, of zones or of policies of a type."""
+    levels = definition.levels(type_)
+    if not any(set(one) | set(other) <= set(way) for way in definition.hierarchies(type_)):
         return False
     for name in set(one) & set(other):
         level = levels[name]

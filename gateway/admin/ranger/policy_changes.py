@@ -14,9 +14,10 @@ from typing import Any
 from gateway.admin.ranger import merging
 from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden, refuse
-from gateway.admin.ranger.definitions import ServiceType
+from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
+from gateway.admin.ranger.obliging import OBLIGATIONS, taken_from_others
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
@@ -170,6 +171,7 @@ async def delete_policy(
     """Remove a policy. Raises RangerError 403."""
     service = await service_of(writing, stored["service"])
     await _require_right(writing, access, principal, service, stored)
+    await _require_own(writing, access, principal, service, stored=stored, policy=None)
     await remove(writing, service, stored)
 
 
@@ -216,6 +218,7 @@ async def _judged(
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
     refuse(await asyncio.to_thread(policy_failures, policy, around))
     kept = {**show(policy), "isEnabled": policy["isEnabled"]}
+    await _require_own(writing, access, principal, service, stored=stored, policy=kept)
     delegate = "" if access.is_administrator(principal) else principal.user
     refuse([failure async for failure in _text_failures(_new_texts(kept, stored), access, delegate)])
     return kept
@@ -290,3 +293,36 @@ async def _require_right(
             " a policy with `policyPriority` 1 overrides those of others: that takes an administrator of the"
             " service or of the zone"
         )
+
+
+async def _require_own(
+    writing: WriteTransaction,
+    access: Access,
+    principal: Principal,
+    service: Body,
+    *,
+    stored: Mapping[str, Any] | None,
+    policy: Mapping[str, Any] | None,
+) -> None:
+    """Refuse a change (`policy` None: a deletion) that takes back masks or filters of others.
+
+    Raises RangerError 403 for whoever does not administer the service or the zone.
+    """
+    for one in filter(None, (policy, stored)):
+        type_, zone = int(one.get("policyType") or 0), one.get("zoneName") or ""
+        if type_ not in OBLIGATIONS or access.rights.delegates_may_override:
+            continue
+        if await access.governs(writing, principal, service, zone):
+            continue
+        definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+        policies = await writing.obliging(service["name"], zone, type_)
+        taken = await asyncio.to_thread(
+            taken_from_others, principal, definition, policies, stored=stored, policy=policy
+        )
+        if taken:
+            what = "mask" if type_ == MASK else "row filter"
+            raise forbidden(
+                f"user `{principal.user}` has delegated-admin privilege alone in service `{service['name']}`,"
+                f" and this takes the place of the {what} `{taken[0]}`, which others wrote: that takes an"
+                " administrator of the service or of the zone, or an item with `delegateAdmin` in that policy"
+            )

@@ -88,6 +88,7 @@ def test_large_messages_of_strangers_are_not_kept(stormy: RunningGateway, method
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.in_turn(2, place=0)
 def test_a_client_that_reads_slowly_outlives_kills(stormy: RunningGateway) -> None:
     """Whatever was on its way to it is lost with the gateway, and Spark still has it."""
     with recorded_session(stormy, world.ALLOWED, Counter()) as session:

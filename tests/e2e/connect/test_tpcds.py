@@ -53,7 +53,7 @@ class Doors:
         self.expected = expected
 
 
-TURNS = 4
+TURNS = 8
 """By day one query in so many is asked, on each day others."""
 USERS = {"allowed": (UNGOVERNED.user, "tpcds"), "governed": (GOVERNED.user, "tpcds_governed")}
 

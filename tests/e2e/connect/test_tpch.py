@@ -46,7 +46,7 @@ def doors(request: pytest.FixtureRequest, tpch: Tpch, lab_gateway: RunningGatewa
 @pytest.mark.parametrize(
     "query",
     # By day a few: TPC-DS asks the same of others, as frames and as text.
-    in_turn(QUERIES, 6),
+    in_turn(QUERIES, 12),
 )
 def test_both_doors_give_the_same(doors: Doors, query: str) -> None:
     by_thrift = doors.thrift.answer("tpch", QUERIES[query])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
+from tests.e2e.lake.test_iceberg import COMMANDS
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway, connect_session
 
@@ -144,7 +145,6 @@ SELECT count(*) AS n FROM table_changes('{db}.plain', 0) c JOIN customer USING (
 """
 
 
-@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS.strip().splitlines())
 
@@ -159,7 +159,6 @@ PRUNED = {
 """By partition, and by what Delta's log has bounds of."""
 
 
-@pytest.mark.in_turn(2)
 def test_partitions_and_statistics_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -222,7 +221,6 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(2)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if lake.spark.connect_port:
         bob.all_same_frames(FRAMES)
@@ -398,7 +396,6 @@ CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "RESTORE"})
 """What such statements begin with that change the rows of `t`; each statement of Delta's takes seconds."""
 
 
-@pytest.mark.in_turn(2)
 def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward: Twins) -> None:
     for text in WRITES.strip().splitlines():
         if lake.minor < (4, 0) and "CLUSTER BY" in text:
@@ -580,6 +577,25 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
                 with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
                     ask(text)
                 assert CANARY not in str(raised.value)
+
+
+def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """The table is described again before a command that reads it is cleared."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for at, endpoint in enumerate(endpoints):
+        for number, text in enumerate(COMMANDS):
+            table = f"shop.changed_command_{at}_{number}"
+            lake.spark.query(
+                f"CREATE TABLE {table} (id INT, note STRING, other STRING) {MAPPED}",
+                f"INSERT INTO {table} VALUES (1, '{CANARY}', 'x')",
+                user="loader",
+            )
+            with one_pack.session(gateway, endpoint, "bob") as ask:
+                assert ask(f"SELECT * FROM {table}") == [(1, CANARY, "x")]
+                lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+                with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+                    ask(text.format(t=table))
+            assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, CANARY, "x")]
 
 
 def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake: LakeSpark) -> None:

@@ -65,7 +65,6 @@ def gateway(lake: LakeSpark, root: Path) -> Iterator[RunningGateway]:
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
-@pytest.mark.in_turn(2)
 def test_a_directory_of_delta_has_the_rows_of_its_log(
     lake: LakeSpark, gateway: RunningGateway, root: Path, endpoint: str
 ) -> None:
@@ -90,7 +89,6 @@ def test_a_directory_of_delta_has_the_rows_of_its_log(
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
-@pytest.mark.in_turn(2)
 def test_overwritten_vacuumed_and_without_its_log_a_table_shows_no_more(
     lake: LakeSpark, gateway: RunningGateway, root: Path, endpoint: str
 ) -> None:

@@ -141,7 +141,6 @@ READS = (
 )
 
 
-@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS)
 
@@ -233,7 +232,6 @@ PRUNED = {
 """By partition, by what a file has bounds of, with what Iceberg is told to skip files by."""
 
 
-@pytest.mark.in_turn(2)
 def test_partitions_and_bounds_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -249,7 +247,6 @@ def test_partitions_and_bounds_are_used_under_masks_and_filters(
 EXTREMES = "SELECT count(*) AS n, min(id) AS a, max(id) AS z FROM sold"
 
 
-@pytest.mark.in_turn(2)
 def test_counts_and_extremes_come_from_metadata(lake: LakeSpark, gateway: RunningGateway, bob: Twins) -> None:
     """Of a table whose filter is on what its files are divided by: no file is opened, as without a filter."""
     assert bob.same(EXTREMES).rows == [(3, 4, 9)]
@@ -307,7 +304,6 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(2)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -475,7 +471,6 @@ WRITES = (
 )
 
 
-@pytest.mark.in_turn(2)
 def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for text in WRITES:
         assert not steward.same(text).error, text
@@ -732,3 +727,30 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
                 with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
                     ask(text)
                 assert CANARY not in str(raised.value)
+
+
+COMMANDS = (
+    "UPDATE {t} SET other = email",
+    "DELETE FROM {t} WHERE email LIKE 'canary%'",
+    "MERGE INTO {t} AS m USING (SELECT 1 AS k) s ON m.id = s.k WHEN MATCHED THEN UPDATE SET other = m.email",
+)
+"""What reads its target past guards."""
+
+
+def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """The table is described again before a command that reads it is cleared."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for at, endpoint in enumerate(endpoints):
+        for number, text in enumerate(COMMANDS):
+            table = f"ice.shop.changed_command_{at}_{number}"
+            lake.spark.query(
+                f"CREATE TABLE {table} (id INT, note STRING, other STRING) USING iceberg",
+                f"INSERT INTO {table} VALUES (1, '{CANARY}', 'x')",
+                user="loader",
+            )
+            with one_pack.session(gateway, endpoint, "bob") as ask:
+                assert ask(f"SELECT * FROM {table}") == [(1, CANARY, "x")]
+                lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+                with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+                    ask(text.format(t=table))
+            assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, CANARY, "x")]

@@ -102,7 +102,6 @@ def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
         yield twins
 
 
-@pytest.mark.in_turn(2)
 def test_views_are_read_over_governed_tables(bob: Twins) -> None:
     bob.all_same(
         (

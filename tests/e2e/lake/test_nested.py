@@ -140,7 +140,6 @@ READS = (
 )
 
 
-@pytest.mark.in_turn(2)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     for side in (bob.ours, bob.theirs):
         assert side.database.split(".")[1] in ("nest", "twin")
@@ -290,7 +289,6 @@ DONE = (
 )
 
 
-@pytest.mark.in_turn(2)
 def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for text in DONE[:-1]:
         answer = steward.same(text)

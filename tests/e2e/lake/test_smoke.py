@@ -27,6 +27,7 @@ policies:
     on: {catalog: spark_catalog, database: smoke, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_SHOW_LAST_4}]
 """
+pytestmark = pytest.mark.in_turn(1)
 BESIDE = ("3.5", "4.1")
 """Minors whose Sparks the suites of table formats have up."""
 ALONE = [str(minor) for minor in SUPPORTED if minor < NEWEST and str(minor) not in BESIDE]
