@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,17 @@ def source_at(url: str) -> FileSource:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "root"
-    for day in (1, 2):
-        (made / "raw" / "events" / f"day={day}").mkdir(parents=True)
-        (made / "raw" / "events" / f"day={day}" / "a.csv").write_text("id\n1\n")
-    (made / "raw" / "one.csv").write_text("id\n1\n")
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "a.csv").write_text("id\n9\n")
-    return made
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory) / "root"
+        for day in (1, 2):
+            (made / "raw" / "events" / f"day={day}").mkdir(parents=True)
+            (made / "raw" / "events" / f"day={day}" / "a.csv").write_text("id\n1\n")
+        (made / "raw" / "one.csv").write_text("id\n1\n")
+        secret = Path(directory) / "secret"
+        secret.mkdir()
+        (secret / "a.csv").write_text("id\n9\n")
+        yield made
 
 
 def sure() -> Unlinked:

@@ -87,7 +87,7 @@ async def opened(limits: DoorLimits) -> AsyncIterator[Opened]:
 
 async def is_cut(reader: asyncio.StreamReader) -> bool:
     """Wait for the end of a connection."""
-    async with asyncio.timeout(patience()):
+    async with asyncio.timeout(patience(10)):
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
     return True
@@ -152,10 +152,11 @@ async def test_of_many_addresses_the_one_with_most_strangers_makes_room() -> Non
         assert not any(one.at_eof() for one in (alone, spoke, pair[1]))
 
 
-async def test_strangers_are_a_part_of_all_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
-    async with opened(LONG) as here:
-        assert (here.door._below, here.door._most_strangers) == (768, 96)
+async def test_strangers_are_a_part_of_all_descriptors() -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+        async with opened(LONG) as here:
+            assert (here.door._below, here.door._most_strangers) == (768, 96)
 
 
 async def test_of_all_strangers_the_oldest_makes_room_and_of_all_connections_a_stranger() -> None:
