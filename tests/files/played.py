@@ -126,6 +126,9 @@ class PlayedSpark:
     async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return self.snapshot
 
+    async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        return self.snapshot
+
     def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
         pass
 

@@ -111,13 +111,14 @@ class ReadTransaction:
         where = "kind = 'policy' AND service = $1 AND zone = $2 AND body::text LIKE $3"
         return await self._rows(where, service, zone, '%"delegateAdmin": true%')
 
-    async def obliging(self, service: str, zone: str, type_: int) -> list[Body]:
-        """Return the enabled policies of a type, of masks or of filters, of a zone of a service."""
+    async def obliging(self, services: list[str], type_: int, *, zone: str | None = None) -> list[Body]:
+        """Return the enabled policies of a type, of masks or of filters, of services; None: of all zones."""
         where = (
-            "kind = 'policy' AND service = $1 AND zone = $2 AND body->>'policyType' = $3"
+            "kind = 'policy' AND service = ANY($1) AND body->>'policyType' = $2"
+            " AND ($3::text IS NULL OR zone = $3)"
             " AND body->'isEnabled' IS DISTINCT FROM 'false'::jsonb"
         )
-        return await self._rows(where, service, zone, str(type_))
+        return await self._rows(where, services, str(type_), zone)
 
     async def signed(self, service: str, signature: str) -> list[Body]:
         """Return the enabled policies of a service that have this signature."""
