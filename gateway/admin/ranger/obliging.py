@@ -29,6 +29,16 @@ _KEPT_BY_US = frozenset({"id", "guid", "version", "createdBy", "createTime", "up
 """What of a policy is as the store says, whatever a body says."""
 
 
+def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+    """Return who has written a mask or a filter of which words alone change; None: whoever changes it.
+
+    By a word of the description it would be one's own that an administrator has changed since.
+    """
+    if int(policy.get("policyType") or 0) not in OBLIGATIONS or differ(stored, policy):
+        return None
+    return str(stored["updatedBy"])
+
+
 def taken_from_others(
     principal: Principal,
     definition: ServiceType,
@@ -45,12 +55,9 @@ def taken_from_others(
     what is to be stored, if anything. The principal has all his roles.
     """
     found: list[str] = []
-    if stored is not None and not _is_own(principal, stored):
-        # Whoever wrote last answers for all of it: a word of the description would make it his again.
-        returns = stored.get("createdBy") == principal.user
-        if policy is None or returns or _differ(stored, policy):
-            found.append(str(stored.get("name")))
-    if policy is None or (stored is not None and not _differ(stored, policy)):
+    if stored is not None and not _is_own(principal, stored) and (policy is None or differ(stored, policy)):
+        found.append(str(stored.get("name")))
+    if policy is None or (stored is not None and not differ(stored, policy)):
         return found
     type_ = int(policy["policyType"])
     mine = list(_resources(policy, definition, type_))
@@ -83,7 +90,8 @@ def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
     )
 
 
-def _differ(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+def differ(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+    """Say whether a policy does anything that the stored one does not, or the other way round."""
     return any(stored.get(key) != policy.get(key) for key in {*stored, *policy} - _HARMLESS - _KEPT_BY_US)
 
 

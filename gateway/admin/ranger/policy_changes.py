@@ -17,7 +17,7 @@ from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden,
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.obliging import OBLIGATIONS, taken_from_others
+from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, taken_from_others
 from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
@@ -79,7 +79,12 @@ async def update_policy(
     body = {**body, "id": stored["id"], "guid": stored["guid"]}
     policy = await _judged(writing, access, principal, service, body, stored=stored)
     made = await writing.update(
-        ObjectKind.POLICY, stored, policy, signature=_signature_column(policy), check_version=check_version
+        ObjectKind.POLICY,
+        stored,
+        policy,
+        signature=_signature_column(policy),
+        check_version=check_version,
+        author=author_of(stored, policy),
     )
     await note(writing, service, made, ChangedObject.UPDATED)
     return made

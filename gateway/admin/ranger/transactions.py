@@ -239,11 +239,12 @@ class WriteTransaction(ReadTransaction):
         name: str | None = None,
         signature: str | None = None,
         check_version: bool = True,
+        author: str | None = None,
     ) -> Body:
         """Put `body` in the place of `stored` (as this transaction read it) and return it.
 
         Id, guid and creation stay, the version goes up by one. Raises Conflict when the body carries a
-        version older than the stored one: its author has not seen the last change.
+        version older than the stored one: its author has not seen the last change. `author`: whose it stays.
         """
         given = body.get("version")
         if check_version and isinstance(given, int) and 0 < given < stored["version"]:
@@ -253,7 +254,7 @@ class WriteTransaction(ReadTransaction):
             **{field: stored[field] for field in _KEPT},
             "isEnabled": body.get("isEnabled", True),
             "version": stored["version"] + 1,
-            "updatedBy": self.who,
+            "updatedBy": self.who if author is None else author,
             "updateTime": self.now_ms,
         }
         await self._connection.execute(

@@ -135,7 +135,7 @@ async def test_what_is_not_on_yet_is_not_switched_on(served: Served) -> None:
 
 @pytest.mark.parametrize("kind", [mask, row_filter])
 async def test_what_an_administrator_hardened_does_not_come_back(served: Served, kind: Any) -> None:
-    """Who wrote last answers for it: by a word of the description it would be the delegate's own again."""
+    """By a word of the description it would be the delegate's own again."""
     await with_delegate(served)
     made = await stored(served, kind("own"), user="bob")
     one = f"{API}/policy/{made['id']}"
@@ -143,9 +143,12 @@ async def test_what_an_administrator_hardened_does_not_come_back(served: Served,
     hardened = {**made, items: [{**made[items][0], "users": ["ann", "joe"]}]}
     status, made = await served.ask("PUT", one, hardened)
     assert status == 200
-    assert (await served.ask("PUT", one, {**made, "description": "mine"}, user="bob"))[0] == 403
-    assert (await served.ask("PUT", one, made, user="bob"))[0] == 403
-    assert (await served.ask("POST", f"{API}/policy/apply", made, user="bob"))[0] == 403
+    for change in ({"description": "mine"}, {"policyLabels": ["mine"]}, {}):
+        status, made = await served.ask("PUT", one, {**made, **change}, user="bob")
+        assert status == 200, made
+        assert made["updatedBy"] == "admin"
+    weaker = [{**made[items][0], "users": ["ann"]}]
+    assert (await served.ask("PUT", one, {**made, items: weaker}, user="bob"))[0] == 403
     assert (await served.ask("DELETE", one, user="bob"))[0] == 403
 
 
