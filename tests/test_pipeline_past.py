@@ -210,3 +210,50 @@ async def test_commands_want_columns_of_this_moment_where_policies_tell_them_apa
         assert verdict == NeedsCatalog((masked,), promotes=False, anew=True)
         verdict = await judge(statement, replace(before, anew=frozenset({masked})), reader, BARRIERS)
         assert isinstance(verdict, Cleared), verdict
+
+
+def named(table: str, version: str = "") -> TableName:
+    return TableName("spark_catalog", "lake", table, version=version)
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "wanted"),
+    [
+        ("SELECT id FROM masked VERSION AS OF 1", named("masked", "VERSION AS OF 1"), True),
+        ("SELECT id FROM plain VERSION AS OF 1", named("plain", "VERSION AS OF 1"), False),
+        ("SELECT id FROM past", named("masked", "VERSION AS OF 1"), True),
+        ("SELECT 1 WHERE 1 IN (SELECT id FROM past)", named("masked", "VERSION AS OF 1"), True),
+        ("DROP TABLE IF EXISTS masked_too", named("masked_too"), True),
+        ("CREATE OR REPLACE TABLE masked_too AS SELECT 1 AS id", named("masked_too"), True),
+        ("CREATE TABLE masked_too AS SELECT 1 AS id", named("masked_too"), False),
+        ("DROP TABLE IF EXISTS plain_too", named("plain_too"), False),
+    ],
+)
+async def test_so_do_versions_and_tables_that_are_removed_and_not_there(
+    reader: ReaderPool, text: str, other: TableName, wanted: bool
+) -> None:
+    """A version keeps its names whatever its columns are called by now, and what is not there may be."""
+    pack = (
+        MOMENT.replace("[plain, masked", "[past, plain, masked, plain_too, masked_too")
+        .replace("[insert,", "[create, insert,")
+        .replace("table: masked,", "table: [masked, masked_too],")
+    )
+    view = {
+        "text": "SELECT id FROM masked VERSION AS OF 1",
+        "database": "lake",
+        "output": ["id"],
+        "columns": {"id": "bigint"},
+        "definer": "bob",
+        "owner": "bob",
+    }
+    world = World({**WORLD, "pack": pack, "views": {"spark_catalog.lake.past": view}})
+    statement = Statement(
+        text=text, principal=world.principal("bob"), context=SessionContext(namespace=("lake",))
+    )
+    before = replace(world.snapshot(frozenset({other})), anew=frozenset())
+    verdict = await judge(statement, before, reader, BARRIERS)
+    assert isinstance(verdict, NeedsCatalog if wanted else Cleared), verdict
+    if isinstance(verdict, NeedsCatalog):
+        assert verdict == NeedsCatalog((other,), promotes=False, anew=True)
+        verdict = await judge(statement, replace(before, anew=frozenset({other})), reader, BARRIERS)
+        assert isinstance(verdict, Cleared), verdict

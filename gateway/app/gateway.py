@@ -194,7 +194,7 @@ class Gateway:
             gateway=ledger.gateway,
             metrics=self.metrics,
             limits=limits,
-            stale=rules.stale,
+            stale=lambda: rules.stale() or users.stale(),
             principals=lambda: users.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),

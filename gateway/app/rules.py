@@ -114,6 +114,8 @@ class RulesInForce(Closing):
         self._clock = clock
         self._seen: FilesFingerprint = ()
         self._unreadable_since_s: float | None = None
+        self._looking_since_s: float | None = None
+        """Set while a look at the files goes on: one that never ends is as good as none."""
         self._closed = ClosedPolicies()
         self._good: RuleFiles | None = None
         """The texts of files that are in force."""
@@ -147,8 +149,9 @@ class RulesInForce(Closing):
         return None if self._accepted is None else self._accepted.stale()
 
     def _files_stale(self) -> str | None:
-        since_s, most_s = self._unreadable_since_s, self._settings.files_max_stale_s
-        if since_s is None or self._clock() - since_s <= most_s:
+        most_s = self._settings.files_max_stale_s
+        since = [s for s in (self._unreadable_since_s, self._looking_since_s) if s is not None]
+        if not since or self._clock() - min(since) <= most_s:
             return None
         return f"a file of policies could not be read for {most_s:g} s"
 
@@ -242,11 +245,14 @@ class RulesInForce(Closing):
     async def _watch_files(self) -> None:
         while True:
             await asyncio.sleep(self._settings.reload_s)
+            self._looking_since_s = self._clock()
             try:
                 await self.look()
             except Exception:  # the root of a task: what stands in a file must not end the gateway
                 log.exception("rules_broke")
                 self.faults = ("reading the rule files failed; the log has the details",)
+            finally:
+                self._looking_since_s = None
 
     async def look(self) -> bool:
         """Load the files anew when one has changed; return whether new policies are in force."""

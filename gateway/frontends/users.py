@@ -68,7 +68,11 @@ MAX_STALE_S = 900.0
 def read_users(path: Path) -> dict[str, User]:
     """Read and check the file. Raises UnreadableFiles, or Faults that tell all that is wrong, with lines."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            # Opening a pipe would wait for somebody who writes to it.
+            raise UnreadableFiles([f"{path}: cannot be read: it is no file"])
+        if status.st_size > MAX_FILE_BYTES:
             raise Faults([f"{path}: larger than {MAX_FILE_BYTES} bytes"])
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -86,6 +90,8 @@ def parse_users(text: str, file: str = "users.yaml") -> dict[str, User]:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
         raise Faults([f"{file}:{line}: {getattr(error, 'problem', None) or 'not YAML'}"]) from None
+    except RecursionError:
+        raise Faults([f"{file}: what stands in it is nested too deeply"]) from None
     reading = _UserFileReading(file)
     found: dict[str, User] = {}
     if root is not None:
@@ -413,6 +419,10 @@ class UserFile:
         self._users: Users = read_users(path)
         self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
         self._unreadable_since_s: float | None = None
+        self._looking_since_s: float | None = None
+        """Set while a look goes on: one that never ends is as good as none."""
+        self._gone = frozenset[str]()
+        """Who is no longer in the file, and of whom `removed` has not heard."""
         self.faults: tuple[str, ...] = ()
         """What is wrong with the file as it is now; empty when it is in force."""
 
@@ -423,7 +433,8 @@ class UserFile:
 
     def stale(self) -> str | None:
         """Return why nobody may log in now, or None."""
-        if self._unreadable_since_s is None or self._clock() - self._unreadable_since_s <= self._max_stale_s:
+        since = [s for s in (self._unreadable_since_s, self._looking_since_s) if s is not None]
+        if not since or self._clock() - min(since) <= self._max_stale_s:
             return None
         return f"the user file could not be read for {self._max_stale_s:g} s"
 
@@ -452,6 +463,7 @@ class UserFile:
                 self.faults = error.faults
                 _log.error("users_not_reloaded", faults=list(error.faults))
             return False
+        self._gone |= self._users.keys() - users.keys()
         self._users = users
         self._stamp, self._unreadable_since_s = stamp, None
         self.faults = ()
@@ -461,15 +473,24 @@ class UserFile:
     async def refresh(self) -> None:
         """Look at the file now; `removed` has heard of who is in it no longer when this returns."""
         async with self._lock:
-            before = self._users
-            if await asyncio.to_thread(self.look) and (gone := before.keys() - self._users.keys()):
+            self._looking_since_s = self._clock()
+            try:
+                await asyncio.to_thread(self.look)
+            finally:
+                self._looking_since_s = None
+            if gone := self._gone:
                 await self._removed(gone)
+                self._gone -= gone
 
     async def run(self, every_s: float) -> None:
         """Look at the file now and then, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except Exception:  # noqa: BLE001 - a task's root: no file and no ending may stop the looking
+                _log.exception("users_broke")
+                self.faults = ("looking at the user file failed; the log has the details",)
 
 
 async def _nobody_hears(_: Collection[str]) -> None:

@@ -297,18 +297,19 @@ def to_promote(required: Required) -> tuple[TableName, ...]:
     return tuple(effect.table for effect in tending if effect.action == "promote")
 
 
-def to_describe_anew(required: Required, evaluation: Evaluation, snapshot: Snapshot) -> tuple[TableName, ...]:
-    """Return tables that commands change, or read past guards, and whose columns policies tell apart: those
-    have to be the columns of this moment. A list of columns binds what is only read; a command finds whatever
-    has a name by now."""
+def to_describe_anew(
+    required: Required, evaluation: Evaluation, versions: Iterable[TableName], snapshot: Snapshot
+) -> tuple[TableName, ...]:
+    """Return tables whose columns policies tell apart and of which the columns of this moment count.
+
+    A list of columns binds what is only read. A command finds whatever has a name by now, and what it removes
+    may be there by now. `versions` that are read keep their names, whatever their columns are called by now.
+    """
     if snapshot.anew is None:
         return ()
     about = (*required.raw, *required.read, *(name for name, _ in required.removed))
-    return tuple(
-        name
-        for name in dict.fromkeys(name.folded() for name in about)
-        if name not in snapshot.anew and (view := evaluation.view(name)) is not None and not view.uniform()
-    )
+    changed = [name for name in map(TableName.folded, about) if evaluation.tells_columns_apart(name)]
+    return tuple(name for name in dict.fromkeys((*changed, *versions)) if name not in snapshot.anew)
 
 
 def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) -> NeedsCatalog:

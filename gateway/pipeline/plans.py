@@ -299,8 +299,8 @@ class _Plan:
             if not isinstance(outcome, Governed):
                 return outcome
             governed.append(outcome)
-        records = scan_records(seen[0], evaluation)
-        if old := to_describe_anew(required, evaluation, judging.snapshot):
+        records, versions = scan_records(seen[0], evaluation), seen[0].versions
+        if old := to_describe_anew(required, evaluation, versions, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
         refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal

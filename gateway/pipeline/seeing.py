@@ -89,6 +89,12 @@ class Seen:
         return any(table is not None and table.hidden for table in self.tables.values())
 
     @property
+    def versions(self) -> tuple[TableName, ...]:
+        """Return the versions of tables whose columns policies tell apart."""
+        read = ((name, table) for name, table in self.tables.items() if name.version and table is not None)
+        return tuple(name for name, table in read if not table.view().uniform())
+
+    @property
     def lends(self) -> bool:
         """Whether one of those who read it may not select all of what it reads by himself."""
         return any(

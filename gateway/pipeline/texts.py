@@ -325,7 +325,7 @@ async def finish(
     with_obligations = [
         scan.table.name for scan in guarded if scan.has_obligations and judging.exists(scan.table)
     ]
-    if old := to_describe_anew(required, evaluation, judging.snapshot):
+    if old := to_describe_anew(required, evaluation, seen.versions, judging.snapshot):
         return NeedsCatalog(old, promotes=False, anew=True)
     denied = (
         evaluation.commanded(required, undisclosed_names(bodies))

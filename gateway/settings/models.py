@@ -411,7 +411,8 @@ class UserSettings(Section):
     file: MadePath = Path("users.yaml")
     """Users with argon2 hashes and groups; kept by `sluice users`."""
     max_stale_s: Seconds = 900.0
-    """Seconds that the users stay in force while the file cannot be read; after that nobody logs in."""
+    """Seconds that the users stay in force while the file cannot be read; after that nobody logs in, and
+    statements of open sessions are refused, whose users may have been removed."""
     end_sessions: bool = True
     """Whether what a removed user has open ends at once. Otherwise it goes on until it is closed or idle."""
 

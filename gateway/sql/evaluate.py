@@ -97,6 +97,15 @@ class Evaluation:
             table, view, self.engine.table_view(self.principal, resource, now, "select", context)
         )
 
+    def tells_columns_apart(self, name: TableName) -> bool:
+        """Whether policies say something of some columns of a table alone; of one that is not there, they
+        may."""
+        table = self.catalog.table(name)
+        if table is not None:
+            return not self.table_view(table).uniform()
+        resource = table_resource(name)
+        return not self.engine.table_view(self.principal, resource, (), "select", self.context).uniform()
+
     def require(self, required: Iterable[Privilege]) -> None:
         for privilege in required:
             if privilege.resource.kind == "url" and self._is_reserved(privilege.resource):

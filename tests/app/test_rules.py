@@ -366,6 +366,29 @@ async def test_policies_that_could_not_be_read_for_too_long_are_stale(tmp_path: 
     assert rules.faults == ()
 
 
+async def test_a_look_at_the_files_that_does_not_end_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    now, begun = [0.0], asyncio.Event()
+    settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60, reload_s=0.001)
+    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    await rules.start()
+
+    async def hang() -> bool:
+        begun.set()
+        await asyncio.Event().wait()
+        return False
+
+    monkeypatch.setattr(rules, "look", hang)
+    watching = asyncio.create_task(rules.watch())
+    await begun.wait()
+    assert rules.stale() is None
+    now[0] = 60.5
+    assert rules.stale() == "a file of policies could not be read for 60 s"
+    watching.cancel()
+
+
 def test_a_directory_that_may_not_be_entered_is_no_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import stat
+import threading
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -12,9 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import Faults
+from gateway.errors import BackendUnavailable, Faults, UnreadableFiles
 from gateway.frontends.tokens import digest, new_token
-from gateway.frontends.users import UserFile, fingerprint, parse_users, read_users, remove_user, set_user
+from gateway.frontends.users import (
+    User,
+    UserFile,
+    fingerprint,
+    parse_users,
+    read_users,
+    remove_user,
+    set_user,
+)
 from tests.frontends.listening import CHEAP
 
 HASH = CHEAP.hash("secret")
@@ -205,6 +215,59 @@ async def test_who_hears_of_users_that_are_removed(tmp_path: Path) -> None:
     assert fingerprint(users.users["zoe"]) == fingerprint(read_users(path)["zoe"])
     set_user(path, "zoe", groups=["hr"])
     assert fingerprint(users.users["zoe"]) != fingerprint(read_users(path)["zoe"])
+
+
+async def test_who_did_not_hear_of_the_removed_hears_again(tmp_path: Path) -> None:
+    path, heard, again = tmp_path / "users.yaml", list[set[str]](), asyncio.Event()
+
+    async def removed(users: Collection[str]) -> None:
+        heard.append(set(users))
+        if len(heard) == 1:
+            raise BackendUnavailable("away")
+        again.set()
+
+    for name in ("bob", "zoe"):
+        set_user(path, name, password="x")
+    users = UserFile(path, removed=removed)
+    remove_user(path, "bob")
+    looking = asyncio.create_task(users.run(0.0))
+    await again.wait()
+    looking.cancel()
+    assert heard == [{"bob"}, {"bob"}]
+
+
+async def test_a_look_that_does_not_end_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file server that hangs must not keep those in force who were removed."""
+    path, now, go_on = tmp_path / "users.yaml", [0.0], threading.Event()
+    set_user(path, "bob", password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+    begun = threading.Event()
+
+    def hang(_: Path) -> dict[str, User]:
+        begun.set()
+        go_on.wait(60)
+        return {}
+
+    monkeypatch.setattr("gateway.frontends.users.read_users", hang)
+    path.touch()
+    looking = asyncio.create_task(users.refresh())
+    await asyncio.to_thread(begun.wait, 60)
+    assert users.users
+    now[0] = 60.5
+    assert users.users == {}
+    assert users.stale() is not None
+    go_on.set()
+    await looking
+    assert users.stale() is None
+
+
+def test_a_pipe_is_no_file_and_nesting_has_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "users.yaml"
+    os.mkfifo(path)
+    with pytest.raises(UnreadableFiles, match="it is no file"):
+        read_users(path)
+    with pytest.raises(Faults, match="nested too deeply"):
+        parse_users("[" * 10_000)
 
 
 def test_a_change_keeps_owner_and_mode(tmp_path: Path) -> None:

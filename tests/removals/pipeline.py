@@ -20,6 +20,13 @@ REMOVALS = (
         "test_pipeline_past",
     ),
     Removal(
+        "so does what reads a version",
+        "pipeline.judging",
+        "dict.fromkeys((*changed, *versions))",
+        "dict.fromkeys(changed)",
+        "test_pipeline_past",
+    ),
+    Removal(
         "a policy calls functions by names that Spark has",
         "pipeline.policies",
         "if judging.bare_builtins and (named := _qualified(reading)) is not None:",

@@ -3,6 +3,9 @@
 The first mask or filter that matches counts: one that is changed, deleted, or preceded by another on the
 same columns hides nothing any more. Whoever administers some resources only does none of that to what
 somebody else wrote, unless that policy delegates itself, by an item with `delegateAdmin`.
+
+Policies on tags come before those on resources, and one column may have any two tags: a mask on a tag is in
+the way of all masks on tags, and on resources of the services that take their tags from there.
 """
 
 from __future__ import annotations
@@ -13,12 +16,27 @@ from typing import Any
 from gateway.admin.ranger.definitions import MASK, ROW_FILTER, ServiceType
 from gateway.admin.ranger.kinds import Body
 from gateway.admin.ranger.matching import overlap
+from gateway.model.policy import ResourceDef
 from gateway.model.principal import Principal
+from gateway.policy.matching import is_dynamic
+from gateway.policy.subjects import PUBLIC
 
 OBLIGATIONS: Mapping[int, str] = {MASK: "dataMaskPolicyItems", ROW_FILTER: "rowFilterPolicyItems"}
 """Policy type → where its items are."""
-_HARMLESS = frozenset({"description", "policyLabels", "version", "updatedBy", "updateTime"})
+_HARMLESS = frozenset({"description", "policyLabels"})
 """What of a policy anybody may change who administers its resources."""
+_KEPT_BY_US = frozenset({"id", "guid", "version", "createdBy", "createTime", "updatedBy", "updateTime"})
+"""What of a policy is as the store says, whatever a body says."""
+
+
+def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+    """Return who has written a mask or a filter of which words alone change; None: whoever changes it.
+
+    By a word of the description it would be one's own that an administrator has changed since.
+    """
+    if int(policy.get("policyType") or 0) not in OBLIGATIONS or differ(stored, policy):
+        return None
+    return str(stored["updatedBy"])
 
 
 def taken_from_others(
@@ -28,23 +46,32 @@ def taken_from_others(
     *,
     stored: Mapping[str, Any] | None,
     policy: Mapping[str, Any] | None,
+    on_tags: bool = False,
 ) -> list[str]:
     """Return the names of those masks or filters of others that a change would change, delete or precede.
 
-    `policies`: those of the type, the service and the zone; `stored`: what is to be changed or deleted;
-    `policy`: what is to be stored, if anything.
+    `policies`: those of the type, the service and the zone; `on_tags`: they are of a service for tags, and
+    those of the services that use it are among them; `stored`: what is to be changed or deleted; `policy`:
+    what is to be stored, if anything. The principal has all his roles.
     """
     found: list[str] = []
-    if stored is not None and not _is_own(principal, stored) and (policy is None or _differ(stored, policy)):
+    if stored is not None and not _is_own(principal, stored) and (policy is None or differ(stored, policy)):
         found.append(str(stored.get("name")))
-    if policy is None or (stored is not None and not _differ(stored, policy)):
+    if policy is None or (stored is not None and not differ(stored, policy)):
         return found
-    mine = list(_resources(policy))
+    type_ = int(policy["policyType"])
+    mine = list(_resources(policy, definition, type_))
     for other in policies:
-        if (stored is None or other["id"] != stored["id"]) and not _is_own(principal, other):
-            theirs = _resources(other)
-            if any(_meet(one, another, definition, policy) for another in theirs for one in mine):
-                found.append(str(other.get("name")))
+        if (stored is not None and other["id"] == stored["id"]) or _is_own(principal, other):
+            continue
+        if _for_others(policy, other, OBLIGATIONS[type_]):
+            continue
+        if on_tags or any(
+            overlap(one, another, definition, type_)
+            for another in _resources(other, definition, type_)
+            for one in mine
+        ):
+            found.append(str(other.get("name")))
     return found
 
 
@@ -56,38 +83,48 @@ def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
         item.get("delegateAdmin")
         and (
             principal.user in (item.get("users") or ())
-            or not principal.groups.isdisjoint(item.get("groups") or ())
+            or not {*principal.groups, PUBLIC}.isdisjoint(item.get("groups") or ())
             or not principal.roles.isdisjoint(item.get("roles") or ())
         )
         for item in policy.get(OBLIGATIONS[int(policy["policyType"])]) or ()
     )
 
 
-def _differ(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
-    return any(stored.get(key) != policy.get(key) for key in {*stored, *policy} - _HARMLESS)
+def differ(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+    """Say whether a policy does anything that the stored one does not, or the other way round."""
+    return any(stored.get(key) != policy.get(key) for key in {*stored, *policy} - _HARMLESS - _KEPT_BY_US)
 
 
-def _resources(policy: Mapping[str, Any]) -> Iterator[dict[str, list[str]]]:
+def _for_others(policy: Mapping[str, Any], other: Mapping[str, Any], items: str) -> bool:
+    """Whether no two items are for the same user, as far as names tell: a policy that has nothing for
+    somebody does not come before anything for him."""
+    mine, theirs = _users(policy, items), _users(other, items)
+    return mine is not None and theirs is not None and mine.isdisjoint(theirs)
+
+
+def _users(policy: Mapping[str, Any], items: str) -> frozenset[str] | None:
+    """Return the users that the items are for; None when others are, too."""
+    listed = policy.get(items) or ()
+    names = frozenset(str(name).casefold() for item in listed for name in item.get("users") or ())
+    others = any(item.get("groups") or item.get("roles") for item in listed)
+    return None if others or any("{" in name for name in names) else names
+
+
+def _resources(
+    policy: Mapping[str, Any], definition: ServiceType, type_: int
+) -> Iterator[dict[str, list[str]]]:
     """Yield the policy's resources as level → patterns; what is not known before somebody asks is `*`."""
+    levels = definition.levels(type_)
     for resources in (policy.get("resources") or {}, *(policy.get("additionalResources") or ())):
-        yield {name: list(_patterns(values or {})) for name, values in resources.items()}
+        yield {name: list(_patterns(values or {}, levels.get(name))) for name, values in resources.items()}
 
 
-def _patterns(values: Mapping[str, Any]) -> Iterator[str]:
+def _patterns(values: Mapping[str, Any], level: ResourceDef | None) -> Iterator[str]:
     if values.get("isExcludes"):
         yield "*"
         return
     for value in map(str, values.get("values") or ()):
-        if "{" in value:
-            yield "*"  # `{USER}` or an expression
+        if level is None or is_dynamic(value, level):
+            yield "*"
         else:
             yield value + "*" if values.get("isRecursive") else value
-
-
-def _meet(
-    one: Mapping[str, list[str]],
-    other: Mapping[str, list[str]],
-    definition: ServiceType,
-    policy: Mapping[str, Any],
-) -> bool:
-    return overlap(one, other, definition, int(policy["policyType"]))

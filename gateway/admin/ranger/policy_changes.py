@@ -19,7 +19,8 @@ from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden,
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.obliging import OBLIGATIONS, taken_from_others
+from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, taken_from_others
+from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
@@ -83,7 +84,12 @@ async def update_policy(
     body = {**body, "id": stored["id"], "guid": stored["guid"]}
     policy = await _judged(writing, access, principal, service, body, stored=stored)
     made = await writing.update(
-        ObjectKind.POLICY, stored, policy, signature=_signature_column(policy), check_version=check_version
+        ObjectKind.POLICY,
+        stored,
+        policy,
+        signature=_signature_column(policy),
+        check_version=check_version,
+        author=author_of(stored, policy),
     )
     await note(writing, service, made, ChangedObject.UPDATED)
     return made
@@ -365,9 +371,20 @@ async def _require_own(
         if await access.governs(writing, principal, service, zone):
             continue
         definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
-        policies = await writing.obliging(service["name"], zone, type_)
+        policies = await writing.obliging([service["name"]], type_, zone=zone)
+        on_tags = service["type"] == TAG_TYPE
+        if on_tags:
+            # A zone that has no tag service of its own has the policies on tags of no zone.
+            policies += await writing.obliging(await writing.linked(service["name"]), type_)
+        roles = await writing.all(ObjectKind.ROLE)
         taken = await asyncio.to_thread(
-            taken_from_others, principal, definition, policies, stored=stored, policy=policy
+            taken_from_others,
+            replace(principal, roles=frozenset(roles_of(roles, principal.user, principal.groups))),
+            definition,
+            policies,
+            stored=stored,
+            policy=policy,
+            on_tags=on_tags,
         )
         if taken:
             what = "mask" if type_ == MASK else "row filter"

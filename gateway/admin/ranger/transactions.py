@@ -111,13 +111,14 @@ class ReadTransaction:
         where = "kind = 'policy' AND service = $1 AND zone = $2 AND body::text LIKE $3"
         return await self._rows(where, service, zone, '%"delegateAdmin": true%')
 
-    async def obliging(self, service: str, zone: str, type_: int) -> list[Body]:
-        """Return the enabled policies of a type, of masks or of filters, of a zone of a service."""
+    async def obliging(self, services: list[str], type_: int, *, zone: str | None = None) -> list[Body]:
+        """Return the enabled policies of a type, of masks or of filters, of services; None: of all zones."""
         where = (
-            "kind = 'policy' AND service = $1 AND zone = $2 AND body->>'policyType' = $3"
+            "kind = 'policy' AND service = ANY($1) AND body->>'policyType' = $2"
+            " AND ($3::text IS NULL OR zone = $3)"
             " AND body->'isEnabled' IS DISTINCT FROM 'false'::jsonb"
         )
-        return await self._rows(where, service, zone, str(type_))
+        return await self._rows(where, services, str(type_), zone)
 
     async def signed(self, service: str, signature: str) -> list[Body]:
         """Return the enabled policies of a service that have this signature."""
@@ -238,11 +239,12 @@ class WriteTransaction(ReadTransaction):
         name: str | None = None,
         signature: str | None = None,
         check_version: bool = True,
+        author: str | None = None,
     ) -> Body:
         """Put `body` in the place of `stored` (as this transaction read it) and return it.
 
         Id, guid and creation stay, the version goes up by one. Raises Conflict when the body carries a
-        version older than the stored one: its author has not seen the last change.
+        version older than the stored one: its author has not seen the last change. `author`: whose it stays.
         """
         given = body.get("version")
         if check_version and isinstance(given, int) and 0 < given < stored["version"]:
@@ -252,7 +254,7 @@ class WriteTransaction(ReadTransaction):
             **{field: stored[field] for field in _KEPT},
             "isEnabled": body.get("isEnabled", True),
             "version": stored["version"] + 1,
-            "updatedBy": self.who,
+            "updatedBy": self.who if author is None else author,
             "updateTime": self.now_ms,
         }
         await self._connection.execute(

@@ -579,6 +579,24 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
                 assert CANARY not in str(raised.value)
 
 
+def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
+    lake: LakeSpark, gateway: RunningGateway
+) -> None:
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for endpoint in endpoints:
+        table = f"shop.changed_version_{endpoint}"
+        text = f"SELECT note FROM {table} VERSION AS OF 1"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) {MAPPED}",
+            f"INSERT INTO {table} VALUES (1, '{CANARY}')",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(text) == [(CANARY,)]
+            lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+            assert ask(text) == [(None,)]
+
+
 def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
     """The table is described again before a command that reads it is cleared."""
     endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)

@@ -729,6 +729,27 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
                 assert CANARY not in str(raised.value)
 
 
+def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
+    lake: LakeSpark, gateway: RunningGateway
+) -> None:
+    """It keeps its own names, so that no list of columns tells of a rename: it is described again."""
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    for endpoint in endpoints:
+        table = f"ice.shop.changed_version_{endpoint}"
+        text = f"SELECT note FROM {table} VERSION AS OF 'old'"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) USING iceberg",
+            f"INSERT INTO {table} VALUES (1, '{CANARY}')",
+            f"ALTER TABLE {table} CREATE TAG old",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            ask(f"CREATE TEMPORARY VIEW past AS {text}")
+            assert ask(text) == ask("SELECT * FROM past") == [(CANARY,)]
+            lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+            assert ask(text) == ask("SELECT * FROM past") == [(None,)]
+
+
 COMMANDS = (
     "UPDATE {t} SET other = email",
     "DELETE FROM {t} WHERE email LIKE 'canary%'",

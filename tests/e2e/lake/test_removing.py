@@ -153,6 +153,24 @@ def test_what_is_hidden_outlives_what_formats_have(
     assert passed == []
 
 
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+@pytest.mark.parametrize("format_", DATABASES)
+def test_what_came_meanwhile_outlives_them_too(
+    ask: Any, lake: LakeSpark, format_: str, endpoint: str
+) -> None:
+    """That a table is not there is remembered, too; what it hides is seen when it is to be removed."""
+    hob = ask(endpoint, "hob")
+    for number, text in enumerate(
+        ("DROP TABLE IF EXISTS {t}", "CREATE OR REPLACE TABLE {t} AS SELECT 1 AS id")
+    ):
+        table = f"{DATABASES[format_]}.values_late_{endpoint}_{number}"
+        assert "TABLE_OR_VIEW_NOT_FOUND" in refusal(hob, f"SELECT * FROM {table}")
+        made = f"CREATE TABLE {table} USING {format_} AS SELECT 1 AS id, 'p' AS pin, 0 AS day"
+        lake.spark.query(made, user="loader")
+        assert "drop by name" in refusal(hob, text.format(t=table))
+        assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, "p", 0)]
+
+
 @pytest.mark.parametrize("format_", DATABASES)
 def test_what_is_hidden_outlives_frames(gateway: RunningGateway, lake: LakeSpark, format_: str) -> None:
     with gateway.session("hob", PASSWORD) as session:
