@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from gateway.model.catalog import (
     CatalogSnapshot,
     Column,
-    Renamed,
     Table,
     TableKind,
     TableName,
@@ -33,7 +32,7 @@ from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
 from gateway.sql.unmatched import closed_view
-from gateway.sql.versions import version_of
+from gateway.sql.versions import of_version, renamed_columns, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class Evaluation:
         view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
         if not table.renamed:
             return view
-        now = [replace(c, name=one.now) for c, one in _renamed(table)]
+        now = [replace(c, name=one.now) for c, one in renamed_columns(table)]
         return of_version(
             table, view, self.engine.table_view(self.principal, resource, now, "select", context)
         )
@@ -484,42 +483,6 @@ class Evaluation:
             return resource
         self.unsure.add(name.folded())
         return None
-
-
-def _renamed(table: Table) -> list[tuple[Column, Renamed]]:
-    now = {one.then: one for one in table.renamed}
-    return [(column, now[column.name]) for column in table.columns if column.name in now]
-
-
-def of_version(table: Table, then: TableView, now: TableView) -> TableView:
-    """Return what may be seen of a version whose columns have other names now: `then` is what policies say of
-    the names that it has, `now` of those that these columns have now.
-
-    INVARIANT (a column is itself in every version): what holds for a column under its present name holds
-    under its name of then. What policies say of a name that no column has any more holds as well.
-    """
-    allowed, masks, hidden = dict(then.allowed), dict(then.masks), set(then.hidden)
-    for column, one in _renamed(table):
-        name = column.name
-        if one.gone and name in then.hidden:
-            continue
-        mask = masks.get(name) if one.gone else None
-        masks.pop(name, None)
-        allowed[name] = now.allowed[one.now]
-        mask = now.masks.get(one.now, mask)
-        if mask is not None:
-            masks[name] = mask
-        hidden.discard(name)
-        if one.now in now.hidden:
-            hidden.add(name)
-    return TableView(
-        allowed=allowed,
-        masks=masks,
-        row_filter=then.row_filter,
-        hidden=frozenset(hidden),
-        facets=then.facets | now.facets,
-        uniform=lambda: then.uniform() and now.uniform(),
-    )
 
 
 def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation, ...] | Unsupported:

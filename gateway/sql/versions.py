@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gateway.model.catalog import SOME_VERSION
+from gateway.model.catalog import SOME_VERSION, Column, Renamed, Table
 from gateway.model.meaning_settings import TIME_ZONE
+from gateway.policy.engine import TableView
 from gateway.sql.names import Names
 
 _AS_OF = re.compile(
@@ -38,3 +39,40 @@ def version_of(suffix: str, names: Names) -> str:
     if text is None or (TIME_ZONE in names.context.settings and not _ZONED.fullmatch(text[1])):
         return SOME_VERSION
     return f"TIMESTAMP AS OF {value}"
+
+
+def renamed_columns(table: Table) -> list[tuple[Column, Renamed]]:
+    """Return the columns of a version that have another name now, or none, each with what became of it."""
+    now = {one.then: one for one in table.renamed}
+    return [(column, now[column.name]) for column in table.columns if column.name in now]
+
+
+def of_version(table: Table, then: TableView, now: TableView) -> TableView:
+    """Return what may be seen of a version whose columns have other names now: `then` is what policies say of
+    the names that it has, `now` of those that these columns have now.
+
+    INVARIANT (a column is itself in every version): what holds for a column under its present name holds
+    under its name of then. What policies say of a name that no column has any more holds as well.
+    """
+    allowed, masks, hidden = dict(then.allowed), dict(then.masks), set(then.hidden)
+    for column, one in renamed_columns(table):
+        name = column.name
+        if one.gone and name in then.hidden:
+            continue
+        mask = masks.get(name) if one.gone else None
+        masks.pop(name, None)
+        allowed[name] = now.allowed[one.now]
+        mask = now.masks.get(one.now, mask)
+        if mask is not None:
+            masks[name] = mask
+        hidden.discard(name)
+        if one.now in now.hidden:
+            hidden.add(name)
+    return TableView(
+        allowed=allowed,
+        masks=masks,
+        row_filter=then.row_filter,
+        hidden=frozenset(hidden),
+        facets=then.facets | now.facets,
+        uniform=lambda: then.uniform() and now.uniform(),
+    )

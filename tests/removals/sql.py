@@ -767,14 +767,14 @@ REMOVALS = (
     ),
     Removal(
         "what is masked under its present name is masked under the one of then",
-        "sql.evaluate",
+        "sql.versions",
         "mask = now.masks.get(one.now, mask)",
         "pass",
         "test_pipeline_past",
     ),
     Removal(
         "what is hidden under its present name is hidden under the one of then",
-        "sql.evaluate",
+        "sql.versions",
         "        if one.now in now.hidden:\n",
         "        if False:\n",
         "test_pipeline_past",
