@@ -554,7 +554,7 @@ REMOVALS = (
     Removal(
         "policies fit their tables",
         "pipeline.policies",
-        "if not policy_text.fits(text, reading, table, tables):",
+        "if (what := policy_text.unfit(text, reading, table, tables)) is not None:",
         "if False:",
         "test_pipeline",
     ),

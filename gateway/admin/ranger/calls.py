@@ -69,7 +69,7 @@ class Invalid(RangerError):
         self.failures = tuple(failures)
 
 
-class _Unread(Exception):
+class _NeedsTexts(Exception):
     """A change needs texts that have not been read."""
 
 
@@ -139,8 +139,8 @@ class ApiCall:
                 async with self.store.writing(self.user) as writing:
                     made = await work(writing, access)
                     if access.unread:
-                        raise _Unread
-            except (_Unread, Invalid):
+                        raise _NeedsTexts
+            except (_NeedsTexts, Invalid):
                 # What else is wrong is told with what is wrong with texts.
                 if not access.unread:
                     raise
