@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "plan": frozenset({"errors", "model", "sql", "policy", "wire"}),
     "pipeline": frozenset({"errors", "model", "sql", "plan", "policy", "reader.port"}),
     "reader": frozenset({"errors", "model"}),
-    "catalog": frozenset({"errors", "model", "wire"}),
+    "catalog": frozenset({"errors", "model", "wire", "sql.metric_views"}),
     "sources": frozenset({"errors", "model", "policy"}),
     "session": frozenset({"errors", "model", "pipeline", "wire"}),
     "frontends": frozenset({"errors", "model", "wire", "session"}),

@@ -22,7 +22,9 @@ def world_with(object_type: str) -> World:
     """The world of the cases, in which `hr.employee` is of another type."""
     world = World()
     table = world.tables[NAME.folded()]
-    world.tables[NAME.folded()] = replace(table, kind=TableKind.UNGOVERNED, object_type=object_type)
+    world.tables[NAME.folded()] = replace(
+        table, kind=TableKind.UNGOVERNED, object_type=object_type, unread="so it is"
+    )
     return world
 
 
@@ -46,7 +48,7 @@ async def test_it_is_refused_in_sql(reader: ReaderPool, text: str, user: str) ->
 
 async def test_the_refusal_says_what_it_is(reader: ReaderPool) -> None:
     for object_type, said in {
-        "METRIC_VIEW": "spark_catalog.hr.employee is a metric view, ",
+        "METRIC_VIEW": "spark_catalog.hr.employee is a metric view that cannot be governed: so it is",
         "DYNAMIC_TABLE": "spark_catalog.hr.employee is a DYNAMIC_TABLE, a kind of object that",
         "": "Spark does not say what kind of object spark_catalog.hr.employee is",
     }.items():

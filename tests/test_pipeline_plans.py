@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +13,7 @@ from pyspark.sql.connect import plan as plans
 
 from gateway.model.catalog import TableName
 from gateway.model.handles import SparkHandle
+from gateway.model.reading import Reading
 from gateway.model.statement import (
     AnswerFilter,
     CatalogChanged,
@@ -839,4 +841,26 @@ async def test_a_guard_that_reads_more_than_its_table_is_not_written(
 ) -> None:
     with patch("gateway.sql.guard.table_query", lambda *_, **__: "SELECT * FROM spark_catalog.hr.inbox"):
         verdict = await world.judge_plan(execute(table("employee").select("name")), reader, user="bob")
+    refused(verdict, "NOT_GOVERNABLE", "could not be proved to read nothing else")
+
+
+class _OddReader:
+    """Spark's parser, which finds something in guarded queries that it does not know."""
+
+    def __init__(self, reader: ReaderPool) -> None:
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def read(self, text: str) -> Any:
+        found = await self._reader.read(text)
+        if isinstance(found, Reading) and "TABLESAMPLE" in text:
+            return replace(found, nodes=found.nodes | {"?Unheard"})
+        return found
+
+
+async def test_what_guards_a_read_holds_nothing_that_the_reader_does_not_know(reader: ReaderPool) -> None:
+    odd: Any = _OddReader(reader)
+    verdict = await World().judge_plan(execute(table("employee").select("id")), odd, user="bob")
     refused(verdict, "NOT_GOVERNABLE", "could not be proved to read nothing else")

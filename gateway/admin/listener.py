@@ -1,4 +1,5 @@
-"""`/healthz`, `/readyz` and `/metrics` on an address of their own: no statement and no name is told there.
+"""`/healthz`, `/readyz` and `/metrics` on an address of their own: no statement and no value is told
+there; of names, those of policies that are not in force as they were written.
 
 Other applications, with logins of their own, may be mounted beside them.
 """
@@ -9,10 +10,13 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import cast
 
 import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from gateway.session.ports import Entrance, Visitor
 
 _log = structlog.get_logger(__name__)
 
@@ -22,6 +26,58 @@ Check = Callable[[], Awaitable[str | None]]
 CHECK_TIMEOUT_S = 5.0
 ANSWER_AGE_S = 2.0
 """How long an answer of the checks is given again: a balancer's probes must not become Spark's load."""
+
+
+KEPT_S = 30.0
+"""How long a connection is kept on which nothing is asked."""
+NEXT_S = 15.0
+"""How long the head of a request may take from its first byte, at most; and what is kept longer than that is
+cut."""
+
+
+class _Connection(asyncio.Protocol):
+    """One client's: nobody logs in on a connection here, so it has a deadline whenever nothing is asked."""
+
+    def __init__(self, inner: asyncio.Protocol, place: Visitor) -> None:
+        self.place = place
+        self._inner = inner
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.place.ends_by(cast(asyncio.Transport, transport).abort)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.place.leave()
+        self._inner.connection_lost(exc)
+
+
+@web.middleware
+async def _taking_time(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Give a request that is there as long as it takes, and its connection a deadline afterwards."""
+    connection = request.transport.get_protocol() if request.transport is not None else None
+    if not isinstance(connection, _Connection):
+        return await handler(request)
+    connection.place.busy()
+    connection.place.due(None)
+    try:
+        return await handler(request)
+    finally:
+        connection.place.waiting()
+        connection.place.due(KEPT_S + NEXT_S)
 
 
 class AdminServer:
@@ -50,10 +106,11 @@ class AdminServer:
         self._answer: dict[str, str | None] = {}
         self._answered_at = float("-inf")
         self._runner: web.AppRunner | None = None
+        self._door: Entrance | None = None
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
-        app = web.Application(client_max_size=1024)
+        app = web.Application(client_max_size=1024, middlewares=[_taking_time])
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -61,24 +118,28 @@ class AdminServer:
             app.add_subapp(prefix, make())
         return app
 
-    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
+    async def start(self, door: Entrance, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        runner = web.AppRunner(self.app(), access_log=None, keepalive_timeout=30, shutdown_timeout=2)
+        runner = web.AppRunner(self.app(), access_log=None, keepalive_timeout=KEPT_S, shutdown_timeout=2)
         await runner.setup()
-        self._runner = runner
-        site = web.TCPSite(runner, host, port, ssl_context=tls)
+        self._runner, self._door, server = runner, door, runner.server
+        if server is None:
+            raise OSError("the application was not set up")
         try:
-            await site.start()
+            return await door.open(host, port, lambda place: _Connection(server(), place), tls=tls)
         except BaseException:
             await self.close()
             raise
-        return int(runner.addresses[0][1])
 
     async def close(self) -> None:
         """Stop listening and end what is being answered."""
         runner, self._runner = self._runner, None
+        if self._door is not None:
+            self._door.stop_listening()
         if runner is not None:
             await runner.cleanup()
+        if self._door is not None:
+            self._door.close()
 
     async def ready(self) -> dict[str, str | None]:
         """Return for each part what is wrong with it, or None."""

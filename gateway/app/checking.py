@@ -27,7 +27,8 @@ from gateway.app.rule_files import (
     rule_files,
 )
 from gateway.app.seal_keys import older_seal_keys
-from gateway.app.table_checks import against_tables
+from gateway.app.spark_checks import ask_spark
+from gateway.app.table_checks import Tree, against_tables, meaningless_masks
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
@@ -52,6 +53,8 @@ class CheckReport:
     faults: tuple[str, ...]
     warnings: tuple[str, ...]
     """What is taken as it stands and may not mean what its author thinks."""
+    not_asked: tuple[str, ...] = ()
+    """What could be asked and was not, and why."""
     policies: int
 
 
@@ -87,7 +90,7 @@ async def check(
     Raises Faults when that one cannot be read, JavaNotFound, UnsupportedSpark and BackendUnavailable when
     Spark's parser is wanted and does not start.
     """
-    existing = StaticCatalog.load(tables).snapshot if tables is not None else None
+    existing = Tree.of(StaticCatalog.load(tables).snapshot) if tables is not None else None
     found = _sort(paths)
     faults = list(found.faults)
     by_path: dict[Path, Settings] = {}
@@ -112,12 +115,14 @@ async def check(
         # Together: classes of one file use the lists of another.
         faults += _faults(classifiers, ClassifySettings(rules=found.classifiers))
     settings = list(by_path.values())
-    policy_settings = [(one.policies, one.file_sources()) for one in settings] or [(PolicySettings(), ())]
+    wholes: list[Settings | None] = [*settings] or [None]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
     files |= {str(path) for path in (*found.propagation, *found.procedures)}
     files |= {str(path) for path in (*found.providers, *found.classifiers)}
     loaded: list[PolicySet] = []
-    for one, sources in policy_settings:
+    with_spark: list[tuple[PolicySet, Settings]] = []
+    for whole in wholes:
+        one = whole.policies if whole is not None else PolicySettings()
         try:
             rules = _rules(one, found)
         except Faults as error:
@@ -126,11 +131,15 @@ async def check(
         files |= {*rules.packs, *rules.ranger}
         try:
             part = load_rules(rules, one).part
+            sources = whole.file_sources() if whole is not None else ()
             loaded.append(combine((part, closed_part(sources)), 1, one.catalogs))
+            if whole is not None:
+                with_spark.append((loaded[-1], whole))
         except Faults as error:
             faults += error.faults
     warnings = [warning for policies in loaded for warning in policies.warnings]
     configuration = NOT_COMPARED
+    not_asked = [] if existing is not None else _not_asked(with_spark, with_parser, with_backend)
     if with_parser and loaded:
         first = settings[0] if settings else Settings()
         reader = first.reader
@@ -141,20 +150,38 @@ async def check(
                 faults += await unparsable(policies, pool)
                 if existing is not None:
                     warnings += await against_tables(policies, existing, pool)
+                    warnings += meaningless_masks(policies, existing)
+            for policies, whole in with_spark if with_backend and existing is None else ():
+                asked = await ask_spark(policies, whole, pool)
+                closes = whole.policies.unmatched_columns == "closed"
+                faults += [*asked.faults, *(asked.names if closes else ())]
+                warnings += [*asked.warnings, *(() if closes else asked.names)]
+                not_asked += asked.not_asked
     elif existing is not None:
         for policies in loaded:
             warnings += await against_tables(policies, existing)
     if with_backend:
         for path, one_settings in by_path.items():
-            asked = await ask_backend(one_settings, reader=configuration)
-            faults += [f"{path}: {fault}" for fault in asked.faults]
-            warnings += [f"{path}: {warning}" for warning in asked.warnings]
+            reads = await ask_backend(one_settings, reader=configuration)
+            faults += [f"{path}: {fault}" for fault in reads.faults]
+            warnings += [f"{path}: {warning}" for warning in reads.warnings]
     return CheckReport(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
+        not_asked=tuple(dict.fromkeys(not_asked)),
         policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
     )
+
+
+def _not_asked(with_spark: Sequence[object], with_parser: bool, with_backend: bool) -> list[str]:
+    """Say why Spark is not asked for what policies name, where that is known before."""
+    why = ""
+    if not with_spark:
+        why = "no settings among the paths name one"
+    elif not (with_parser and with_backend):
+        why = "`--no-parser` or `--no-backend` was given"
+    return [f"Spark was not asked for the tables and columns that policies name: {why}"] if why else []
 
 
 def _faults(load: Callable[..., object], *arguments: object) -> list[str]:

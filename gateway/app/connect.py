@@ -14,6 +14,7 @@ from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.frontends.doors import Door
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
@@ -116,7 +117,11 @@ def connect_sessions(dependencies: Dependencies, upstream: ConnectUpstream) -> C
 
 
 def connect_server(
-    sessions: ConnectSessions, authenticator: Authenticator, settings: ConnectListener, logins: LoginSettings
+    sessions: ConnectSessions,
+    authenticator: Authenticator,
+    settings: ConnectListener,
+    logins: LoginSettings,
+    door: Door,
 ) -> ConnectServer:
     """Return the listener of the settings, not started."""
     limits = ConnectLimits(
@@ -126,7 +131,7 @@ def connect_server(
         requests_bytes=settings.requests_bytes,
         handshake_timeout_s=logins.handshake_timeout_s,
     )
-    return ConnectServer(sessions, authenticator, limits=limits)
+    return ConnectServer(sessions, authenticator, door=door, limits=limits)
 
 
 def certificate(tls: Tls | None) -> Certificate | None:

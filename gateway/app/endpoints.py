@@ -19,13 +19,16 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
+from gateway.app.closed_policies import told_of
 from gateway.app.lineage_following import trouble
+from gateway.app.policy_authors import JudgeText
 from gateway.app.rules import RulesInForce
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator, LoginLimits
-from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
+from gateway.frontends.doors import Door, DoorLimits
+from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
@@ -72,6 +75,8 @@ class GatewayParts:
     lineage: Follower | None
     notes: Mapping[str, Check]
     """More that `/readyz` tells, and that does not stop clients from being sent here."""
+    judge: JudgeText
+    """Judges what the authors of policies may select."""
 
     def authenticator(self) -> Authenticator:
         """Return an endpoint's own: failed logins are counted for each."""
@@ -82,6 +87,20 @@ class GatewayParts:
             metrics=self.dependencies.metrics,
             limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
         )
+
+    def door(self, listener: str, connections: int) -> Door:
+        """Return what accepts the connections of a listener, so many at most."""
+        bounds = self.settings.connections
+        refused = self.dependencies.metrics.connections_refused
+        limits = DoorLimits(
+            connections=connections,
+            strangers=bounds.before_login,
+            strangers_per_address=bounds.before_login_per_address,
+            first_byte_s=bounds.first_byte_s,
+            login_s=self.settings.logins.handshake_timeout_s,
+            reserve=bounds.reserve,
+        )
+        return Door(listener, limits, refused=lambda name, why: refused.labels(name, why).inc())
 
 
 class Endpoint(ABC):
@@ -125,11 +144,8 @@ class ThriftEndpoint(Endpoint):
         server = ThriftBinaryServer(
             service,
             parts.authenticator(),
+            door=parts.door(self.name, listener.connections),
             metrics=parts.dependencies.metrics,
-            limits=ThriftLimits(
-                connections=listener.connections,
-                handshake_timeout_s=parts.settings.logins.handshake_timeout_s,
-            ),
         )
         parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
@@ -158,7 +174,8 @@ class ConnectEndpoint(Endpoint):
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
-        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins)
+        door = parts.door(self.name, parts.settings.connections.connect)
+        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
         parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
         return await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
@@ -178,7 +195,8 @@ class AdminEndpoint(Endpoint):
             _checks(parts), parts.dependencies.metrics.registry, notes=_notes(parts), mounted=_apis(parts)
         )
         parts.stack.push_async_callback(admin.close)
-        return await admin.start(listener.host, listener.port, tls=tls_context(listener.tls))
+        door = parts.door(self.name, parts.settings.connections.before_login)
+        return await admin.start(door, listener.host, listener.port, tls=tls_context(listener.tls))
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ConnectEndpoint(), AdminEndpoint())
@@ -234,6 +252,9 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
         return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
 
+    async def closed() -> str | None:
+        return told_of(one for source in parts.rules.sources() for one in source.closed)
+
     async def user_file() -> str | None:
         faults = parts.users.faults
         return f"{len(faults)} faults; older users are in force" if faults else None
@@ -244,7 +265,13 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     async def followed() -> str | None:
         return trouble(lineage.metrics) if lineage is not None else None
 
-    notes = {"policies": policies, "users": user_file, "record": shipped, **parts.notes}
+    notes = {
+        "policies": policies,
+        "policies_closed": closed,
+        "users": user_file,
+        "record": shipped,
+        **parts.notes,
+    }
     return notes if lineage is None else {**notes, "lineage": followed}
 
 
@@ -252,10 +279,22 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
     settings, listener = parts.settings, parts.settings.listeners.admin
     found = {}
     if listener.ranger is not None:
+        from gateway.app.policy_texts import SparkTexts  # optional, as the next
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
+        queries = parts.upstream.queries()
+        parts.stack.push_async_callback(queries.close)
+        texts = SparkTexts(
+            settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
+        )
         ranger = RangerAdmin(
-            listener.ranger, settings.policies, parts.dsn, parts.authenticator(), parts.reader
+            listener.ranger,
+            settings.policies,
+            parts.dsn,
+            parts.authenticator(),
+            parts.reader,
+            spark=texts,
+            judge=parts.judge,
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

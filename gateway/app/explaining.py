@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from gateway.catalog.live import LiveCatalog, Owners
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
+from gateway.model.catalog import Table, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.principal import Principal
 from gateway.model.spark_configuration import (
@@ -182,6 +183,7 @@ def judging_rules(settings: Settings) -> Rules:
         barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
+        unmatched_columns=policies.unmatched_columns,
     )
 
 
@@ -283,9 +285,11 @@ def make_catalog(
     reader: ReaderPool,
     metalakes: Metalakes | None = None,
     owners: Owners | None = None,
+    learned: Callable[[TableName, Table | None], None] = lambda name, table: None,
 ) -> LiveCatalog:
     """Return the catalog that asks Spark, which is of the reader's minor version. `metalakes` has catalogs
-    that come and go; `owners` tells whose their tables are, where it is not they alone who know."""
+    that come and go; `owners` tells whose their tables are, where it is not they alone who know; `learned` is
+    told what Spark answers."""
     if owners is None and metalakes is not None:
         owners = metalakes.owner
     return LiveCatalog(
@@ -296,6 +300,7 @@ def make_catalog(
         sources=settings.file_sources(),
         listed=none_listed if metalakes is None else metalakes.listed,
         owners=owners,
+        learned=learned,
     )
 
 

@@ -14,6 +14,7 @@ from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
+from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, require_endpoints, start_endpoints
 from gateway.app.explaining import (
     make_backend,
@@ -32,9 +33,11 @@ from gateway.app.lineage_following import LineageCollector, lineage_input, make_
 from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
+from gateway.app.policy_authors import PolicyAuthors
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
+from gateway.app.unmatched import UnmatchedPolicies
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
@@ -46,7 +49,10 @@ from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceEr
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
+from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
@@ -130,6 +136,8 @@ class Gateway:
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
         require_endpoints(settings)
+        if (few := raise_limit(settings)) is not None:
+            self._progress(few)
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await together(
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()
@@ -140,11 +148,17 @@ class Gateway:
         metalakes = Metalakes(settings, minor_of(reader.spark_version))
         self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
+        unmatched = UnmatchedPolicies(lambda: rules.current)
+
+        def policies_changed(policies: PolicySet) -> None:
+            self.metrics.policy_version.set(policies.version)
+            unmatched.policies_changed()
+
         rules = RulesInForce(
             settings.policies,
             reader,
             accepted=accepted_source(settings, accepted),
-            on_change=lambda policies: self.metrics.policy_version.set(policies.version),
+            on_change=policies_changed,
             speaking=metalakes.services,
             closed=closed_part(settings.file_sources()),
         )
@@ -166,7 +180,8 @@ class Gateway:
         await metalakes.start(rules.take, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner)
-        catalog = make_catalog(settings, queries, reader, metalakes, owners)
+        self.metrics.registry.register(unmatched)
+        catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         dependencies = Dependencies(
@@ -201,7 +216,17 @@ class Gateway:
             self.metrics.registry.register(DatasetsCollector(refreshing))
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
-        notes: dict[str, Check] = {"metalakes": metalakes.told}
+
+        async def judge(text: str, principal: Principal) -> Verdict:
+            statement = Statement(text=text, principal=principal, context=SessionContext())
+            return await dependencies.verdicts.judge(statement, Client(protocol="policies"))
+
+        authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), reader, judge)
+        notes: dict[str, Check] = {
+            "metalakes": metalakes.told,
+            "authors": authors.told,
+            "unmatched": unmatched.told,
+        }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
         sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
@@ -226,6 +251,7 @@ class Gateway:
                 dsn=dsn,
                 lineage=lineage,
                 notes=notes,
+                judge=judge,
             )
         )
         every_s = settings.policies.reload_s
@@ -233,7 +259,9 @@ class Gateway:
         self._background += [
             rules.watch(),
             users.run(every_s),
+            authors.run(every_s),
             metalakes.run(),
+            unmatched.run(),
             Answering(dsn, ledger.gateway, requests.answer).run(),
         ]
         if settings.tag_propagation.enabled:

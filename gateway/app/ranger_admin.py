@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.admin.ranger.access import Access, AdminRights, PolicyText
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText, TextQuestion
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
+from gateway.app.policy_authors import JudgeText, may_select_all
+from gateway.app.policy_texts import SparkTexts
 from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
+from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
+from gateway.model.principal import Principal
 from gateway.model.reading import Reading
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
@@ -33,9 +37,13 @@ class RangerAdmin:
         dsn: str,
         authenticator: Authenticator,
         reader: ReaderPort,
+        *,
+        spark: SparkTexts | None = None,
+        judge: JudgeText | None = None,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
-        policies before they are stored."""
+        policies before they are stored, `spark` is asked about them, and `judge` says what their authors may
+        select."""
         self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
@@ -50,11 +58,25 @@ class RangerAdmin:
             delegates_may_override=settings.delegates_may_override,
         )
 
-        async def read_text(text: str, kind: str) -> PolicyText:
-            bound = sample(text)
+        async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
+            bound = sample(question.text)
             answer = await reader.read_expression(bound)
-            fault = fault_in(bound, kind, answer)
-            return PolicyText(fault, reach_of(answer) if isinstance(answer, Reading) else "")
+            fault = fault_in(bound, question.kind, answer)
+            if fault is not None or not isinstance(answer, Reading):
+                return PolicyText(fault)
+            reach = reach_of(answer)
+            selectable = question.trusted or not reach or await may_select(author, question.text)
+            if not selectable:
+                # Refused in any case: Spark's answer would tell of tables that its author may not know.
+                return PolicyText(None, reach)
+            fault, unchecked = (None, "") if spark is None else await spark.say(question, answer)
+            return PolicyText(fault, reach, unchecked, selectable)
+
+        async def may_select(author: Principal, text: str) -> bool:
+            try:
+                return judge is not None and await may_select_all(text, author, reader, judge)
+            except BackendUnavailable:
+                return False  # what is in the catalog cannot be asked now
 
         self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gateway
@@ -61,6 +61,10 @@ class LoadedRules:
 
     part: Part
     definitions: Mapping[str, ServiceDef]
+    good: RuleFiles
+    """The texts that are in force: of a file that cannot be taken, those that it had before."""
+    held: tuple[str, ...] = ()
+    """What is wrong with files that keep their last good state."""
 
 
 def shipped_rules() -> Path:
@@ -107,14 +111,65 @@ def fingerprint(settings: PolicySettings) -> FilesFingerprint:
     return tuple(found)
 
 
-def load_rules(
-    files: RuleFiles, settings: PolicySettings, *, people: Mapping[str, Principal] | None = None
+def reload_rules(
+    files: RuleFiles,
+    settings: PolicySettings,
+    good: RuleFiles,
+    *,
+    people: Mapping[str, Principal] | None = None,
 ) -> LoadedRules:
-    """Return what the files hold, cases run. Raises Faults with every fault of all of them."""
+    """Return what the files hold, as far as each can be taken: policies at fault are `broken`, and a file
+    that is at fault otherwise keeps what it had in `good`, or is left out when it is new.
+
+    Raises Faults for what is wrong with all of them together, or cannot be told of a file.
+    """
+    held: list[str] = []
+    while True:
+        try:
+            loaded = load_rules(files, settings, people=people, tolerant=True)
+        except Faults as error:
+            kept = _with_last_good(files, good, error.faults)
+            if kept is None:
+                raise Faults([*held, *error.faults]) from None
+            files = kept
+            held += error.faults
+        else:
+            return replace(loaded, good=files, held=tuple(dict.fromkeys(held)))
+
+
+def _with_last_good(files: RuleFiles, good: RuleFiles, faults: Iterable[str]) -> RuleFiles | None:
+    """Return the files with the last good text of each that faults are told of; None when nothing changes."""
+    faults = tuple(faults)
+
+    def kept(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, text in now.items():
+            at_fault = any(fault.startswith(f"{name}:") for fault in faults)
+            if not at_fault:
+                found[name] = text
+            elif name in before:
+                found[name] = before[name]
+        return found
+
+    packs, ranger = kept(files.packs, good.packs), kept(files.ranger, good.ranger)
+    if packs == files.packs and ranger == files.ranger:
+        return None
+    return replace(files, packs=packs, ranger=ranger)
+
+
+def load_rules(
+    files: RuleFiles,
+    settings: PolicySettings,
+    *,
+    people: Mapping[str, Principal] | None = None,
+    tolerant: bool = False,
+) -> LoadedRules:
+    """Return what the files hold, cases run. Raises Faults with every fault of all of them; with `tolerant`
+    policies at fault are `broken`, and none of them."""
     definitions = load_service_defs(files.service_defs)
     faults: list[str] = []
     try:
-        ranger = load_files(files.ranger, definitions) if files.ranger else NO_FILES
+        ranger = load_files(files.ranger, definitions, tolerant=tolerant) if files.ranger else NO_FILES
     except Faults as error:
         # The packs are looked at all the same: all faults are told together.
         faults += error.faults
@@ -129,13 +184,16 @@ def load_rules(
         if service in definitions and service not in elsewhere
     }
     try:
-        packs = load_packs(files.packs, definitions, catalog_services=spoken_for, people=people)
+        packs = load_packs(
+            files.packs, definitions, catalog_services=spoken_for, people=people, tolerant=tolerant
+        )
     except Faults as error:
         raise Faults([*faults, *error.faults]) from None
     faults += _twice(packs.services, ranger.services, {entry.service for entry in settings.ranger})
     if faults:
         raise Faults(faults)
-    return LoadedRules(part=_part(packs, ranger, files.digest), definitions=definitions)
+    part = _part(packs, ranger, files.digest)
+    return LoadedRules(part=part, definitions=definitions, good=files)
 
 
 def unknown_services(settings: PolicySettings, known: Iterable[str]) -> list[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import structlog
 
 from gateway.app.accepted_tags import accepted_part
+from gateway.app.closed_policies import ClosedPolicies, ClosedPolicy
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.combining import Part, combine
 from gateway.app.proving import Proofs
@@ -24,18 +25,21 @@ from gateway.app.rule_files import (
     FILES,
     FilesFingerprint,
     LoadedRules,
+    RuleFiles,
     fingerprint,
     load_rules,
     read_rules,
+    reload_rules,
     rule_paths,
     shipped_rules,
 )
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.closing import Closing
-from gateway.model.policy import Policy, PolicySet, Service
+from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
-from gateway.policy.unusable import can_close, with_closed
+from gateway.policy.unmatched import names_in
+from gateway.policy.unusable import broken_policies, with_closed
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
@@ -75,6 +79,8 @@ class SourceState:
     """What is wrong now; what is in force is older when there is any."""
     stale: str | None
     """Why nothing may be judged by this source now, or None."""
+    closed: tuple[ClosedPolicy, ...] = ()
+    """Policies that cannot be loaded."""
 
 
 class RulesInForce(Closing):
@@ -110,8 +116,9 @@ class RulesInForce(Closing):
         self._unreadable_since_s: float | None = None
         self._looking_since_s: float | None = None
         """Set while a look at the files goes on: one that never ends is as good as none."""
-        self._closed: dict[str, tuple[str, ...]] = {}
-        """Source → faults of policies that are in force as denials, since their texts cannot be used."""
+        self._closed = ClosedPolicies()
+        self._good: RuleFiles | None = None
+        """The texts of files that are in force."""
         self._parts = {FILES: Part(name=FILES, services={})}
         if closed is not None:
             self._parts[closed.name] = closed
@@ -157,8 +164,9 @@ class RulesInForce(Closing):
                 version=None,
                 policies=_policies(files),
                 contact_age_s=None,
-                faults=(*self.faults, *self._closed.get(FILES, ())),
+                faults=(*self.faults, *self._closed.faults(FILES)),
                 stale=self._files_stale(),
+                closed=self._closed.of(FILES),
             )
         ]
         for service in self._services:
@@ -168,8 +176,9 @@ class RulesInForce(Closing):
                 version=held.version,
                 policies=len(held.policies),
                 contact_age_s=service.contact_age_s,
-                faults=(*service.troubles, *self._closed.get(service.name, ())),
+                faults=(*service.troubles, *self._closed.faults(service.name)),
                 stale=service.stale(),
+                closed=self._closed.of(service.name),
             )
             states.append(state)
         if self._accepted is not None:
@@ -202,6 +211,7 @@ class RulesInForce(Closing):
         """
         self._seen = await asyncio.to_thread(fingerprint, self._settings)
         rules = await self._read_files()
+        self._good = rules.good
         for entry in self._settings.ranger:
             client = self._make_client(entry)
             self._clients.append(client)
@@ -251,7 +261,10 @@ class RulesInForce(Closing):
         if seen == self._seen:
             return False
         try:
-            await self._change(FILES, (await self._read_files()).part)
+            rules = await self._read_files()
+            if rules.held and rules.good == self._good:
+                raise Faults([*rules.held])
+            await self._change(FILES, rules.part)
         except UnreadableFiles as error:
             # Looked at again and again, whatever the fingerprint: who may read a file is not in it.
             self._seen = ()
@@ -266,8 +279,11 @@ class RulesInForce(Closing):
         except Exception:
             self._seen = seen  # once is enough
             raise
-        self._seen, self._unreadable_since_s = seen, None
-        self.faults = ()
+        self._seen, self._unreadable_since_s, self._good = seen, None, rules.good
+        if rules.held:
+            self._tell(Faults([*rules.held]))
+        else:
+            self.faults = ()
         return True
 
     def _tell(self, error: Faults) -> None:
@@ -284,8 +300,13 @@ class RulesInForce(Closing):
     # -- one change at a time --------------------------------------------------------------------------------
 
     async def _read_files(self) -> LoadedRules:
+        good = self._good
+
         def load() -> LoadedRules:
-            return load_rules(read_rules(self._settings), self._settings, people=self._people())
+            read = read_rules(self._settings)
+            if good is None:
+                return load_rules(read, self._settings, people=self._people())
+            return reload_rules(read, self._settings, good, people=self._people())
 
         # Off the loop: 10,000 policies take seconds to parse.
         with uncollected():
@@ -304,17 +325,6 @@ class RulesInForce(Closing):
         """Put the state of a source in force that is none of these. Raises Faults and changes nothing."""
         await self._change(source, part)
 
-    def _close(
-        self, policies: PolicySet, unusable: Sequence[tuple[Policy, str]], *, first: bool
-    ) -> PolicySet:
-        """Return the policies with what unusable ones are about closed. Raises Faults where it cannot be."""
-        held = {id(one): service for service in policies.services.values() for one in _held(service)}
-        if first or not all(
-            id(policy) in held and can_close(policy, held[id(policy)]) for policy, _ in unusable
-        ):
-            raise Faults([fault for _, fault in unusable])
-        return with_closed(policies, [policy for policy, _ in unusable])
-
     async def _change(self, source: str, part: Part) -> None:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""
         async with self._changing:
@@ -324,31 +334,41 @@ class RulesInForce(Closing):
             with uncollected():
                 version = 1 if before is None else before.version + 1
                 policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)
+                at_fault = await asyncio.to_thread(broken_policies, policies)
                 unusable = await self._proofs.unusable(policies, self._reader)
-                if unusable:
+                if before is None and unusable:
+                    raise Faults([fault for _, fault in unusable])
+                at_fault += [policy for policy, _ in unusable]
+                if at_fault:
                     # Nothing that was in force before would be opened by what is left out here.
-                    policies = self._close(policies, unusable, first=before is None)
+                    policies = await asyncio.to_thread(with_closed, policies, at_fault)
                 # Compiled here, off the loop, and found again when judging begins.
-                await asyncio.to_thread(engine_for, policies, before)
+                await asyncio.to_thread(_prepare, policies, before)
                 self._proofs.keep(policies)
                 if sum(map(_policies, parts.values())) > LARGE:
                     freeze_survivors()
             self._parts = parts
             self._current = policies
-            self._closed = {}
-            for policy, fault in unusable:
-                owner = next((name for name, one in parts.items() if policy.service in one.services), source)
-                self._closed[owner] = (*self._closed.get(owner, ()), fault)
-                log.error("policy_closed", source=owner, policy=policy.name, id=policy.id, fault=fault)
+            told = [(one, fault) for one in at_fault for fault in one.broken] + unusable
+            self._closed.keep([(_source_of(one, parts) or source, one, fault) for one, fault in told])
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))
         for warning in part.warnings[:MOST_TOLD]:
             log.warning("rules_warning", source=source, warning=warning)
         self._on_change(policies)
 
 
-def _held(service: Service) -> Iterable[Policy]:
-    """Return the policies of a service that can be closed: its own, and those on tags."""
-    return (*service.policies, *(service.tags.policies if service.tags is not None else ()))
+def _source_of(policy: Policy, parts: Mapping[str, Part]) -> str | None:
+    """Return the source whose service a policy is of, or is on tags for."""
+    for name, part in parts.items():
+        for service in part.services.values():
+            if policy.service in (service.name, service.tags.name if service.tags is not None else None):
+                return name
+    return None
+
+
+def _prepare(policies: PolicySet, before: PolicySet | None) -> None:
+    engine_for(policies, before)
+    names_in(policies, before)
 
 
 def _policies(part: Part) -> int:

@@ -9,6 +9,9 @@ from prometheus_client.registry import Collector
 
 from gateway.app.rules import SourceState
 
+MAX_CLOSED = 100
+"""Closed policies of one source that the page names."""
+
 
 class SourcesCollector(Collector):
     """Asks for the state of all sources whenever the page is printed."""
@@ -33,7 +36,14 @@ class SourcesCollector(Collector):
         stale = GaugeMetricFamily(
             "sluice_policy_source_stale", "1 while the source is older than its limit", labels=["source"]
         )
+        closed = GaugeMetricFamily(
+            "sluice_policy_closed_timestamp_seconds",
+            "Unix time since which a policy cannot be loaded and closes what it is about",
+            labels=["source", "service", "policy", "id"],
+        )
         for source in self._sources():
+            for one in source.closed[:MAX_CLOSED]:
+                closed.add_metric([one.source, one.service, one.name, str(one.id)], one.since.timestamp())
             labels = [source.name]
             policies.add_metric(labels, source.policies)
             faults.add_metric(labels, len(source.faults))
@@ -43,4 +53,4 @@ class SourcesCollector(Collector):
             age = source.contact_age_s
             contact.add_metric(labels, float("inf") if age is None else age)
             stale.add_metric(labels, 1 if source.stale else 0)
-        yield from (version, policies, contact, faults, stale)
+        yield from (version, policies, contact, faults, stale, closed)

@@ -1,6 +1,7 @@
 """Statements that the gateway wrote itself, over Spark Connect, under the gateway's own name.
 
-No text of a user ever comes here: the catalog's look-ups are fixed templates around quoted names.
+No text of a user ever comes here: the catalog's look-ups are fixed templates around quoted names. Texts of
+policies come here to be described, and are not run (`app/text_analysis.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sessions of Spark under the gateway's own name, for statements that the gateway wrote itself.
 
 No text of a user ever comes here: what the catalog asks, and `sluice catalogs` changes, are fixed templates
-around quoted names.
+around quoted names. Texts of policies come here to be described, and are not run (`app/text_analysis.py`).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
@@ -27,6 +28,7 @@ from gateway.model.catalog import (
 )
 from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
+from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view
 
 Row = Sequence[Any]
 
@@ -48,16 +50,24 @@ def table_from_json(text: Any, name: TableName) -> Table:
         raise NotUnderstood("a description of another table")
     columns = tuple(_column(column) for column in _list(described, "columns"))
     object_type = _text(described, "type")
-    kind = kind_of(object_type)
+    kind, unread, body = kind_of(object_type), "", None
+    if object_type.upper() == METRIC_VIEW:
+        try:
+            body = _metric_view(described, columns)
+        except UnreadMetrics as why:
+            kind, unread = TableKind.UNGOVERNED, str(why)
+    elif kind is TableKind.VIEW:
+        body = _view_body(described, columns)
     return Table(
         name=found,
         kind=kind,
         object_type=object_type if kind is TableKind.UNGOVERNED else "",
+        unread=unread,
         columns=columns,
         owner=_optional(described, "owner"),
         provider=_optional(described, "provider"),
         location=_optional(described, "location"),
-        view=_view_body(described, columns) if kind is TableKind.VIEW else None,
+        view=body,
     )
 
 
@@ -81,12 +91,7 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
 
     A view keeps the settings of the session that made it, and Spark parses its text under them.
     """
-    written_under = described.get("view_creation_spark_configuration", {})
-    if not isinstance(written_under, Mapping):
-        raise NotUnderstood("settings of a view that are not an object")
-    if any(
-        str(written_under.get(key, value)).lower() != value.lower() for key, value in PARSER_SETTINGS.items()
-    ):
+    if not _reads_alike(described):
         return None
     text, session = described.get("view_text"), described.get("view_catalog_and_namespace")
     output = described.get("view_query_output_columns")
@@ -106,6 +111,25 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
         collation="" if collation in (None, _BINARY) else collation,
         definer=definer_of(text, _properties(described)),
     )
+
+
+def _reads_alike(described: Mapping[str, Any]) -> bool:
+    """Whether the session that made a view read texts as the reader does."""
+    written_under = described.get("view_creation_spark_configuration", {})
+    if not isinstance(written_under, Mapping):
+        raise NotUnderstood("settings of a view that are not an object")
+    return all(
+        str(written_under.get(key, value)).lower() == value.lower() for key, value in PARSER_SETTINGS.items()
+    )
+
+
+def _metric_view(described: Mapping[str, Any], columns: tuple[Column, ...]) -> ViewBody:
+    if not _reads_alike(described):
+        raise UnreadMetrics("the session that made it read texts otherwise")
+    properties = _properties(described)
+    names = tuple(column.name for column in columns)
+    body = metric_view(_text(described, "view_text"), names, properties)
+    return replace(body, definer=definer_of(_text(described, "view_text"), properties))
 
 
 def _properties(described: Mapping[str, Any]) -> Mapping[str, str]:
@@ -312,10 +336,13 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     if not columns or found.folded() != name.folded():
         raise NotUnderstood("a description of another table")
     object_type = details.get("Type", "")
-    kind = kind_of(object_type)
+    kind, unread = kind_of(object_type), ""
+    if object_type.upper() == METRIC_VIEW:
+        kind, unread = TableKind.UNGOVERNED, "its catalog does not describe it as JSON"
     return Table(
         name=found,
         kind=kind,
+        unread=unread,
         object_type=object_type if kind is TableKind.UNGOVERNED else "",
         columns=tuple(columns),
         owner=details.get("Owner"),

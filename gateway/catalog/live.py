@@ -54,6 +54,7 @@ from gateway.model.catalog import (
     namespaces_of,
     quote,
 )
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
@@ -108,10 +109,12 @@ class LiveCatalog:
         clock: Callable[[], float] = time.monotonic,
         listed: Callable[[], ListedCatalogs] = lambda: NONE_LISTED,
         owners: Owners | None = None,
+        learned: Callable[[TableName, Table | None], None] = lambda name, table: None,
     ) -> None:
         """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
         the Spark that is asked. `listed` tells the catalogs that come and go, `owners` who owns a table
-        where another than Spark knows that."""
+        where another than Spark knows that; `learned` is told of every answer."""
+        self._learned = learned
         self._listed = listed
         self._now_listed = NONE_LISTED
         self._owners = owners
@@ -133,6 +136,7 @@ class LiveCatalog:
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
         self._changes = Counter[tuple[str, str]]()
+        self.changed_names = ChangedNames()
 
     @property
     def snapshot(self) -> CatalogSnapshot:
@@ -167,8 +171,16 @@ class LiveCatalog:
         self._known.outdate(names, self._clock())
         return await self.look_up(names)
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         """Forget names that a statement has changed, and answers about them that are still on their way."""
+        self.changed_names.note(tables, databases, by=by, stays=stays)
         self._known.forget(tables, databases)
         folded = {name.folded() for name in tables}
         touched = {(c.lower(), d.lower()) for c, d in databases} | {(n.catalog, n.database) for n in folded}
@@ -281,6 +293,7 @@ class LiveCatalog:
             table = replace(table, owner=await self._owners(table))
         if self._still_asked(name):
             self._known.learn(name, table, self._clock())
+            self._learned(name, table)
 
     async def _describe(self, name: TableName) -> Table | None:
         full_name = dotted(name.parts)

@@ -26,6 +26,7 @@ import yaml
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.errors import Faults
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, ViewBody
+from gateway.model.changed_names import NOBODY, ChangedNames
 
 _TABLE_KEYS = frozenset({"columns", "owner", "provider", "location", "view"})
 _VIEW_KEYS = frozenset({"text", "catalog", "database", "output", "definer"})
@@ -39,6 +40,7 @@ class StaticCatalog:
         named = {name.catalog for name in self._tables}
         self._catalogs = frozenset(catalog.lower() for catalog in catalogs) | named
         self._missing: frozenset[TableName] = frozenset()
+        self.changed_names = ChangedNames()
         self._snapshot = self._made()
 
     @classmethod
@@ -70,7 +72,14 @@ class StaticCatalog:
         """Return what the file says: it does not change."""
         return await self.look_up(tables)
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         """Do nothing: no statement changes a file."""
 
     async def databases(self, catalog: str) -> Sequence[str]:

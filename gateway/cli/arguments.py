@@ -182,8 +182,9 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         "check",
         "tell every fault of settings and policy packs, with file and line",
         "  sluice check rules/policies              packs, their cases, and every mask and filter\n"
-        "  sluice check config/gateway.yaml         settings, the packs that they name, and whether Spark\n"
-        "                                           reads statements as the parser does\n"
+        "  sluice check config/gateway.yaml         settings, the packs that they name, and as Spark says\n"
+        "                                           whether it reads statements as the parser does, has\n"
+        "                                           what policies name, and takes their masks and filters\n"
         "  sluice check rules/policies --tables tables.yaml\n"
         "                           warn of policies on tables and columns that do not exist\n",
         "check",
@@ -198,9 +199,7 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--no-parser", action="store_true", help="do not start Spark's parser for masks and filters (no Java)"
     )
-    parser.add_argument(
-        "--no-backend", action="store_true", help="do not ask the Spark that settings name how it reads texts"
-    )
+    parser.add_argument("--no-backend", action="store_true", help="do not ask the Spark that settings name")
 
 
 def _explain(commands: Commands[argparse.ArgumentParser]) -> None:

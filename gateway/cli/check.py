@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
                 "policies": report.policies,
                 "faults": report.faults,
                 "warnings": report.warnings,
+                "not_asked": report.not_asked,
             }
         )
     else:
@@ -44,4 +45,6 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             terminal.line(terminal.style(f"{len(report.faults)} faults in {looked}", RED))
         else:
             terminal.line(terminal.style(f"no faults in {looked}", GREEN))
+        for unasked in report.not_asked:
+            terminal.line(terminal.style(unasked, DIM))
     return exit_codes.FAULTS if report.faults else exit_codes.OK

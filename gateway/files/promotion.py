@@ -27,6 +27,7 @@ from gateway.files.keeping import Keeper, NotTheirs
 from gateway.files.looking import Looking, Nothing, UnfitFiles, signature
 from gateway.files.tables import OtherFiles, Tables, is_at
 from gateway.files.taken import ChangingCatalog, NotTold, RunQuery, Taken, TakenPlaces, answers
+from gateway.files.unlinked import Unlinked
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import FileSource, NotPromoted, source_of
@@ -74,6 +75,7 @@ class Promoter:
         self._here = WeakValueDictionary[TableName, asyncio.Lock]()
         """Names that this gateway is at: who waits for one has no connection to PostgreSQL yet."""
         self._looking = Looking(query, refusal)
+        self._unlinked = Unlinked()
         self._keeper = Keeper(sources, query, refusal=refusal, catalog=catalog, timeout_s=timeout_s)
         self._tables = Tables(query, refusal=refusal, catalog=catalog)
         self._taken = TakenPlaces(query, refusal=refusal, catalog=catalog, reserved=reserved)
@@ -81,6 +83,15 @@ class Promoter:
     def covers(self, name: TableName) -> bool:
         """Whether the name of a table stands for files of a source."""
         return source_of(self._sources, name) is not None
+
+    async def trouble(self, name: TableName) -> str | None:
+        """Say why the files of a table may not be read as they are now: a link among local ones leads out."""
+        found = source_of(self._sources, name)
+        why = await self._unlinked.trouble(*found) if found is not None else None
+        if found is None or why is None:
+            return None
+        source, path = found
+        return f"`{'/'.join(path)}` of source `{source.name}` cannot be read: {why}"
 
     async def is_unfinished(self, name: TableName) -> bool:
         """Whether a promotion of the name began and has not ended, so that its table, should Spark have one,

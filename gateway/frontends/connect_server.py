@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any, Protocol, cast
-from urllib.parse import unquote
 
 import grpc
 import grpc.aio
@@ -25,6 +24,8 @@ import structlog
 from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.frontends.authentication import WRONG, Authenticator
 from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
+from gateway.frontends.doors import Door
+from gateway.frontends.relaying import Relay
 from gateway.model.credentials import Bearer, Credentials, Password, of_basic
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -101,6 +102,7 @@ class ConnectServer:
         service: ConnectService,
         authenticator: Authenticator,
         *,
+        door: Door,
         limits: ConnectLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -116,6 +118,8 @@ class ConnectServer:
             timeout_s=self.limits.request_timeout_s,
             grace_s=self.limits.request_grace_s,
         )
+        self._door = door
+        self._relaying: Relay | None = None
         self._server: grpc.aio.Server | None = None
         self._calls: dict[asyncio.Task[Any], str] = {}
         """Calls that run, and who is logged in by each; empty before that."""
@@ -144,24 +148,25 @@ class ConnectServer:
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_ping_interval_without_data_ms", round(limits.ping_interval_s * 1000)),
-                # Otherwise a second gateway would take half of the first one's connections.
-                ("grpc.so_reuseport", 0),
             ],
         )
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._relaying = relay = Relay(self._door)
+        address = f"unix:{relay.path}"
         try:
             if certificate is None:
-                bound = server.add_insecure_port(address)
+                server.add_insecure_port(address)
             else:
                 pairs = ((certificate.key, certificate.chain),)
-                bound = server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
+                server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
         except RuntimeError:
-            bound = 0
-        if not bound:
-            raise OSError(f"gRPC cannot listen on {address}")
+            raise OSError(f"gRPC cannot listen on {relay.path}") from None
         await server.start()
         self._server = server
-        return int(bound)
+        try:
+            return await self._door.open(host, port, relay.protocol)
+        except OSError:
+            await self.close(0)
+            raise
 
     async def close(self, within_s: float = 10.0) -> None:
         """Take no more calls, end those that run, and wait for what they leave behind to be cleaned up.
@@ -171,10 +176,14 @@ class ConnectServer:
         self._stopping = True
         if self._server is None:
             return
+        self._door.stop_listening()
         stopped = asyncio.ensure_future(self._server.stop(within_s))
         for task in list(self._calls):
             task.cancel()
         await stopped
+        self._door.close()
+        if self._relaying is not None:
+            self._relaying.close()
         self._authenticator.close()
 
     def end_of(self, users: Collection[str]) -> None:
@@ -209,8 +218,16 @@ class ConnectServer:
     async def _answered(self, method: Method, context: Any) -> RpcStatus | bytes | None:
         try:
             metadata = context.invocation_metadata() or ()
-            client = client_of(context.peer(), metadata)
-            principal = await self._login(metadata, client)
+            place = self._relaying.place_of(context.peer()) if self._relaying is not None else None
+            if place is None:
+                raise AuthenticationFailed("the connection did not come through the listener")
+            client = client_of(place.address, metadata)
+            place.busy()
+            try:
+                principal = await self._login(metadata, client)
+                place.admitted()
+            finally:
+                place.waiting()
             self._calls[cast(asyncio.Task[Any], asyncio.current_task())] = principal.user
             with self._requests.hand() as hand:
                 return await self._answer(method, principal, client, context, hand)
@@ -482,25 +499,11 @@ def _of_basic(value: str) -> Password:
     return found
 
 
-def client_of(peer: str, metadata: _Metadata) -> Client:
+def client_of(address: str, metadata: _Metadata) -> Client:
     """Return where a call comes from, for the audit record."""
     agent = next((value for key, value in metadata if key == "user-agent"), "")
     text = agent if isinstance(agent, str) else agent.decode("latin-1")
     shown = text[:MAX_AGENT_CHARS]
     if not shown.isprintable():
         shown = "".join(character for character in shown if character.isprintable())
-    return Client(address=address_of(peer), protocol="connect", application=shown)
-
-
-def address_of(peer: str) -> str:
-    """Return the address in what gRPC calls a peer: `ipv4:10.0.0.7:4711`, `ipv6:%5B::1%5D:4711`, `unix:…`."""
-    kind, _, rest = peer.partition(":")
-    match kind:
-        case "ipv4":
-            return rest.rpartition(":")[0]
-        case "ipv6":
-            address = unquote(rest).rpartition(":")[0].strip("[]")
-            # A client of IPv4 at a socket for both: the limits are to count it once.
-            return address.removeprefix("::ffff:") if "." in address else address
-        case _:
-            return peer
+    return Client(address=address, protocol="connect", application=shown)

@@ -18,10 +18,12 @@ import structlog
 
 from gateway.errors import AuthenticationFailed, SluiceError
 from gateway.frontends.authentication import Authenticator
+from gateway.frontends.doors import Door
 from gateway.frontends.thrift_service import Caller, ThriftService, error_reply
 from gateway.model.credentials import Credentials
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
+from gateway.session.ports import Visitor
 from gateway.wire.calls import METHODS
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import (
@@ -45,9 +47,8 @@ _ASKED_AGAIN = frozenset({"FetchResults", "GetOperationStatus"})
 class ThriftLimits:
     """Deadlines and bounds of one listener."""
 
-    connections: int = 2000
-    handshake_timeout_s: float = 15.0
-    """From connecting to being logged in."""
+    last_words_s: float = 15.0
+    """How long a client may take what it is told before its connection is closed."""
     frame_timeout_s: float = 60.0
     """From a frame's first byte to its last."""
     idle_timeout_s: float = 4 * 3600.0
@@ -69,8 +70,9 @@ class ClientGone(ConnectionError):
 class ThriftConnection(asyncio.Protocol):
     """One client. It is also the sink that results are relayed to."""
 
-    def __init__(self, server: ThriftBinaryServer) -> None:
+    def __init__(self, server: ThriftBinaryServer, place: Visitor) -> None:
         self._server = server
+        self._place = place
         self._limits = server.limits
         self._sasl: PlainServer | None = PlainServer()
         self._frames = FrameSplitter(self._limits.max_frame_bytes)
@@ -95,13 +97,10 @@ class ThriftConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if not self._server.admit(self):
-            self._transport.abort()
-            return
-        peer = transport.get_extra_info("peername")
-        self._client = Client(protocol="thrift", address=peer[0] if isinstance(peer, tuple) else "")
+        self._place.ends_by(self._transport.abort)
+        self._server.connected(self)
+        self._client = Client(protocol="thrift", address=self._place.address)
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
-        self._expect(self._limits.handshake_timeout_s)
 
     def data_received(self, data: bytes) -> None:
         if self._gone:
@@ -116,6 +115,7 @@ class ThriftConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
+        self._place.leave()
         self._due = None
         if self._timer is not None:
             self._timer.cancel()
@@ -178,14 +178,17 @@ class ThriftConnection(asyncio.Protocol):
                 self._server.spawn(self._log_in(sasl, claimed))
 
     async def _log_in(self, sasl: PlainServer, claimed: Credentials) -> None:
+        self._place.busy()
         try:
             principal = await self._server.authenticator.login(claimed, self._client)
         except AuthenticationFailed as fault:
+            self._place.waiting()
             if not self._gone and not sasl.done:
                 self._last_words(sasl.refuse(f"Error validating the login: {fault.message}").reply)
             return
         if self._gone or sasl.done:
             return
+        self._place.admitted()
         reply, early = sasl.accept()
         self._sasl = None
         self._caller = Caller(principal=principal, client=self._client, sink=self)
@@ -315,7 +318,7 @@ class ThriftConnection(asyncio.Protocol):
             return
         self.write(data)
         # `close` sends what is buffered first; a client that takes nothing is cut off by the deadline.
-        self._expect(self._limits.handshake_timeout_s)
+        self._expect(self._limits.last_words_s)
         self._transport.close()
 
     def abort(self) -> None:
@@ -365,13 +368,14 @@ class ThriftConnection(asyncio.Protocol):
 
 
 class ThriftBinaryServer:
-    """Listens, admits connections up to a number, and owns every task of theirs."""
+    """Owns the connections that its door lets in, and every task of theirs."""
 
     def __init__(
         self,
         service: ThriftService,
         authenticator: Authenticator,
         *,
+        door: Door,
         metrics: Metrics,
         limits: ThriftLimits | None = None,
     ) -> None:
@@ -381,36 +385,22 @@ class ThriftBinaryServer:
         self._metrics = metrics
         self._connections: set[ThriftConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._door = door
 
     async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
-        """Listen; return the port, which matters when 0 was asked for."""
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: ThriftConnection(self),
-            host,
-            port,
-            ssl=ssl,
-            ssl_handshake_timeout=self.limits.handshake_timeout_s if ssl is not None else None,
-            backlog=512,
-        )
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def stop_listening(self) -> None:
-        """Take no more connections."""
-        if self._server is not None:
-            self._server.close()
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
+        return await self._door.open(host, port, lambda place: ThriftConnection(self, place), tls=ssl)
 
     async def close(self, within_s: float = 10.0) -> None:
         """End every connection and wait for what they leave behind to be cleaned up."""
-        await self.stop_listening()
+        self._door.stop_listening()
         for connection in list(self._connections):
             connection.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while self._tasks:
                     await asyncio.wait(set(self._tasks))
-        for connection in list(self._connections):
-            connection.abort()
+        self._door.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -423,14 +413,9 @@ class ThriftBinaryServer:
             if connection.user in users:
                 connection.abort()
 
-    def admit(self, connection: ThriftConnection) -> bool:
-        """Count a connection in; False when there are too many."""
-        if len(self._connections) >= self.limits.connections:
-            _log.warning("connection_refused", reason="too many connections")
-            return False
+    def connected(self, connection: ThriftConnection) -> None:
         self._connections.add(connection)
         self._metrics.connections.set(len(self._connections))
-        return True
 
     def released(self, connection: ThriftConnection) -> None:
         self._connections.discard(connection)

@@ -12,6 +12,7 @@ from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
+from gateway.sql.metric_views import as_plain_view
 from gateway.sql.names import Names
 
 VIEWS_KEPT = 1000
@@ -75,6 +76,8 @@ class Gatherer:
     ) -> LineageText | NotParsed | NotRead:
         """Return a text, or an expression standing alone, with Spark's reading of it."""
         reading = await (self.reader.read_expression(text) if expression else self.reader.read(text))
+        if isinstance(reading, Reading) and (plain := as_plain_view(reading)) is not None:
+            return await self.text(plain, context)
         return self._text(text, reading, context) if isinstance(reading, Reading) else reading
 
     async def catalog(
@@ -137,7 +140,9 @@ class Gatherer:
         reading = await self.reader.read(view.text)
         if isinstance(reading, NotRead):
             return reading
-        context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
+        context = SessionContext()
+        if view.catalog:  # Spark keeps none with a metric view
+            context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
         found = self._text(view.text, reading, context) if isinstance(reading, Reading) else None
         self._views[view] = found
         if len(self._views) > VIEWS_KEPT:

@@ -9,6 +9,7 @@ that has moved on. Of a DataFrame's plan the plan is there too, without rows of 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from uuid import UUID
 import orjson
 
 from gateway.model.audit import AuditEvent
-from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
+from gateway.model.catalog import Column, MetricDefinition, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
 from gateway.model.handles import SparkHandle
 from gateway.model.lineage import RESULT, Dataset, DatasetKind, Operation, StatementLineage
@@ -228,7 +229,19 @@ def pack_facts(tables: Sequence[Table]) -> str | None:
 
 
 def _written_facts(view: ViewBody) -> list[Any]:
-    return [view.definer, view.collation, view.by_position]
+    metrics = view.metrics
+    told = [] if metrics is None else [dataclasses.astuple(metrics)]
+    return [view.definer, view.collation, view.by_position, *told]
+
+
+def _metrics(told: Sequence[Any]) -> MetricDefinition:
+    source, where, dimensions, measures = told
+    return MetricDefinition(
+        source=str(source),
+        where=str(where),
+        dimensions=tuple((str(name), str(text)) for name, text in dimensions),
+        measures=tuple((str(name), str(text)) for name, text in measures),
+    )
 
 
 def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
@@ -251,8 +264,9 @@ def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
         for (name, table), (owner, provider, shadowed, view) in told:
             body = table.view
             if body is not None:
-                definer, collation, by_position = view
+                definer, collation, by_position, *metrics = view
                 body = replace(body, definer=definer, collation=collation, by_position=by_position)
+                body = replace(body, metrics=_metrics(*metrics) if metrics else None)
             found[name] = replace(table, owner=owner, provider=provider, shadowed=shadowed, view=body)
     except (zlib.error, TypeError, ValueError) as error:
         raise ValueError("the record of its tables cannot be read") from error

@@ -87,7 +87,7 @@ OBJECT_TYPES: Mapping[str, TableKind] = {
     "EXTERNAL": TableKind.TABLE,
     "FOREIGN": TableKind.TABLE,
     "VIEW": TableKind.VIEW,
-    "METRIC_VIEW": TableKind.UNGOVERNED,
+    "METRIC_VIEW": TableKind.VIEW,
 }
 """Every type that Spark 3.5 to 4.3 gives an object in a description: `CatalogTableType` for its own catalog,
 `TableSummary` for others. A test reads both lists from the jars of each minor."""
@@ -118,6 +118,20 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricDefinition:
+    """What a metric view is made of. The names are those of the view's columns, in order."""
+
+    source: str
+    """What stands after FROM: the name of a table, or a query in brackets."""
+    where: str
+    """The filter, empty where there is none."""
+    dimensions: tuple[tuple[str, str], ...]
+    """Name and expression over the columns of the source."""
+    measures: tuple[tuple[str, str], ...]
+    """Name and aggregate expression: a name in it is a dimension, or a column of the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewBody:
     """The text of a persistent view and the session it was written in."""
 
@@ -133,6 +147,10 @@ class ViewBody:
     made elsewhere; empty: its record is of another text, so that nobody vouches for this one."""
     by_position: bool = False
     """Whether Spark finds the view's columns by their places in what the text gives, and not by name."""
+    metrics: MetricDefinition | None = None
+    """Set for a metric view: `text` is then a query with its dimensions and measures, which says all that it
+    reads; `catalog` and `database` are empty, since Spark finds what it names as the session does that reads
+    it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +166,8 @@ class Table:
     view: ViewBody | None = None
     object_type: str = ""
     """Of what is not governed, its type as Spark describes it."""
+    unread: str = ""
+    """Of what is not governed, though its type is: why its definition cannot be read."""
     shadowed: bool = False
     """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
     renamed: tuple[Renamed, ...] = ()

@@ -85,6 +85,8 @@ class RowFilter:
     policy: PolicyRef
     facets: frozenset[str] = frozenset()
     """Fields of the AccessContext that it depends on."""
+    author: str = ""
+    """Who wrote it, where it counts for no more than he may select now; empty: an administrator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,8 @@ class ColumnMask:
     condition: str = ""
     """Ranger's `conditionExpr`, told and not used, as in Ranger's Hive plugin."""
     facets: frozenset[str] = frozenset()
+    author: str = ""
+    """As a row filter has it."""
 
 
 Obligation = RowFilter | ColumnMask

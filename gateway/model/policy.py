@@ -165,6 +165,8 @@ class MaskItem(PolicyItem):
     """Ranger's `conditionExpr`, told and not used, as in Ranger's Hive plugin."""
     predicate: str = "masked"
     """`masked`: predicates see the mask; `deny`: using the column outside the output is refused."""
+    author: str = ""
+    """Who wrote the text, where it counts for no more than he may select; empty: an administrator."""
 
     @property
     def text(self) -> str:
@@ -177,6 +179,8 @@ class FilterItem(PolicyItem):
     """A policy item of a row-filter policy; an empty `filter_expression` means no filter."""
 
     filter_expression: str
+    author: str = ""
+    """As a mask item has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +226,8 @@ class Policy:
     guid: str = ""
     is_closing: bool = False
     """Whether it denies what no policy has named yet, and is meant for nothing that one names."""
+    broken: tuple[str, ...] = ()
+    """Why it cannot be loaded, each fault with its place; then it has nothing but what it is about."""
     place: FileLine | None = field(default=None, compare=False)
 
     @property
@@ -254,6 +260,7 @@ class TaggedResource:
     resources: ResourceSet
     tags: tuple[Tag, ...]
     id: int = 0
+    place: FileLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

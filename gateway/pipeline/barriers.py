@@ -11,6 +11,7 @@ from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.reading import ExpressionNode, RelationForm, RelationRole, Span
 from gateway.pipeline.judging import Judging
+from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.policies import Policies
 from gateway.pipeline.seeing import Prepared
 from gateway.policy.engine import TableView
@@ -86,6 +87,8 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
     """
     reading = prepared.reading
     if prepared.place.expression or prepared.required.shares:
+        return Placed()
+    if any(metrics_of(judging.snapshot.catalog.table(name)) is not None for _, name in prepared.scans):
         return Placed()
     scans = {r.span: name for r, name in prepared.scans if r.span is not None}
     if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):

@@ -11,6 +11,7 @@ from gateway.model.catalog import Table, TableKind, TableName, dotted
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.pipeline.judging import Governed, Judging, names_with_obligations
 from gateway.pipeline.kept import nested_text
+from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.policies import Policies
 from gateway.plan.facts import PlanFacts, Read
 from gateway.plan.guard import Edits, full_name, guard_read, pin_read, read_suffix
@@ -56,12 +57,14 @@ async def guard_reads(
     narrowed: Mapping[Span, Governed],
     below: Mapping[Span, Below],
     barred: AbstractSet[TableName],
+    metrics: Mapping[Span, tuple[str, Governed]],
     judging: Judging,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
 
     `narrowed`: the texts of views with conditions from above them, and `below`: what stands with the filters,
-    both by the places of the reads; `barred`: the views with a barrier above them.
+    both by the places of the reads; `barred`: the views with a barrier above them; `metrics`: what stands for
+    metric views, by the places of the reads.
     """
     found = []
     views_with_obligations = names_with_obligations(bodies)
@@ -77,20 +80,25 @@ async def guard_reads(
         place = place_of(position)
         with_filter = below.get(place, NOTHING)
         body = narrowed.get(place, bodies.get(name))
-        key = (name, suffix, read.read.streaming, nested_text(body), with_filter)
+        instead: str | None = None
+        if metrics_of(table) is not None:
+            instead, body = metrics.get(place, (None, body))
+        key = (name, suffix, read.read.streaming, instead or nested_text(body), with_filter)
         if key not in written:
-            query = _query(
-                read.name,
-                read.read,
-                table,
-                suffix,
-                policies,
-                body,
-                judging.period,
-                with_filter,
-                barrier=name in barred,
-                bare=judging.bare_builtins,
-            )
+            query: str | Unsupported | None = instead
+            if metrics_of(table) is None:
+                query = _query(
+                    read.name,
+                    read.read,
+                    table,
+                    suffix,
+                    policies,
+                    body,
+                    judging.period,
+                    with_filter,
+                    barrier=name in barred,
+                    bare=judging.bare_builtins,
+                )
             if isinstance(query, Unsupported):
                 return query
             allowed = {_parts(read.name, table)} | policies.relations
@@ -183,6 +191,8 @@ async def _reads_only(query: str, allowed: frozenset[_Parts], reader: ReaderPort
         reading = await reader.read(query)
         if not isinstance(reading, Reading) or reading.commands or reading.parameters:
             return False
+        if any(node.startswith("?") for node in reading.nodes):
+            return False  # what the reader does not know could read anything
         relations = frozenset(r.parts for r in reading.relations if r.role is not RelationRole.CTE)
         if len(known) >= KEPT_QUERIES:
             known.clear()

@@ -10,11 +10,12 @@ from gateway.model.catalog import Column, Table, TableName
 from gateway.model.reading import RelationRole, Span, Splice
 from gateway.pipeline.judging import Governed, Judging, names_with_obligations
 from gateway.pipeline.kept import keeps, nested_text
+from gateway.pipeline.metrics import WrittenOut, metrics_of
 from gateway.pipeline.policies import Policies
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
 from gateway.sql import guard
-from gateway.sql.evaluate import Evaluation
+from gateway.sql.evaluate import Evaluation, hidden_columns
 from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
 
@@ -26,6 +27,7 @@ def guarded_scans(
     narrowed: Mapping[Span, Governed],
     below: Mapping[Span, guard.Below],
     barred: AbstractSet[TableName],
+    metrics: WrittenOut,
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | Unsupported:
@@ -40,7 +42,19 @@ def guarded_scans(
             continue
         if prepared.required.shares:
             within = folded in views_with_obligations
+            if metrics_of(table) is not None and hidden_columns(table, view):
+                return Unsupported(f"{name} is a metric view with columns that you may not select")
             guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
+            continue
+        if metrics_of(table) is not None:
+            guarded.append(
+                guard.GuardedRelation(
+                    relation=relation,
+                    table=table,
+                    query=None if relation.span is None else metrics.queries.get(relation.span),
+                    has_obligations=folded in views_with_obligations or guard.has_obligations(table, view),
+                )
+            )
             continue
         body = (
             bodies.get(folded) if relation.span is None else narrowed.get(relation.span, bodies.get(folded))

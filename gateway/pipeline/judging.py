@@ -27,6 +27,7 @@ from gateway.model.statement import (
 )
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
+from gateway.policy.unmatched import names_in
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation
@@ -59,6 +60,8 @@ class Rules:
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()
     """More places that no policy opens."""
+    unmatched_columns: Literal["open", "closed"] = "open"
+    """What a table is of which a mask, a denial or a tag names a column that it does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +130,11 @@ class Governed:
     """What has to be recorded before it is forwarded."""
 
 
-BodyKey = tuple[TableName, tuple[Principal, ...], frozenset[Principal], bool]
-"""A view, those who read it, those who ask around it, and whether it is judged without barriers."""
+BodyKey = tuple[
+    TableName, tuple[Principal, ...], frozenset[Principal], bool, tuple[str, tuple[str, ...]] | None
+]
+"""A view, those who read it, those who ask around it, whether it is judged without barriers, and of a metric
+view the catalog and namespace of the session that reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +153,8 @@ class Judging:
     """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
     bodies: dict[BodyKey, Governed] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
+    as_author: bool = False
+    """Whether it is asked what the author of a policy's text may select."""
     narrowed: list[TableName] = field(default_factory=list)
     """Views that were judged once more, with conditions from above them."""
 
@@ -182,6 +190,7 @@ class Judging:
             context=context,
             star_shows_visible=self.rules.star == "visible",
             reserved=(*self.rules.reserved, *places),
+            names=names_in(self.snapshot.policies) if self.rules.unmatched_columns == "closed" else None,
         )
 
     def exists(self, table: Table) -> bool:
@@ -261,10 +270,7 @@ def ungoverned(table: Table) -> str:
     """Say why an object that is neither a table nor a view is refused."""
     match table.object_type.upper():
         case "METRIC_VIEW":
-            return (
-                f"{table.name} is a metric view, and its measures are computed from tables that it names past"
-                " their masks and row filters; query those tables, or have a view made of them"
-            )
+            return f"{table.name} is a metric view that cannot be governed: {table.unread}"
         case "":
             return f"Spark does not say what kind of object {table.name} is"
         case other:

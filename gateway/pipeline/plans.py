@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.model.catalog import TableKind, TableName
-from gateway.model.decision import Decision
-from gateway.model.handles import PERSISTED, SparkHandle
+from gateway.model.handles import PERSISTED
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, NotParsed, Span
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
-    Checkpoint,
-    Definition,
     NeedsCatalog,
     PersistFrame,
     PlanRequest,
-    RewrittenText,
     ScanRecord,
-    SessionEffect,
     Statement,
 )
+from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
@@ -49,6 +45,8 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
+from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
+from gateway.pipeline.plan_outcomes import GovernedPlan, PlanOutcome
 from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.policies import (
     Policies,
@@ -99,54 +97,6 @@ from gateway.sql.required import Unsupported
 from gateway.sql.varying import not_cached
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedPlan:
-    """A plan with everything in it guarded and proved."""
-
-    text: str
-    """The guarded plan, rendered."""
-    root: str
-    message: bytes
-    texts: tuple[str, ...]
-    original_relation: bytes
-    code: tuple[str, ...]
-    decisions: tuple[Decision, ...]
-    scans: tuple[ScanRecord, ...]
-    words: tuple[tuple[str, str], ...]
-    agree: bool | None
-    answer: AnswerRule
-    effects: tuple[SessionEffect, ...]
-    provisional: bool
-    facets: frozenset[str]
-    temp_views: frozenset[str]
-    varying: str
-    policy_tables: frozenset[TableName]
-    hides_columns: bool
-    hides_target: bool
-    checkpoint: Checkpoint | None
-    names: frozenset[TableName]
-    """Every table and view (folded) that it was judged by."""
-    read_only: bool
-    definers: frozenset[Principal]
-    definition: Definition | None
-    plain: bool
-    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    rewritten: tuple[RewrittenText, ...]
-    """All three as Cleared has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOutcome:
-    """How the judging of a plan ended, and the plan as it came, rendered."""
-
-    rendering: str
-    end: GovernedPlan | Refusal
-    handles: frozenset[SparkHandle] = frozenset()
-    lazy: bool = False
-    by_id: bool = True
-    """All three as Cleared has them."""
 
 
 async def govern_plan(
@@ -302,6 +252,7 @@ class _Plan:
             scans=self._scans(facts),
             judging=judging,
             govern=govern,
+            context=self.context,
         )
         bodies = await reads.bodies((*read, *commanded(required)))
         if not isinstance(bodies, dict):
@@ -311,6 +262,11 @@ class _Plan:
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
             return policies
+        authors = await authors_of(seen[0], govern, judging)
+        if isinstance(authors, Unsupported):
+            return not_governable(authors)
+        if isinstance(authors, NeedsCatalog):
+            return authors
         barred = reads.barred(bodies)
         opened = await reads.opened(bodies, barred, alone=self._may_place(texts))
         views = reads.queried(bodies, barred, opened)
@@ -318,7 +274,16 @@ class _Plan:
         narrowed = await reads.narrowed(placed, opened, bodies, barred)
         if not isinstance(narrowed, dict):
             return narrowed
-        guarding = await guard_reads(facts, policies, bodies, narrowed, placed.below, barred, judging)
+        metrics = await write_out_reads(
+            self.reading, facts, texts, policies, bodies, barred, reads.rows, judging, original
+        )
+        if isinstance(metrics, Unsupported):
+            return not_governable(metrics)
+        if not isinstance(metrics, WrittenReads):
+            return metrics
+        guarding = await guard_reads(
+            facts, policies, bodies, narrowed, placed.below, barred, metrics.queries, judging
+        )
         if isinstance(guarding, Unsupported):
             return not_governable(guarding)
         governed: list[Governed] = []
@@ -344,7 +309,19 @@ class _Plan:
         if refusal is not None:
             return not_governable(refusal)
         return await self._written(
-            facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
+            facts,
+            texts,
+            usage,
+            seen,
+            guarding,
+            metrics,
+            authors,
+            governed,
+            bodies,
+            policies,
+            records,
+            original,
+            exists=exists,
         )
 
     def _scans(self, facts: PlanFacts) -> dict[Span, TableName]:
@@ -460,6 +437,8 @@ class _Plan:
         usage: Usage | Silent,
         seen: tuple[Seen, ...],
         guarding: tuple[Guarding, ...],
+        metrics: WrittenReads,
+        authors: frozenset[Principal],
         governed: list[Governed],
         bodies: dict[TableName, Governed],
         policies: Policies,
@@ -475,7 +454,7 @@ class _Plan:
         What `_guard` found comes in as arguments: none of it may be looked for in a plan that has changed.
         """
         reading, evaluation = self.reading, self.evaluation
-        inside = [*governed, *bodies.values()]
+        inside = [*governed, *bodies.values(), *(body for _, body in metrics.queries.values())]
         narrowed = [one.body for one in guarding if one.body is not None]
         words_within = [pair for one in (*inside, *narrowed) for pair in one.words]
         scans = (*records, *(scan for one in inside for scan in one.scans))
@@ -494,6 +473,7 @@ class _Plan:
         edits = Edits()
         words = write_guards(facts, guarding, edits, self.judging.exists)
         texts.write(governed, edits)
+        metrics.write(edits)
         if exists:
             edits.pin(facts.names)
         if start is not None and placed is not None:
@@ -512,7 +492,9 @@ class _Plan:
         forwarded = await in_turn(lambda: bytes_of(reading.message))
         told = self.rendering.text
         if edits.changed:
-            elsewhere = bool(governed or facts.names or identities or placed or not exists)
+            elsewhere = bool(
+                governed or facts.names or identities or placed or metrics.measures or not exists
+            )
             again = self.rendering.again
             told = await in_turn(lambda: render(reading.message) if elsewhere else again())
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
@@ -576,7 +558,7 @@ class _Plan:
                 *(one.names for one in inside)
             ),
             read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
-            definers=frozenset[Principal]().union(*(one.definers for one in inside)),
+            definers=authors.union(*(one.definers for one in inside)),
             definition=next((one.definition for one in governed if one.definition is not None), None),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Table, TableName
-from gateway.model.decision import ColumnMask, RowFilter
+from gateway.model.decision import ColumnMask, PolicyRef, RowFilter
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
@@ -117,8 +117,11 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | Unsupported | 
         for principal, view in one.eyes:
             texts: dict[str, str] = {}
             standard = _standard(view, table)
-            for text in _texts_of(view):
-                checked = await _checked(text, table.named_now, principal, judging, standard=text in standard)
+            for text, policy in _texts_of(view).items():
+                is_standard = text in standard
+                checked = await _checked(
+                    text, policy, table.named_now, principal, judging, standard=is_standard
+                )
                 if not isinstance(checked, _Checked):
                     return checked
                 texts[text] = checked.text
@@ -156,9 +159,12 @@ class _Checked:
     tree: ExpressionNode | None
 
 
-def _texts_of(view: TableView) -> tuple[str, ...]:
-    masks = tuple([mask.expression for mask in view.masks.values()])
-    return masks if view.row_filter is None else (*masks, view.row_filter.expression)
+def _texts_of(view: TableView) -> dict[str, PolicyRef]:
+    """Return the texts, each with the policy that it is of."""
+    texts = {mask.expression: mask.policy for mask in view.masks.values()}
+    if view.row_filter is not None:
+        texts.setdefault(view.row_filter.expression, view.row_filter.policy)
+    return texts
 
 
 def _with_texts(view: TableView, texts: Mapping[str, str]) -> TableView:
@@ -257,7 +263,7 @@ def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | 
 
 
 async def _checked(
-    text: str, table: Table, principal: Principal, judging: Judging, *, standard: bool
+    text: str, policy: PolicyRef, table: Table, principal: Principal, judging: Judging, *, standard: bool
 ) -> _Checked | Unsupported | NeedsCatalog:
     """Return a policy's text as it is to be written for a principal, and what it depends on.
 
@@ -279,8 +285,9 @@ async def _checked(
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)
     tables = [judging.snapshot.catalog.table(name) for name in names]
-    if not policy_text.fits(text, reading, table, tables):
-        return Unsupported(f"a policy for {table.name} does not fit its columns")
+    if (what := policy_text.unfit(text, reading, table, tables)) is not None:
+        told = f": `{policy.name}` names {what}" if judging.rules.unmatched_columns == "closed" else ""
+        return Unsupported(f"a policy for {table.name} does not fit its columns{told}")
     read_tables = [other for other in tables if other is not None]
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:

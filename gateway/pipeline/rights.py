@@ -97,6 +97,15 @@ class Accessing:
     def accessors(self) -> tuple[Evaluation, ...]:
         return tuple(self.of(principal) for principal in self.rights.accessors)
 
+    def closed(self, view: TableView) -> Denied:
+        """Return why a table is closed; where another's access shows it, without what the table is called."""
+        if self.rights.view is None or self.evaluation.principal in self.rights.accessors:
+            return Denied(view.closed)
+        return Denied(
+            "a view that the statement reads is closed, because a policy names a column that a table below "
+            "it does not have (`policies.unmatched_columns`)"
+        )
+
     def denied(self, judging: Judging) -> Denied | None:
         """Return what is missing: to the principal in full, of others only that it is."""
         missing = [*self.evaluation.missing]

@@ -16,8 +16,9 @@ from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.model.table_formats import BRANCHED
+from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
-from gateway.pipeline.guarded_texts import guarded_scans, identities
+from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
 from gateway.pipeline.judging import (
     Governed,
     Judging,
@@ -44,6 +45,8 @@ from gateway.pipeline.kept import (
     nested_text,
     varying_text,
 )
+from gateway.pipeline.metrics import NONE as NO_METRICS
+from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
 from gateway.pipeline.rights import Accessing, Rights, own_rights
 from gateway.pipeline.seeing import (
@@ -275,15 +278,27 @@ async def finish(
         scans={relation.span: name for relation, name in prepared.scans if relation.span is not None},
         judging=judging,
         govern=govern,
+        context=prepared.names.context,
     )
     bodies = await reads.bodies(named)
     if not isinstance(bodies, dict):
         return bodies
+    if required.shares and (whole := await metric_definition(prepared, govern, judging)) is not None:
+        if isinstance(whole, Unsupported):
+            return not_governable(whole)
+        if not isinstance(whole, Governed):
+            return whole
+        bodies[required.pins[0].table.folded()] = whole
     policies = await policies_of(seen, judging)
     if isinstance(policies, Unsupported):
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
+    authors = await authors_of(seen, govern, judging)
+    if isinstance(authors, Unsupported):
+        return not_governable(authors)
+    if isinstance(authors, NeedsCatalog):
+        return authors
     barred = reads.barred(bodies)
     alone = prepared.place.alone and not required.shares
     opened = await reads.opened(bodies, barred, alone=alone)
@@ -291,7 +306,17 @@ async def finish(
     narrowed = await reads.narrowed(placed, opened, bodies, barred)
     if not isinstance(narrowed, dict):
         return narrowed
-    guarded = guarded_scans(prepared, policies, bodies, narrowed, placed.below, barred, evaluation, judging)
+    metrics: WrittenOut | Unsupported | Refusal | NeedsCatalog = NO_METRICS
+    if not required.shares:
+        personal = binds(prepared, judging)
+        metrics = await write_out(prepared, policies, bodies, barred, reads.rows, judging, personal=personal)
+    if isinstance(metrics, Unsupported):
+        return not_governable(metrics)
+    if not isinstance(metrics, WrittenOut):
+        return metrics
+    guarded = guarded_scans(
+        prepared, policies, bodies, narrowed, placed.below, barred, metrics, evaluation, judging
+    )
     if isinstance(guarded, Unsupported):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -344,14 +369,17 @@ async def finish(
         | temporary
         | policies.relations
         | {one.parts for _, one in prepared.metadata}
-        | {parts for body in bodies.values() for parts in body.allowed}
+        | {parts for body in (*bodies.values(), *metrics.bodies) for parts in body.allowed}
     )
-    splices = (*written[0], *inner, *pinned[0], *bound)
+    columns = (one for one in written[0] if one.kind == "guard" or not metrics.within(one.span))
+    splices = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
     if any(isinstance(effect, ResetSettings) for effect in required.effects):
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
     if required.shares and not required.explains:
-        defined = guard.define_view(text, reading, required.pins[0].table, splices, judging.principal.user)
+        defined = guard.define_view(
+            text, reading, required.pins[0].table, splices, judging.principal.user, required.metrics
+        )
         if isinstance(defined, Unsupported):
             return not_governable(defined)
         if isinstance(defined, Splice):
@@ -378,7 +406,12 @@ async def finish(
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
         words=(
             *written[1],
-            *(pair for body in (*bodies.values(), *narrowed.values()) for pair in body.words),
+            *metrics.words,
+            *(
+                pair
+                for body in (*bodies.values(), *narrowed.values(), *metrics.bodies)
+                for pair in body.words
+            ),
         ),
         agree=agreement(usage) if prepared.scans else None,
         has_obligations=any(scan.has_obligations for scan in guarded),
@@ -404,16 +437,16 @@ async def finish(
             policies.facets, *(body.facets for body in bodies.values())
         ),
         temp_views=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
-        personal=bool(bound) or any(body.personal for body in bodies.values()),
+        personal=bool(bound) or any(body.personal for body in (*bodies.values(), *metrics.bodies)),
         varying=changing,
         policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
         names=frozenset(name.folded() for name in _judged_by(prepared, policies)).union(
             *(body.names for body in bodies.values())
         ),
-        definers=definers_of(prepared.rights, bodies.values()),
+        definers=definers_of(prepared.rights, bodies.values()) | authors,
         definition=definition,
         lends_to=seen.lends_to,
-        stands_in=bool(barred or placed.below or narrowed)
+        stands_in=bool(barred or placed.below or narrowed or metrics.queries)
         or any(nested_text(body, personal=False) is not None for body in bodies.values()),
         opened=placed.opened,
     )

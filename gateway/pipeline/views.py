@@ -7,7 +7,7 @@ barriers, to see whether anything in it can fail.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -27,6 +27,7 @@ from gateway.pipeline.judging import (
     ungoverned,
 )
 from gateway.pipeline.kept import collated, nested_text
+from gateway.pipeline.metrics import Govern, metrics_of, source_refusal
 from gateway.pipeline.rights import Rights, asking, view_rights
 from gateway.pipeline.seeing import Seen, TextScope
 from gateway.sql import guard
@@ -35,8 +36,6 @@ from gateway.sql.required import Unsupported
 
 MOST_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
-
-Govern = Callable[[str, SessionContext, Judging, TextScope], Awaitable[JudgingOutcome]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +49,8 @@ class ReadViews:
     scans: Mapping[Span, TableName]
     judging: Judging
     govern: Govern
+    context: SessionContext
+    """What names mean in it; in what a metric view reads they mean the same."""
 
     async def bodies(self, names: Sequence[TableName]) -> dict[TableName, Governed] | Refusal | NeedsCatalog:
         """Govern the text of every persistent view among `names`, in the session that it was written in and
@@ -94,6 +95,8 @@ class ReadViews:
             table = self.judging.snapshot.catalog.table(name)
             if table is None or table.kind is not TableKind.VIEW or not self._may_be_written_out(table):
                 continue
+            if metrics_of(table) is not None:
+                continue
             body = await self._body(table, replace(self._within, opening=table))
             if isinstance(body, Governed) and body.opened:
                 found[span] = replace(body, stands_in=True)
@@ -132,7 +135,7 @@ class ReadViews:
                 continue
             table = self.judging.snapshot.catalog.table(name)
             conditions = placed.passed.get(span, ())
-            if table is None or table.view is None or not conditions:
+            if table is None or table.view is None or metrics_of(table) is not None or not conditions:
                 continue
             if nested_text(bodies[name.folded()]) is None and not self._may_be_written_out(table):
                 continue
@@ -162,10 +165,16 @@ class ReadViews:
         under the session's settings then, and without the view's collation."""
         return not self.judging.settings and table.view is not None and not table.view.collation
 
+    async def rows(self, table: Table, text: str) -> JudgingOutcome:
+        """Govern a query over what a metric view reads, by the access by which its own text is read."""
+        return await self._govern(table, text, self._within)
+
     async def _body(self, table: Table, place: TextScope) -> JudgingOutcome:
         """Govern the text of a view, which stands at `place`."""
         readers, who = self.seen.readers(table.name, self.judging), self._asking
-        key = (table.name.folded(), readers, who, place.opening is not None)
+        metrics = metrics_of(table)
+        session = None if metrics is None else (self.context.catalog, self.context.namespace)
+        key = (table.name.folded(), readers, who, place.opening is not None, session)
         if place.above is None and key in self.judging.bodies:
             return self.judging.bodies[key]
         if table.view is None:
@@ -174,21 +183,39 @@ class ReadViews:
             return not_governable(
                 Unsupported(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
             )
-        context = SessionContext(
-            catalog=table.view.catalog,
-            namespace=levels(table.view.database),
-            endpoint=self.judging.endpoint,
-            catalogs=self.judging.told,
-        )
-        rights = view_rights(table, readers, self.judging)
-        if isinstance(rights, Denied):
-            return access_denied(rights, self.judging.evaluation())
-        place = replace(place, rights=replace(rights, around=who))
-        body = await self.govern(table.view.text, context, self.judging, place)
-        if isinstance(body, Refusal) and body.code == "SPARK":
-            return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
+        if metrics is not None:
+            why = await source_refusal(metrics, table.view.text, self.judging)
+            if why is not None:
+                return not_governable(
+                    Unsupported(f"{table.name} is a metric view that cannot be governed: {why.why}")
+                )
+        body = await self._govern(table, table.view.text, place)
         if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
             return not_governable(collated(f"the view {table.name}"))
         if isinstance(body, Governed) and place.above is None:
             self.judging.bodies[key] = body
         return body
+
+    async def _govern(self, table: Table, text: str, place: TextScope) -> JudgingOutcome:
+        rights = view_rights(table, self.seen.readers(table.name, self.judging), self.judging)
+        if isinstance(rights, Denied):
+            return access_denied(rights, self.judging.evaluation())
+        place = replace(place, rights=replace(rights, around=self._asking))
+        body = await self.govern(text, self._context_of(table), self.judging, place)
+        if isinstance(body, Refusal) and body.code == "SPARK":
+            return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
+        return body
+
+    def _context_of(self, table: Table) -> SessionContext:
+        """Return what names mean in the text of a view."""
+        view = table.view
+        if view is None or view.metrics is not None:
+            catalog, namespace = self.context.catalog, self.context.namespace
+        else:
+            catalog, namespace = view.catalog, levels(view.database)
+        return SessionContext(
+            catalog=catalog,
+            namespace=namespace,
+            endpoint=self.judging.endpoint,
+            catalogs=self.judging.told,
+        )

@@ -37,6 +37,8 @@ class Diagnostics:
         self._warnings: dict[tuple[int, str], None] = {}
         self.faults: list[tuple[Path, str]] = []
         """Every fault, with the way to its value."""
+        self._keys: list[tuple[int, str]] = []
+        """Of each of `faults`, in their order."""
         self.noted = 0
         """How often something was noted, also what had been noted before."""
 
@@ -51,8 +53,10 @@ class Diagnostics:
     def add(self, path: Path, message: str) -> None:
         """Note what makes the document unusable."""
         self.noted += 1
+        key = self._told(path, message)
         self.faults.append((path, message))
-        self._faults[self._told(path, message)] = None
+        self._keys.append(key)
+        self._faults[key] = None
 
     def warn(self, path: Path, message: str) -> None:
         """Note what is taken and does not mean what its author may think."""
@@ -65,6 +69,15 @@ class Diagnostics:
             return line, f"{self._file}:{line}: {message}"
         where = ": ".join(part for part in (self._file, spelled(path)) if part)
         return len(self._faults) + len(self._warnings), f"{where}: {message}" if where else message
+
+    def withdraw(self, first: int) -> tuple[str, ...]:
+        """Take back the faults from the `first` of `faults` on, and return them: one part is at fault by
+        itself, and not the document."""
+        keys = dict.fromkeys(self._keys[first:])
+        del self.faults[first:], self._keys[first:]
+        for key in keys.keys() - set(self._keys):
+            del self._faults[key]
+        return tuple(text for _, text in keys)
 
     def line(self, path: Path) -> int:
         """Return the line of the value at `path`; 0 when the document was no file."""

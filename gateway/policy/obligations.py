@@ -207,6 +207,7 @@ def column_mask(
         policy=found.policy.ref,
         predicate=item.predicate,
         facets=question.facets,
+        author=item.author if mask_type == CUSTOM or item.transformer else "",
     )
 
 
@@ -259,7 +260,12 @@ def row_filter(
             memory[key] = NO_ROWS if bound is None else bound
     # An attribute that the user does not have leaves no row, never all of them.
     expression = NO_ROWS if bound is None else bound
-    return RowFilter(expression=expression, policy=found.policy.ref, facets=question.facets)
+    return RowFilter(
+        expression=expression,
+        policy=found.policy.ref,
+        facets=question.facets,
+        author=found.item.author,
+    )
 
 
 _MOST_REMEMBERED = 4096

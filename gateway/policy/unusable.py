@@ -1,41 +1,89 @@
-"""Policies whose texts cannot be used: each closes what it is about, and holds no other policy back.
+"""Policies that cannot be loaded: each closes what it is about, and holds no other policy back.
 
-A mask or a filter that is no expression cannot be put in force, and leaving it out would show what it hides.
-Nor may the policies that came with it wait: a revocation is among them sooner or later. So an access policy
-stands in its place that denies everybody everything there, until somebody mends the text.
+A mask that is no expression cannot be put in force, nor can a policy whose script is none; and leaving it out
+would show what it hides. Nor may the policies that came with it wait: a revocation is among them sooner or
+later. So an access policy stands in its place that denies everybody everything there, until somebody mends
+it. Where a denial would not mean the same, the policy is kept and hides all: NULL, or no row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from gateway.model.policy import (
+    FilterItem,
+    MaskItem,
     Policy,
     PolicyItem,
     PolicySet,
     PolicyType,
+    ResourceDef,
     ResourceSet,
     ResourceValues,
     Service,
+    ServiceDef,
+    Sharing,
 )
 from gateway.policy.globs import has_wildcard
+from gateway.policy.hierarchy import hierarchies_of, hierarchy_to
 from gateway.policy.subjects import PUBLIC
 
 OVERRIDE = 1
 """Policies of this priority are asked first, so that none that overrides others opens what is closed here."""
+_EVERYBODY = frozenset({PUBLIC})
+_EVERY = ResourceValues(values=("*",))
 
 
-def can_close(policy: Policy, service: Service) -> bool:
+def broken(
+    policy: Policy | None,
+    faults: tuple[str, ...],
+    *,
+    service: str,
+    zone: str,
+    guards: bool,
+    named: bool,
+) -> Policy:
+    """Return what could be read of a policy at fault: what it is about, and why it is not in force.
+
+    It is switched off where nothing is to be closed for it: it only allows (`guards` is false), or says of
+    nothing what it is about (`named` is false).
+    """
+    if policy is None:
+        policy = Policy(id=-1, name="", service=service, type=PolicyType.ACCESS, resources={}, zone=zone)
+    return replace(
+        policy,
+        enabled=policy.enabled and guards and named,
+        allow=(),
+        deny=(),
+        allow_exceptions=(),
+        deny_exceptions=(),
+        masks=(),
+        filters=(),
+        conditions=(),
+        schedules=(),
+        deny_all_else=False,
+        broken=faults,
+    )
+
+
+def broken_policies(policies: PolicySet) -> list[Policy]:
+    """Return the policies that could not be read, also those that are switched off."""
+    return [policy for policy in policies.policies() if policy.broken]
+
+
+def can_deny(policy: Policy, service: Service) -> bool:
     """Whether a denial can close all that a policy of a service is about, and nothing else.
 
     Not where policies cannot deny; nor where masks or filters match their levels by other rules than access
     policies do, and these values would mean something else.
     """
-    on_tags = service.tags is not None and any(one is policy for one in service.tags.policies)
+    on_tags = _on_tags(policy, service)
     definition = service.tags.definition if on_tags and service.tags is not None else service.definition
     if not definition.deny_enabled:
         return False
+    if policy.type is PolicyType.ACCESS:
+        return True
     overlay = definition.mask_resources if policy.type is PolicyType.MASK else definition.filter_resources
     if overlay is None or on_tags:
         return True
@@ -46,38 +94,91 @@ def can_close(policy: Policy, service: Service) -> bool:
     )
 
 
-def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
-    """Return the policies with a denial in the place of each unusable one. Those are told by identity."""
-    ids = {id(policy) for policy in unusable}
+def _on_tags(policy: Policy, service: Service) -> bool:
+    return service.tags is not None and any(one is policy for one in service.tags.policies)
 
-    def closed(service: Service, accesses: frozenset[str], found: tuple[Policy, ...]) -> tuple[Policy, ...]:
-        return tuple(_closing(one, service, accesses) if id(one) in ids else one for one in found)
+
+def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
+    """Return the policies with what closes in the place of each unusable one. Those are told by identity."""
+    ids = {id(policy) for policy in unusable if policy.enabled}
+    if not ids:
+        return policies
+
+    def closed(service: Service, found: tuple[Policy, ...], definition: ServiceDef) -> tuple[Policy, ...]:
+        # Policies on tags have the access types of the service that they are for.
+        accesses = frozenset(access.name for access in service.definition.access_types) - {"all"}
+        return tuple(
+            one
+            if id(one) not in ids
+            else _denial(one, definition, accesses)
+            if can_deny(one, service)
+            else hiding(one, service.definition)
+            for one in found
+        )
 
     services = {}
     for name, service in policies.services.items():
-        # Policies on tags have the access types of the service that they are for.
-        accesses = frozenset(access.name for access in service.definition.access_types) - {"all"}
         tags = service.tags
         if tags is not None:
-            tags = replace(tags, policies=closed(tags, accesses, tags.policies))
-        services[name] = replace(service, policies=closed(service, accesses, service.policies), tags=tags)
+            tags = replace(tags, policies=closed(service, tags.policies, tags.definition))
+        sharing = service.sharing
+        if sharing is not None and any(id(one) in ids for one in sharing.obligations()):
+            sharing = _shared(sharing, ids, service.definition)
+        own = closed(service, service.policies, service.definition)
+        services[name] = replace(service, policies=own, tags=tags, sharing=sharing)
     return replace(policies, services=services)
 
 
-def _closing(policy: Policy, service: Service, accesses: frozenset[str]) -> Policy:
-    def whole(resources: ResourceSet) -> tuple[ResourceSet, ...]:
-        # A filter is about a table, and access is asked of its columns as well.
-        levels = {level.name for level in service.definition.resources}
-        if "column" not in levels or "column" in resources:
-            return (resources,)
-        return (resources, {**resources, "column": ResourceValues(values=("*",))})
+def hiding(policy: Policy, definition: ServiceDef) -> Policy:
+    """Return a policy of the same type on the same resources that hides all: NULL, or no row. One that is
+    about access allows nothing."""
+    made = replace(policy, name=_named(policy), priority=OVERRIDE, broken=(), conditions=(), schedules=())
+    if policy.type is PolicyType.MASK:
+        null = MaskItem(groups=_EVERYBODY, accesses=definition.mask_accesses, mask_type="MASK_NULL")
+        return replace(made, masks=(null,))
+    if policy.type is PolicyType.ROW_FILTER:
+        none = FilterItem(groups=_EVERYBODY, accesses=definition.filter_accesses, filter_expression="FALSE")
+        return replace(made, filters=(none,))
+    return made
 
+
+def _shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef) -> Sharing:
+    def hidden(policy: Policy) -> Policy:
+        return hiding(policy, definition) if id(policy) in ids else policy
+
+    return replace(
+        sharing,
+        shares=tuple(
+            replace(
+                share,
+                resources=tuple(
+                    replace(
+                        one,
+                        masks=tuple(map(hidden, one.masks)),
+                        rows=None if one.rows is None else hidden(one.rows),
+                    )
+                    for one in share.resources
+                ),
+            )
+            for share in sharing.shares
+        ),
+    )
+
+
+def _named(policy: Policy) -> str:
+    why = "it cannot be loaded" if policy.broken else "its text cannot be used"
+    return f"{policy.name} (closed: {why})"
+
+
+def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) -> Policy:
     first, *others = [
-        one for resources in (policy.resources, *policy.additional_resources) for one in whole(resources)
+        one
+        for resources in (policy.resources, *policy.additional_resources)
+        for one in _sets(resources, definition)
     ]
     return Policy(
         id=policy.id,
-        name=f"{policy.name} (closed: its text cannot be used)",
+        name=_named(policy),
         service=policy.service,
         type=PolicyType.ACCESS,
         resources=first,
@@ -85,8 +186,27 @@ def _closing(policy: Policy, service: Service, accesses: frozenset[str]) -> Poli
         version=policy.version,
         enabled=policy.enabled,
         priority=OVERRIDE,
-        deny=(PolicyItem(groups=frozenset({PUBLIC}), accesses=accesses),),
+        deny=(PolicyItem(groups=_EVERYBODY, accesses=accesses, delegate_admin=True),),
         zone=policy.zone,
         guid=policy.guid,
         place=policy.place,
     )
+
+
+def _sets(resources: ResourceSet, definition: ServiceDef) -> Sequence[ResourceSet]:
+    """Return what a denial has to name to close what a policy is about.
+
+    A filter is about a table, and access is asked of its columns as well. A level that could not be read is
+    any; where none could, it is everything.
+    """
+    hierarchies = hierarchies_of(definition.resources)
+    if frozenset(resources) not in hierarchies:
+        ways = [way for name in resources if (way := hierarchy_to(name, definition.resources)) is not None]
+        if not ways:
+            return [dict.fromkeys(names, _EVERY) for names in hierarchies]
+        longest: tuple[ResourceDef, ...] = max(ways, key=len)
+        resources = {level.name: resources.get(level.name, _EVERY) for level in longest}
+    if "column" in resources or "column" not in {level.name for level in definition.resources}:
+        return [resources]
+    below = {**resources, "column": _EVERY}
+    return [resources, below] if frozenset(below) in hierarchies else [resources]

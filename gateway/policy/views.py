@@ -44,6 +44,8 @@ class TableView:
     uniform: Callable[[], bool] = _not_uniform
     """Says whether columns that the table had, or will have, would be seen as those are that it has: nothing
     speaks of some columns alone. Errs on the side of no."""
+    closed: str = ""
+    """Why the table is closed to everybody, whatever policies allow; then every column is hidden."""
 
 
 class Decisions(Mapping[str, Decision]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +16,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded
 from gateway.model.catalog import TableKind, TableName
+from gateway.model.changed_names import ChangedNames
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
@@ -142,7 +143,7 @@ async def bind(
     until = asyncio.get_running_loop().time() + wait_s
     while isinstance(verdict, Cleared):
         request = LockRequest.of(verdict, session.judged_by(verdict))
-        hold = await locks.acquire(request, until=until)
+        hold = await locks.acquire(request, until=until, by=session.number)
         if hold is None:
             return _busy(verdict, request), NO_LOCKS
         bound = False
@@ -231,6 +232,7 @@ async def look_again(
     *,
     judge: JudgeStatement,
     run: RunStatement,
+    changed: ChangedNames,
 ) -> Verdict:
     """Judge a statement, and what temporary views forbid it; have Spark's session look at the tables that its
     policies read, once a period, and at those that have changed since it knows them.
@@ -238,28 +240,37 @@ async def look_again(
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
     of a mapping table is blocked in sessions, too, that have read it before. Catalogs of Iceberg and Paimon
     keep tables as well: a column that is gone, and was masked, is not read where nothing masks it any more.
+    What was dropped and made again, or promoted anew, is not read by the columns and files that it had.
     """
-    looked: set[TableName] = set()
+    looked: dict[TableName, int] = {}
     while True:
+        generation = changed.generation
         verdict = await judge(statement)
         if not isinstance(verdict, Cleared):
             return verdict
         # What was looked at for this very statement is fresh, should the period have ended meanwhile.
-        stale = [table for table in session.stale_tables(verdict) if table not in looked]
+        stale = [table for table in session.stale_tables(verdict, changed) if table.folded() not in looked]
         if not stale:
-            session.judged(verdict)
+            session.judged(verdict, generation, looked)
             return without_dangling_views(session, without_ended_views(session, verdict))
-        tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
+        await _look_at(stale, statement, verdict, run)
         for table in stale:
-            own = replace(statement, text="", plan=None, refreshes=table)
-            if table.folded() in tables or table in verdict.policy_tables:
-                await _run_own(own, run)
-            else:
-                # It is no table now. A session that kept one looks again; one that did not fails.
-                with contextlib.suppress(StatementRefused, StatementFailed):
-                    await run(own)
             session.looked_at[table] = verdict.period
-            looked.add(table)
+            looked[table.folded()] = generation
+
+
+async def _look_at(
+    stale: Sequence[TableName], statement: Statement, verdict: Cleared, run: RunStatement
+) -> None:
+    tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
+    for table in stale:
+        own = replace(statement, text="", plan=None, refreshes=table)
+        if table.folded() in tables or table in verdict.policy_tables:
+            await _run_own(own, run)
+        else:
+            # It is no table now. A session that kept one looks again; one that did not fails.
+            with contextlib.suppress(StatementRefused, StatementFailed):
+                await run(own)
 
 
 async def run_before(
@@ -301,11 +312,13 @@ async def renew_views(
     judge: JudgeStatement,
     run: RunStatement,
     drop: Callable[[str], Statement],
+    changed: ChangedNames,
 ) -> None:
     """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
 
-    A view whose text would be the same stays. One that would be written differently is dropped and made
-    again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
+    A view whose text would be the same stays, unless Spark keeps its plan and tables in it are others by
+    now. One that would be written differently is dropped and made again; one that is refused now is dropped,
+    and its name answers with an explanation, not with a table.
     """
     session.views_version = catalog_version
     judged: set[str] = set()
@@ -313,7 +326,7 @@ async def renew_views(
         view for name, view in session.views.items() if name not in judged or view.policies_version < version
     ]:
         judged.add(due[0].name.lower())
-        await _renew(session, due[0], version, judge, run, drop)
+        await _renew(session, due[0], version, judge, run, drop, changed)
 
 
 async def _renew(
@@ -323,12 +336,21 @@ async def _renew(
     judge: JudgeStatement,
     run: RunStatement,
     drop: Callable[[str], Statement],
+    changed: ChangedNames,
 ) -> None:
-    verdict = without_ended_views(session, await judge(as_made(session, view)))
+    generation = changed.generation
+    statement = as_made(session, view)
+    verdict = without_ended_views(session, await judge(statement))
+    if isinstance(verdict, Cleared) and not view.inlined:
+        # Spark looks the names in it up again whenever it is read, by what its session knows.
+        stale = session.changed_tables(verdict, changed)
+        await _look_at(stale, statement, verdict, run)
+        session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
     origin = CachedRelation(
         basis=view.basis, policies_version=view.policies_version, statement_id=view.statement_id
     )
-    if view.made.same(verdict) and await still_right(origin, version, judge):
+    same = view.made.same(verdict) and not session.is_outdated(view, changed)
+    if same and await still_right(origin, version, judge):
         session.view_still_right(view, version)
         return
     # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary

@@ -76,6 +76,7 @@ class Deciding(ABC, Generic[S, E]):
             judge=judge,
             run=lambda statement: self.run_inside(session, statement, client),
             drop=lambda name: self.own(session, f"DROP VIEW IF EXISTS {quote(name)}"),
+            changed=self._dependencies.catalog.changed_names,
         )
         session.require_open()
 
@@ -105,6 +106,7 @@ class Deciding(ABC, Generic[S, E]):
             statement,
             judge=lambda one: self._verdicts.judge(one, client),
             run=lambda one: self.run_inside(session, one, client),
+            changed=self._dependencies.catalog.changed_names,
         )
 
     async def _decided(

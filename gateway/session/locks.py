@@ -23,12 +23,17 @@ from dataclasses import dataclass
 import structlog
 
 from gateway.model.catalog import TableName, namespaces_of
+from gateway.model.changed_names import NOBODY
+from gateway.model.decision import Decision
 from gateway.model.statement import CatalogChanged, Cleared
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import Catalog
 from gateway.session.watches import Followed
 
 _log = structlog.get_logger(__name__)
+
+_REWRITING = ("delete", "update")
+"""What it takes to replace or delete files of a table."""
 
 LockKey = tuple[str, ...]
 """A database by catalog and name, or a table by these and its own; folded."""
@@ -43,6 +48,8 @@ class LockRequest:
     its tables."""
     exclusive: frozenset[LockKey] = frozenset()
     changes: tuple[CatalogChanged, ...] = ()
+    rewritten: tuple[TableName, ...] = ()
+    """Tables of which it may replace or delete files: who knows these files reads what is not there."""
     read_only: bool = False
 
     @classmethod
@@ -61,6 +68,7 @@ class LockRequest:
             shared=frozenset(read | within) - exclusive,
             exclusive=exclusive,
             changes=changes,
+            rewritten=() if cleared.read_only else tuple(_rewritten(cleared.decisions)),
             read_only=cleared.read_only and not changes,
         )
 
@@ -76,11 +84,12 @@ class LockRequest:
 class HeldLocks(Followed):
     """Names that a statement holds, from before it is forwarded to its end."""
 
-    __slots__ = ("_expiry", "_locks", "overtaken", "request", "waited")
+    __slots__ = ("_by", "_expiry", "_locks", "overtaken", "request", "waited")
 
-    def __init__(self, locks: CatalogLocks | None, request: LockRequest) -> None:
+    def __init__(self, locks: CatalogLocks | None, request: LockRequest, by: int = NOBODY) -> None:
         super().__init__()
         self.request = request
+        self._by = by
         self.overtaken = False
         """Names that it was judged by changed before it was known that Spark had analysed it."""
         self.waited = False
@@ -119,9 +128,15 @@ class HeldLocks(Followed):
 
     def _invalidate(self, *, before: bool = False) -> None:
         # Whatever its outcome: a statement that failed may have done half of its work.
+        if self._locks is None:
+            return
+        catalog = self._locks.catalog
         for change in self.request.changes:
-            if self._locks is not None and not (before and change.meaning == "stays"):
-                self._locks.catalog.invalidate(change.tables, change.databases)
+            stays = change.meaning == "stays"
+            if not (before and stays):
+                catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
+        if self.request.rewritten and not before:
+            catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
 
 
 NO_LOCKS = HeldLocks(None, LockRequest(read_only=True))
@@ -196,9 +211,10 @@ class CatalogLocks:
         self._queue: dict[HeldLocks, _Waiter] = {}
         self._waiting = _Requests()
 
-    async def acquire(self, request: LockRequest, *, until: float) -> HeldLocks | None:
-        """HeldLocks names; waits for others until the loop's clock says `until`, then returns None."""
-        hold = HeldLocks(self, request)
+    async def acquire(self, request: LockRequest, *, until: float, by: int = NOBODY) -> HeldLocks | None:
+        """Hold names for the session `by`; waits for others until the loop's clock says `until`, then returns
+        None."""
+        hold = HeldLocks(self, request, by)
         if not (request.shared or request.exclusive):
             return hold
         barred = self._is_barred(request, self._waiting, {})
@@ -312,6 +328,13 @@ class CatalogLocks:
             self._take_out(hold)
         _log.info("reads_overtaken", count=len(conflicting))
         self._serve()
+
+
+def _rewritten(decisions: Iterable[Decision]) -> Iterator[TableName]:
+    for request in (decision.request for decision in decisions):
+        if request.access in _REWRITING and request.resource.kind == "table":
+            parts = [value for _, value in request.resource.elements]
+            yield TableName(*parts)
 
 
 def _key(name: TableName) -> LockKey:

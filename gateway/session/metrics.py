@@ -47,6 +47,12 @@ class Metrics:
             "sluice_foreign_handles", "Handles that another principal tried to use", registry=registry
         )
         self.connections = Gauge("sluice_connections", "Open client connections", registry=registry)
+        self.connections_refused = Counter(
+            "sluice_connections_refused",
+            "Connections that were sent away, or cut before a login, by what bound",
+            ["listener", "reason"],
+            registry=registry,
+        )
         self.policy_version = Gauge(
             "sluice_policy_version", "Version of the policies in force", registry=registry
         )

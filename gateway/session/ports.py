@@ -5,12 +5,14 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
@@ -233,8 +235,21 @@ class Catalog(Protocol):
         """Look the names up again, whatever is known of them."""
         ...
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
-        """Forget names that a statement has changed."""
+    @property
+    def changed_names(self) -> ChangedNames:
+        """What was invalidated, by generations."""
+        ...
+
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
+        """Forget names that a statement of the session `by` has changed; with `stays` they mean what they
+        did."""
         ...
 
     async def databases(self, catalog: str) -> Sequence[str]: ...
@@ -249,6 +264,10 @@ class Promotion(Protocol):
 
     def covers(self, name: TableName) -> bool:
         """Whether the name of a table stands for files."""
+        ...
+
+    async def trouble(self, name: TableName) -> str | None:
+        """Say why the files of a table may not be read as they are now, in words for who may read them."""
         ...
 
     async def is_unfinished(self, name: TableName) -> bool:
@@ -305,4 +324,57 @@ class Authority(Protocol):
     def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
         """Say whether somebody may see rows by a new name past what masks, filters and denials say of an old
         one; with `beginning`, of any name that begins with it."""
+        ...
+
+
+class Visitor(Protocol):
+    """A connection to one of the gateway's listeners, from before anybody knows who it is."""
+
+    @property
+    def address(self) -> str:
+        """Where it comes from."""
+        ...
+
+    def ends_by(self, end: Callable[[], None]) -> None:
+        """Say how it is cut."""
+        ...
+
+    def busy(self) -> None:
+        """Something is being done for it now: it does not have to make room for others."""
+        ...
+
+    def waiting(self) -> None:
+        """That is done; as often as `busy` was said."""
+        ...
+
+    def due(self, within_s: float | None) -> None:
+        """Have it cut in so many seconds, and no sooner; None: never."""
+        ...
+
+    def admitted(self) -> None:
+        """Somebody has logged in on it: it has no deadline, and counts with all others alone."""
+        ...
+
+    def leave(self) -> None:
+        """It is gone."""
+        ...
+
+
+MakeProtocol = Callable[[Visitor], asyncio.Protocol]
+"""Makes what serves a connection. It says `ends_by` when it has it and `leave` when that is lost."""
+
+
+class Entrance(Protocol):
+    """Accepts the connections of one listener, within bounds."""
+
+    async def open(self, host: str, port: int, make: MakeProtocol, *, tls: Any = None) -> int:
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
+        ...
+
+    def stop_listening(self) -> None:
+        """Take no more connections."""
+        ...
+
+    def close(self) -> None:
+        """End every connection."""
         ...

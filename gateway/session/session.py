@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from gateway.model.catalog import Table, TableName, kept_by_sessions
+from gateway.model.catalog import Table, TableKind, TableName, kept_by_sessions
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.handles import PERSISTED, HandleKind, SparkHandle
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
@@ -38,6 +40,8 @@ ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
 VIEW_ORIGINS = 64
 """Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
+
+_numbers = itertools.count(NOBODY + 1)
 
 _CLONED: frozenset[HandleKind] = frozenset({"function", "table_function", "data_source", "persisted"})
 """Code by its name, and what Spark's cache has: a clone of a session has them too."""
@@ -90,6 +94,8 @@ class TempView:
     """The statement that made it, as the record knows it."""
     of: Literal["text", "frame", "stream"] = "text"
     """As CreateTempView has it."""
+    judged_in: int = 0
+    """The generation of changed names in which it was made."""
     words: frozenset[str] = field(init=False, repr=False, compare=False)
     """Everything in its text that could be a name without backticks, lower case."""
 
@@ -114,6 +120,18 @@ class CachedRelation:
     policies_version: int
     statement_id: str
     """The statement that computed it, as the record knows it."""
+
+
+class KnownTable(NamedTuple):
+    """A table as a session of Spark may know it."""
+
+    table: Table | None
+    """None: it was not there."""
+    since: int
+    """The generation of changed names as of which it may."""
+
+
+_LONG_AGO = KnownTable(None, -1)
 
 
 class SavedNames(NamedTuple):
@@ -153,9 +171,14 @@ class NameResolution:
         """Keys of the settings that the session was given, and may have otherwise than Spark itself does."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
-        self.known_tables: dict[TableName, Table | None] = {}
-        """What statements were judged by, folded, as it was then: Spark's session may know it so. None: it
-        was not there."""
+        self.number = next(_numbers)
+        """Which session of this gateway it is."""
+        self.known_tables: dict[TableName, KnownTable] = {}
+        """What statements were judged by, folded: Spark's session may know it as it was then."""
+        self.lived_on = False
+        """Whether Spark had the session before this gateway: it may know anything, as it was at any time."""
+        self.judged_in = 0
+        """The generation of changed names in which a statement was judged last."""
         self.views_have_obligations = False
         """Whether Spark was ever sent a temporary view, or a checkpoint to compute later, that carries row
         filters or masks. It stays true: rows of a statement can still be computed when what it read is long
@@ -171,25 +194,37 @@ class NameResolution:
             kept.extend(basis or ())
         return sum({id(judged): judged.size for judged in kept}.values())
 
-    def stale_tables(self, cleared: Cleared) -> list[TableName]:
+    def stale_tables(self, cleared: Cleared, changed: ChangedNames) -> list[TableName]:
         """Return the tables that Spark's session has to look at again first: those of a statement's policies,
-        and those that have become something else where sessions keep what a table is."""
+        those that somebody else changed, and those that have become something else where sessions keep what a
+        table is."""
         read = [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
-        return [*read, *self._changed_tables(cleared)]
+        return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
 
-    def _changed_tables(self, cleared: Cleared) -> list[TableName]:
+    def changed_tables(self, cleared: Cleared, changed: ChangedNames) -> list[TableName]:
+        """Return the tables of a statement that are not, or may not be, as Spark's session knows them."""
         now = {table.name.folded(): table for table in cleared.tables}
-        changed = []
-        for name in cleared.names & self.known_tables.keys():
-            then = self.known_tables[name], now.get(name)
-            if then[0] != then[1] and any(table is not None and kept_by_sessions(table) for table in then):
-                changed.append(name)
-        return sorted(changed, key=str)
+        found = []
+        for name in cleared.names if self.lived_on else cleared.names & self.known_tables.keys():
+            (was, since), table = self.known_tables.get(name, _LONG_AGO), now.get(name)
+            if was != table and any(one is not None and kept_by_sessions(one) for one in (was, table)):
+                found.append(name)
+                continue
+            is_table = table is not None and table.kind is TableKind.TABLE
+            if is_table and changed.since(name, since, by=self.number):
+                found.append(name)
+        return sorted(found, key=str)
 
-    def judged(self, cleared: Cleared) -> None:
-        """Note what Spark's session may know from now on, having looked at what was stale."""
+    def judged(self, cleared: Cleared, generation: int, looked: Mapping[TableName, int]) -> None:
+        """Note what Spark's session may know from now on, having looked at what was stale: what it has seen
+        for the first time as of `generation`, and what was `looked` at as of then. What somebody changed and
+        is no table now stays as old as it is: should it be one again, it is looked at."""
         now = {table.name.folded(): table for table in cleared.tables}
-        self.known_tables.update((name, now.get(name)) for name in cleared.names)
+        self.judged_in = generation
+        for name in cleared.names:
+            known = self.known_tables.get(name, _LONG_AGO if self.lived_on else None)
+            since = generation if known is None else known.since
+            self.known_tables[name] = KnownTable(now.get(name), looked.get(name, since))
 
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
@@ -277,6 +312,16 @@ class NameResolution:
             name != view.name.lower() and self._was_made_from(view, name) for name in view.reads
         )
 
+    def is_outdated(self, view: TempView, changed: ChangedNames) -> bool:
+        """Whether the plan that Spark keeps of a view has tables in it that are others by now, or of which
+        others may have deleted the files that are in the plan. For these alone no view ends."""
+        if view.of != "frame":
+            return False
+        if any(changed.replaced_since(name, view.judged_in) for name in view.names):
+            return True
+        touched = any(changed.since(name, view.judged_in, by=self.number) for name in view.names)
+        return touched and self.can_be_made_again(view)
+
     def end_view(self, name: str) -> None:
         """Take out a view whose policies changed; its name does not silently become a table's."""
         self._remove_view(name)
@@ -343,6 +388,7 @@ class NameResolution:
         self.ended_views = set(other.ended_views)
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
+        self.known_tables = dict(other.known_tables)
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
 
@@ -418,6 +464,7 @@ class NameResolution:
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
             statement_id=statement_id,
+            judged_in=self.judged_in,
         )
         # Before the view takes the name: a DataFrame's may read the one that it replaces.
         read = cleared if view.inlined else replace(cleared, temp_views_read=frozenset())

@@ -32,6 +32,7 @@ from gateway.model.statement import (
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Promotion
+from gateway.session.view_rules import refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,18 +174,19 @@ class Verdicts:
         """
         # Looking for a plan of megabytes would take as long as judging a small one.
         if not self._is_cacheable(statement):
-            return await self._judge_now(statement, client, cacheable=False)
+            return await self._without_trouble(await self._judge_now(statement, client, cacheable=False))
         first = self._first.get(statement)
         if first is not None:
             await first.wait()
         if statement in self._first:
-            return await self._judge_now(statement, client, cacheable=True)
+            return await self._without_trouble(await self._judge_now(statement, client, cacheable=True))
         ended = self._first[statement] = asyncio.Event()
         try:
-            return await self._judge_now(statement, client, cacheable=True)
+            verdict = await self._judge_now(statement, client, cacheable=True)
         finally:
             del self._first[statement]
             ended.set()
+        return await self._without_trouble(verdict)
 
     async def _judge_now(self, statement: Statement, client: Client, *, cacheable: bool) -> Verdict:
         begun = time.perf_counter()
@@ -284,6 +286,19 @@ class Verdicts:
                     snapshot_version=snapshot.version,
                 )
         return None
+
+    async def _without_trouble(self, verdict: Verdict) -> Verdict:
+        """Refuse to read files among which something has come since that leads out of their source."""
+        promotion = self._promotion
+        if promotion is None or isinstance(verdict, Refused):
+            return verdict
+        if any(isinstance(effect, TendDataset) for effect in verdict.effects):
+            return verdict  # it looks by itself, or forgets them
+        for name in verdict.names:
+            why = await promotion.trouble(name.current) if promotion.covers(name.current) else None
+            if why is not None:
+                return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
+        return verdict
 
     async def tend(self, cleared: Cleared, client: Client) -> None:
         """Do what a statement that is on record wants of datasets, before it is forwarded.

@@ -47,8 +47,8 @@ def without_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
         verdict,
         "VIEW_ENDED",
         "42P01",
-        f"the temporary view `{name}` ended because the policies changed; create it again, "
-        f"or write the table's name with its database",
+        f"the temporary view `{name}` ended because the policies changed, or what it was made of; "
+        f"create it again, or write the table's name with its database",
     )
 
 

@@ -15,9 +15,11 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.model.files import FileSource
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
+from gateway.settings.connections import ConnectionSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
+from gateway.settings.policies import UnmatchedSettings
 from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
 
 _Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
@@ -352,7 +354,7 @@ class RangerAdminSettings(Section):
         return self
 
 
-class PolicySettings(Section):
+class PolicySettings(UnmatchedSettings):
     """Which rules are in force."""
 
     paths: tuple[Path, ...] = ()
@@ -542,6 +544,7 @@ class Settings(Section):
     jobs: JobsSettings = JobsSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
+    connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
 
     @property

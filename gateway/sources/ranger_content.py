@@ -175,7 +175,7 @@ class Conversion:
         self._name = name
         self._definition = definition
         self._adds_groups = adds_groups
-        self._converter = Converter(definitions)
+        self._converter = Converter(definitions, tolerant=True)
         self._last: dict[DownloadKind, tuple[Mapping[str, Any], object]] = {}
 
     def empty(self, definition: ServiceDef | None = None) -> CachedService:

@@ -276,6 +276,14 @@ def create_view(scope: CommandScope) -> Required:
     )
 
 
+def create_metric_view(scope: CommandScope) -> Required:
+    """CREATE VIEW … WITH METRICS: as CREATE VIEW; what it reads stands in its definition."""
+    text = scope.field("originalText")
+    if not isinstance(text, str) or not text:
+        raise CannotClassify("the definition of the metric view could not be read")
+    return replace(create_view(scope), metrics=text)
+
+
 def _rests_on_tables(scope: CommandScope) -> None:
     if any(
         relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)

@@ -24,6 +24,7 @@ from gateway.model.resource import ANY_ACCESS, BY_NAME, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
+from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
@@ -31,6 +32,7 @@ from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
+from gateway.sql.unmatched import closed_view
 from gateway.sql.versions import version_of
 
 
@@ -59,6 +61,8 @@ class Evaluation:
     star_shows_visible: bool
     reserved: tuple[ReservedPlace, ...] = ()
     """Places of the gateway's own, that no policy opens."""
+    names: ResourceNames | None = None
+    """What policies name, where a table is closed that lacks a column of theirs."""
     decisions: list[Decision] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     facets: set[str] = field(default_factory=set)
@@ -79,7 +83,7 @@ class Evaluation:
 
     def table_view(self, table: Table) -> TableView:
         """Return what the principal may see of a table that is there."""
-        view = self._seen(table, self.context)
+        view = closed_view(self._seen(table, self.context), table, self.catalog, self.names)
         self.facets |= view.facets
         return view
 
@@ -94,10 +98,8 @@ class Evaluation:
         )
 
     def tells_columns_apart(self, name: TableName) -> bool:
-        """Whether policies say something of some columns of a table alone; of one that is not there, they
-        may."""
-        table = self.catalog.table(name)
-        if table is not None:
+        """Whether policies say something of some columns of a table alone, be it there or not."""
+        if (table := self.catalog.table(name)) is not None:
             return not self.table_view(table).uniform()
         resource = table_resource(name)
         return not self.engine.table_view(self.principal, resource, (), "select", self.context).uniform()
@@ -263,6 +265,8 @@ class Evaluation:
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
+            if view.closed:
+                return Denied(view.closed)
             hidden = len(hidden_columns(table, view))
             if name in read:
                 self.decisions.extend(view.allowed.values())
@@ -284,8 +288,7 @@ class Evaluation:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
 
         Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
-        `all` is given to those who should see what masks and filters leave them, and not to those who may
-        destroy the rest. Whoever sees nothing of it, as what writes only, needs the access likewise.
+        `all` is given to see what masks and filters leave. Whoever sees nothing of it needs it likewise.
         """
         for name, removing in required.removed:
             access = self._removing_access(name, removing)
@@ -410,8 +413,7 @@ class Evaluation:
         return owned is not None and self._visible(owned)
 
     def _denied_below(self, resource: Resource) -> bool:
-        """Whether some policy denies anything in the database, whoever it is about: then it is not for one
-        statement to touch all of it."""
+        """Whether some policy denies anything in the database to anybody: no statement touches all of it."""
         return self.engine.may_be_denied_below(resource)
 
     def _decide_columns(

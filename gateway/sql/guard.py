@@ -519,10 +519,13 @@ def pin_targets(
 
 
 def define_view(
-    text: str, reading: Reading, view: TableName, splices: Sequence[Splice], user: str
+    text: str, reading: Reading, view: TableName, splices: Sequence[Splice], user: str, stored: str = ""
 ) -> Splice | Definition | Unsupported:
     """Say how it is recorded that `user` defines the view with the text that is stored once `splices` are
-    written in: with the statement that makes it, or by another one before the text of a view changes."""
+    written in: with the statement that makes it, or by another one before the text of a view changes.
+
+    `stored`: what is stored, where that is not a part of the statement as it stands there.
+    """
     found = reading.view_text
     if found is None:
         return Unsupported("the text of the view could not be found in the statement")
@@ -532,7 +535,7 @@ def define_view(
         for splice in splices
         if start <= splice.span.start and splice.span.end <= end
     ]
-    key, value = definer_property(apply(found.query.of(text), within), user)
+    key, value = definer_property(stored or apply(found.query.of(text), within), user)
     if found.place is None:
         return Definition(view=view, key=key, value=value)
     kept = found.place.of(text)

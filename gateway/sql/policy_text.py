@@ -6,21 +6,53 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gateway.model.catalog import Table
-from gateway.model.reading import Reading
+from gateway.model.catalog import Table, dotted
+from gateway.model.reading import Reading, RelationRole
+from gateway.sql.expressions import expression_refusal
+from gateway.sql.functions import builtin_name, builtin_refusal
+from gateway.sql.nodes import node_refusal
+
+
+def asked_of_author(reading: Reading) -> tuple[str, ...] | None:
+    """Return statements that whoever writes a text must be allowed to see the whole answers of: each names a
+    relation that the text reads, or calls a function of its own. None: what it needs cannot be told.
+
+    Nothing is asked for what a row has, and for functions that are built in and safe for everybody.
+    """
+    refused = any(node_refusal(node) is not None for node in reading.nodes)
+    if refused or any(expression_refusal(one) is not None for one in reading.expressions):
+        return None
+    asked = [f"TABLE {dotted(one.parts)}" for one in reading.relations if one.role is RelationRole.SCAN]
+    if any(one.role is RelationRole.TARGET for one in reading.relations):
+        return None
+    for function in reading.functions:
+        name = builtin_name(function.parts) if function.builtin else None
+        if name is not None and builtin_refusal(name, table_valued=function.table_valued) is None:
+            continue
+        if name is not None or function.table_valued or function.builtin:
+            return None
+        asked.append(f"SELECT {dotted(function.parts)}()")
+    return tuple(dict.fromkeys(asked))
+
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`", re.DOTALL)
 _QUERY = re.compile(r"\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 
 
 def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> bool:
-    """Whether every column that the text names is one of its table, or, within a subquery, of a table read.
+    """Whether all columns that the text names are its table's, or, within a subquery, of a table read."""
+    return unfit(text, reading, table, read) is None
+
+
+def unfit(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> str | None:
+    """Return what of the text is no column of its table, nor, within a subquery, of a table read; None: there
+    is nothing.
 
     Nothing may be left for a relation around the guard to answer: not a misspelt column, not one that the
     table has lost.
     """
     if any(other is None for other in read):
-        return False
+        return "a table that is not there"
     own = {column.name.lower() for column in table.columns}
     inner = {column.name.lower() for other in read if other is not None for column in other.columns}
     queries = _subqueries(text)
@@ -28,8 +60,9 @@ def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]
         parts = [part.lower() for part in reference.parts]
         if not parts:
             continue  # a star
+        written = f"`{'.'.join(reference.parts)}`"
         if reference.span is None:
-            return False
+            return written
         at = reference.span.start
         inside = any(start < at < end for start, end in queries)
         columns = own | inner if inside else own
@@ -39,8 +72,8 @@ def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]
         named = parts[0] in columns
         qualified = len(parts) > 1 and parts[0] in qualifiers and (parts[1] in columns or inside)
         if not (named or qualified or (reference.star and parts[0] in qualifiers)):
-            return False
-    return True
+            return written
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -105,6 +105,8 @@ class Required:
     shares: bool = False
     """The definition outlives the session and serves others (persistent views): it is stored with who defines
     it, and without masks and filters, which each reader gets by himself."""
+    metrics: str = ""
+    """The definition of a metric view that is made, in YAML: what is stored, and what it reads, is in it."""
 
     @property
     def removed(self) -> tuple[tuple[TableName, str], ...]:
@@ -165,4 +167,5 @@ def join(parts: Iterable[Required]) -> Required:
         cached=cached[0] if cached else None,
         explains=explains,
         shares=any(part.shares for part in all_parts),
+        metrics="".join(part.metrics for part in all_parts),
     )

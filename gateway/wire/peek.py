@@ -25,7 +25,7 @@ _USUAL = re.compile(
     rb"\x0c\x00\x01\x08\x00\x01\x00\x00\x00([\x00\x01])\x00"  # a status that has a code alone
     rb"\x02\x00\x02."  # hasMoreRows
     rb"\x0c\x00\x03\x0a\x00\x01.{8}\x0f\x00\x02\x0c\x00{4}"  # startRowOffset, no rows
-    rb"\x0f\x00\x03\x0c(?!\x00{4}).{4}\x0c..\x0f\x00\x01.([\x00-\x7f].{3})",  # columns; values of the first
+    rb"\x0f\x00\x03\x0c(?!\x00{4})[\x00-\x7f].{3}\x0c..\x0f\x00\x01.([\x00-\x7f].{3})",  # columns, values
     re.DOTALL,
 )
 """A batch as Spark sends it, field by field in their order: read at once, as it is read for every batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +16,12 @@ from apache_ranger.client.ranger_client import RangerClient
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.admin.ranger.access import Access, AdminRights, PolicyText
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText, TextQuestion
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
+from gateway.frontends.doors import Door
 from gateway.model.credentials import Credentials, Password
 from gateway.model.principal import Principal
 from gateway.policy.documents import parse_document
@@ -78,6 +79,15 @@ class Served:
 
         return await asyncio.to_thread(run)
 
+    async def headers(self, method: str, path: str, body: dict[str, Any]) -> Mapping[str, str]:
+        """Return the headers of an answer to an administrator."""
+        token = base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
+        headers = {"Authorization": f"Basic {token}"}
+        url = f"{self.url}/service{path}"
+        async with self._session.request(method, url, data=orjson.dumps(body), headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            return dict(answer.headers)
+
     async def ask(
         self, method: str, path: str, body: Any = None, *, user: str = "admin", **more: Any
     ) -> tuple[int, Any]:
@@ -107,11 +117,14 @@ class Served:
             return response.status, orjson.loads(text) if text else None
 
 
-async def read_text(text: str, kind: str) -> PolicyText:
-    """As Spark's parser would: texts with the word `broken` are none, and what is behind `FROM` is read."""
-    fault = f"this {kind} is no expression of Spark SQL" if "broken" in text else None
+async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
+    """As Spark's parser would: texts with the word `broken` are none, and what is behind `FROM` is read.
+    Everybody may select what is open."""
+    text = question.text
+    fault = f"this {question.kind} is no expression of Spark SQL" if "broken" in text else None
     found = re.search(r"FROM ([\w.]+)", text)
-    return PolicyText(fault, f"reads `{found[1]}`" if found else "")
+    unchecked = f"`{text}` was not held against tables" if "unknown" in text else ""
+    return PolicyText(fault, f"reads `{found[1]}`" if found else "", unchecked, "lab.open" in text)
 
 
 @pytest.fixture
@@ -121,7 +134,7 @@ async def served(database: str) -> AsyncIterator[Served]:
     access = Access(RIGHTS, read_text=read_text)
     api = RangerApi(store, access, authenticate)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
-    port = await listener.start("127.0.0.1", 0)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Served(f"http://127.0.0.1:{port}", store, session, access)
     await listener.close()

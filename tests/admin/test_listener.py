@@ -11,6 +11,7 @@ import pytest
 
 from gateway.admin import listener as listener_module
 from gateway.admin.listener import AdminServer, Check
+from gateway.frontends.doors import Door
 from gateway.session.metrics import Metrics
 
 
@@ -41,7 +42,7 @@ async def serving(parts: Parts) -> AsyncIterator[str]:
     listener = AdminServer(
         {name: parts.check(name) for name in parts.faults}, parts.metrics.registry, clock=lambda: parts.now
     )
-    port = await listener.start("127.0.0.1", 0)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -128,7 +129,7 @@ async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
     parts = Parts()
     parts.faults = {"policies": "3 faults; older policies are in force, or closed ones"}
     listener = AdminServer({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
-    port = await listener.start("127.0.0.1", 0)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
     try:
         status, body = await get(f"http://127.0.0.1:{port}/readyz")
     finally:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from gateway.admin.listener import AdminServer
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.database.migrate import migrate
+from gateway.frontends.doors import Door
 from gateway.lineage.store import bring
 from gateway.settings.models import LineageApiSettings, Settings
 from tests.frontends.listening import Gateway
@@ -32,7 +33,7 @@ async def test_users_of_the_file_are_told_what_policies_in_force_let_them_know_o
         catalog=world.catalog,
     )
     listener = AdminServer({}, CollectorRegistry(), mounted={"/lineage": admin.api.app})
-    port = await listener.start("127.0.0.1", 0)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}/lineage/upstream?column=open.x"
     async with aiohttp.ClientSession() as session:
 

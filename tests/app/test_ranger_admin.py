@@ -16,6 +16,7 @@ from gateway.admin.listener import AdminServer
 from gateway.app.endpoints import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
+from gateway.frontends.doors import Door
 from gateway.settings.models import PolicySettings, RangerApiSettings, Settings, Tls
 from tests.app.readers import ReaderThatCounts
 from tests.frontends.listening import Gateway
@@ -56,7 +57,7 @@ async def serving(database: str, failures: int = 10) -> AsyncIterator[Api]:
     admin = RangerAdmin(settings, PolicySettings(), database, logins.authenticator, ReaderThatCounts())
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": admin.api.app})
     tls = tls_context(Tls(certificate=CERTIFICATE, key=CERTIFICATES / "test-only-key.pem"))
-    port = await listener.start("127.0.0.1", 0, tls=tls)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0, tls=tls)
     async with aiohttp.ClientSession() as session:
         yield Api(world, session, f"https://127.0.0.1:{port}")
     await listener.close()

@@ -54,18 +54,19 @@ async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "fault"),
+    ("more", "fault"),
     [
-        ("'${region}'", "hr.yaml:8: a row filter may not hold"),
+        ("tags: [", "hr.yaml:10: not YAML"),
+        ("roles: {clerks: {uers: [ann]}}", "hr.yaml:9: role `clerks` has no members"),
     ],
 )
-async def test_a_broken_change_leaves_the_last_good_policies(tmp_path: Path, where: str, fault: str) -> None:
+async def test_a_file_at_fault_keeps_its_last_good_state(tmp_path: Path, more: str, fault: str) -> None:
     write(tmp_path, "region = 'EMEA'")
     rules = rules_of(tmp_path)
     await rules.start()
     good = rules.current
 
-    write(tmp_path, where)
+    (tmp_path / "hr.yaml").write_text(f"{PACK.format(where='true')}{more}\n")
     assert not await rules.look()
     assert rules.current is good
     assert fault in rules.faults[0]
@@ -114,6 +115,114 @@ async def test_a_filter_that_cannot_be_used_closes_its_table_and_holds_nothing_b
     assert rules.sources()[0].faults == ()
 
 
+async def test_a_file_at_fault_holds_no_other_file_back(tmp_path: Path) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    (tmp_path / "hr.yaml").write_text("policies: [")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department")
+    assert may_read(rules, "employee"), "by what the file had before"
+    assert "hr.yaml:2: not YAML" in rules.faults[0]
+    assert not await rules.look()
+    (tmp_path / "no.yaml").unlink()
+    (tmp_path / "new.yaml").write_text("a: [")
+    assert await rules.look()
+    assert may_read(rules, "department")
+    assert len(rules.faults) == 2
+    write(tmp_path, "region = 'EMEA'")
+    (tmp_path / "new.yaml").unlink()
+    assert await rules.look()
+    assert not rules.faults
+
+
+async def test_a_file_whose_own_case_fails_stays_as_it_was_and_holds_no_other_back(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    case = (
+        "cases:\n  - as: {user: ann, groups: [analysts]}\n    wants: select\n"
+        f"    on: {CARDS}\n    expect: deny\n"
+    )
+    pack = (tmp_path / "hr.yaml").read_text()
+    (tmp_path / "hr.yaml").write_text(pack.replace("employee", "department") + case)
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department")
+    assert "case fails" in rules.faults[0]
+    filters = [one for one in rules.current.policies() if one.filters]
+    assert [one.resources["table"].values for one in filters] == [("employee",)]
+
+
+CARDS = "{catalog: spark_catalog, database: hr, table: employee, column: salary}"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        f"{{name: bad, on: {CARDS}, mask: [{{groups: [public], type: MASK_NUL}}]}}",
+        f"{{name: bad, on: {CARDS}, mask: [{{groups: [public], type: CUSTOM, show: 'a -- b'}}]}}",
+        f"{{name: bad, on: {CARDS}, deny: [{{groups: [public], access: [selct]}}]}}",
+        f"{{name: bad, on: {CARDS}, deny: [{{groups: [public], access: [select], when: 'USER.'}}]}}",
+        f"{{name: bad, on: {CARDS}, deyn: [{{groups: [public], access: [select]}}]}}",
+        f"{{name: bad, on: {CARDS}, mask: []}}",
+    ],
+)
+async def test_a_policy_at_fault_closes_what_it_is_about_and_nothing_else(tmp_path: Path, entry: str) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    pack = (tmp_path / "hr.yaml").read_text()
+    (tmp_path / "hr.yaml").write_text(f"{pack}  - {entry}\n")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department"), "a revocation is in force"
+    assert not may_read(rules, "employee", column="salary")
+    assert may_read(rules, "employee", column="name")
+    (state,) = rules.sources()
+    (closed,) = state.closed
+    assert closed.name == "bad"
+    assert closed.service == "spark"
+    assert any(f"hr.yaml:{len(pack.splitlines()) + 1}: " in fault for fault in state.faults)
+
+    (tmp_path / "more.yaml").write_text(DENIAL.replace("department", "salary").replace("nobody", "who"))
+    assert await rules.look()
+    assert rules.sources()[0].closed[0].since == closed.since
+    (tmp_path / "hr.yaml").write_text(pack)
+    assert await rules.look()
+    assert not rules.sources()[0].closed
+    assert may_read(rules, "employee", column="salary")
+
+
+async def test_a_policy_at_fault_that_only_allows_gives_nothing_and_takes_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    pack = (tmp_path / "hr.yaml").read_text()
+    bad = f"{{name: bad, on: {CARDS}, allow: [{{groups: [public], access: [selct]}}]}}"
+    (tmp_path / "hr.yaml").write_text(f"{pack}  - {bad}\n")
+    assert await rules.look()
+    assert may_read(rules, "employee", column="salary")
+    assert [one.name for one in rules.sources()[0].closed] == ["bad"]
+
+
+async def test_a_case_that_fails_holds_no_revocation_back_where_a_policy_is_at_fault(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    bad = f"{{name: bad, on: {CARDS}, mask: [{{groups: [public], type: MASK_NUL}}]}}"
+    case = (
+        "cases:\n  - as: {user: ann, groups: [analysts]}\n    wants: select\n"
+        f"    on: {CARDS}\n    expect: allow\n"
+    )
+    pack = (tmp_path / "hr.yaml").read_text()
+    (tmp_path / "hr.yaml").write_text(f"{pack}  - {bad}\n{case}")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department")
+
+
 DENIAL = """\
 service: spark
 policies:
@@ -123,11 +232,11 @@ policies:
 """
 
 
-def may_read(rules: RulesInForce, table: str, kind: str = "column") -> bool:
+def may_read(rules: RulesInForce, table: str, kind: str = "column", column: str = "name") -> bool:
     """Whether an analyst may select a column of a table in `hr`, or the table."""
     resource = Resource.table("spark_catalog", "hr", table)
     if kind == "column":
-        resource = resource.child("column", "name")
+        resource = resource.child("column", column)
     analyst = Principal(user="ann", groups=frozenset({"analysts"}))
     request = AccessRequest(principal=analyst, resource=resource, access="select")
     return engine_for(rules.current).decide(request).allowed

@@ -162,6 +162,66 @@ async def test_a_filter_that_spark_does_not_parse_closes_its_table_and_holds_no_
         assert not may_read(rules, "ann", "hive", "shop", "x", "id")
 
 
+DENIES = [{"accesses": [{"type": "select"}], "groups": ["public"]}]
+BROKEN = {
+    "unknown access type": {"denyPolicyItems": [{"accesses": [{"type": "selct"}], "users": ["ann"]}]},
+    "a script that is none": {
+        "denyPolicyItems": DENIES,
+        "conditions": [{"type": "_expression", "values": ["USER."]}],
+    },
+    "no list": {"denyPolicyItems": DENIES, "denyExceptions": 7},
+    "an unknown priority": {"denyPolicyItems": DENIES, "policyPriority": 5},
+    "an unknown type": {"policyType": 7},
+    "a level more": {
+        "denyPolicyItems": DENIES,
+        "resources": {
+            "database": {"values": ["shop"]},
+            "table": {"values": ["x"]},
+            "colunm": {"values": ["*"]},
+        },
+    },
+    "a level that is none": {
+        "denyPolicyItems": DENIES,
+        "resources": {"table": {"values": ["x"]}, "column": 5},
+    },
+}
+
+
+@pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
+async def test_a_policy_at_fault_closes_what_it_is_about_and_holds_no_revocation_back(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    every = policy(1, "orders"), policy(3, "x"), policy(4, "leads")
+    async with running(admin_with(*every)) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        bad = {**policy(9, "x"), "policyItems": [], **fields}
+        admin.content[DownloadKind.POLICIES] = service_policies(18, policy(3, "x"), policy(4, "leads"), bad)
+        assert await look(rules)
+        assert not may_read(rules, "ann", "hive", "shop", "orders", "id"), "what was taken away is gone"
+        assert not may_read(rules, "ann", "hive", "shop", "x", "id")
+        assert may_read(rules, "ann", "hive", "shop", "leads", "id"), "nothing else is closed"
+        (state,) = (source for source in rules.sources() if source.name == "dev_hive")
+        assert [(one.id, one.service) for one in state.closed] == [(9, "dev_hive")]
+        assert state.version == 18
+        # It stays so, and later changes come into force.
+        admin.content[DownloadKind.POLICIES] = service_policies(19, policy(3, "x"), bad)
+        assert await look(rules)
+        assert not may_read(rules, "ann", "hive", "shop", "leads", "id")
+        assert not may_read(rules, "ann", "hive", "shop", "x", "id")
+        admin.content[DownloadKind.POLICIES] = service_policies(20, policy(3, "x"))
+        assert await look(rules)
+        assert may_read(rules, "ann", "hive", "shop", "x", "id")
+
+
+async def test_a_policy_at_fault_that_names_nothing_that_there_is_closes_its_service(tmp_path: Path) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        bad = {**policy(9, "x"), "policyItems": [], "denyPolicyItems": DENIES}
+        bad["resources"] = {"tabel": {"values": ["orders"]}}
+        admin.content[DownloadKind.POLICIES] = service_policies(18, policy(1, "orders"), bad)
+        assert await look(rules)
+        assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert may_read(rules, "ann", "spark_catalog", "hr", "employee", "name"), "and no other service"
+
+
 async def test_only_texts_not_seen_before_are_read(tmp_path: Path) -> None:
     filters = [row_filter(n, f"t{n}", f"a = {n}") for n in range(1, 6)]
     async with running(admin_with(*filters)) as admin, rules_of(tmp_path, admin.url) as (rules, reader):

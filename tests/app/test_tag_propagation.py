@@ -20,6 +20,7 @@ from gateway.admin.listener import AdminServer
 from gateway.app.rules import RulesInForce
 from gateway.app.tag_propagation import Accepted, TagPropagation, connected, in_own_loop
 from gateway.app.tags_admin import TagsAdmin
+from gateway.frontends.doors import Door
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import bring
 from gateway.model.policy import PolicySet
@@ -201,7 +202,7 @@ async def api(database: str) -> AsyncIterator[Api]:
     logins = Gateway(World())
     admin = TagsAdmin(TagApiSettings(administrators=("bob",)), database, logins.authenticator)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/tags": admin.api.app})
-    port = await listener.start("127.0.0.1", 0)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/tags/proposals")
     await listener.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,14 +85,53 @@ def test_every_type_of_an_older_spark_is_on_the_list(minor: Minor) -> None:
     assert {"MANAGED", "EXTERNAL", "VIEW"} <= types_of(spark_home_of(minor)) <= OBJECT_TYPES.keys()
 
 
-@pytest.mark.parametrize("told", ["METRIC_VIEW", "metric_view", "MATERIALIZED_VIEW", "STREAMING_TABLE", "?"])
+@pytest.mark.parametrize("told", ["MATERIALIZED_VIEW", "STREAMING_TABLE", "?"])
 def test_what_is_not_governed_keeps_its_type(told: str) -> None:
     rows = [("Type", told, "") if row[0] == "Type" else row for row in ROWS]
     for table in (table_from_json(described(type=told), EMP), table_from_rows(rows, EMP)):
         assert table.kind is TableKind.UNGOVERNED
         assert table.object_type == told
-        named = "a metric view" if told.upper() == "METRIC_VIEW" else f"a {told}"
-        assert f"{table.name} is {named}" in ungoverned(table)
+        assert f"{table.name} is a {told}" in ungoverned(table)
+
+
+METRICS = "version: 0.1\nsource: lab.pay\nmeasures:\n" + "".join(
+    f"- {{name: m{number}, expr: sum(pay)}}\n"
+    for number in range(len(table_from_json(described(), EMP).columns))
+)
+
+
+def test_a_metric_view_is_a_view_of_its_definition() -> None:
+    for told in ("METRIC_VIEW", "metric_view"):
+        table = table_from_json(described(type=told, view_text=METRICS), EMP)
+        assert table.kind is TableKind.VIEW
+        assert table.view is not None
+        assert table.view.metrics is not None
+        assert table.view.definer is None
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"view_text": METRICS + "joins: []\n"}, "`joins` is not a key"),
+        ({"view_text": METRICS, "table_properties": {"metric_view.from.type": "SQL"}}, "otherwise"),
+        (
+            {
+                "view_text": METRICS,
+                "view_creation_spark_configuration": {"spark.sql.ansi.doubleQuotedIdentifiers": "true"},
+            },
+            "reads texts otherwise|read texts otherwise",
+        ),
+    ],
+)
+def test_a_metric_view_that_is_not_understood_is_not_governed(more: dict[str, Any], why: str) -> None:
+    table = table_from_json(described(type="METRIC_VIEW", **more), EMP)
+    assert table.kind is TableKind.UNGOVERNED
+    assert re.search(rf"{table.name} is a metric view that cannot be governed: .*{why}", ungoverned(table))
+
+
+def test_a_metric_view_without_json_is_not_governed() -> None:
+    rows = [("Type", "METRIC_VIEW", "") if row[0] == "Type" else row for row in ROWS]
+    assert "does not describe it as JSON" in ungoverned(table_from_rows(rows, EMP))
 
 
 def test_an_object_without_a_type_is_not_governed() -> None:

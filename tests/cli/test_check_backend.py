@@ -89,3 +89,20 @@ def test_a_spark_that_is_away_is_a_warning(tmp_path: Path, capsys: pytest.Captur
     file = write(tmp_path, 1)
     assert main(["check", "--no-parser", str(file)]) == exit_codes.OK
     assert "Spark was not asked how it reads texts: Spark cannot be reached" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--no-parser",), "`--no-parser` or `--no-backend` was given"),
+        (("--no-backend",), "`--no-parser` or `--no-backend` was given"),
+        ((), "Spark cannot be reached"),
+    ],
+)
+def test_it_says_where_spark_was_not_asked_for_what_policies_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    file = write(tmp_path, 1)
+    assert main(["check", *arguments, str(file)]) == exit_codes.OK
+    told = f"Spark was not asked for the tables and columns that policies name: {why}"
+    assert told in capsys.readouterr().out

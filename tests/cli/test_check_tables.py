@@ -83,6 +83,32 @@ def test_texts_that_no_table_fits(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
 
 
+def test_masks_that_mean_nothing_for_their_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "policies:\n"
+        "  - name: digests\n"
+        "    on: {catalog: spark_catalog, database: hr, table: employee, column: [id, name, salary]}\n"
+        "    mask: [{groups: [public], type: MASK_HASH}]\n"
+        "tags:\n"
+        "  - on: {catalog: spark_catalog, database: hr, table: employee, column: nmae}\n"
+        "    tags: [PII]\n"
+        "  - on: {catalog: spark_catalog, database: hr, table: employee, column: name}\n"
+        "    tags: [PII]\n"
+    )
+    (tmp_path / "t.yaml").write_text(TABLES)
+    main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "t.yaml"), "--json"])
+    found = json.loads(capsys.readouterr().out)["warnings"]
+    employee = "spark_catalog.hr.employee"
+    assert [one.removeprefix(f"{tmp_path}/p.yaml:") for one in found] == [
+        f"6: tags `PII`: there is no column `nmae` in {employee} (did you mean `name`?)",
+        f"4: policy `digests`: `MASK_HASH` means nothing for {employee}.id of type int: it shows NULL",
+        f"4: policy `digests`: `MASK_HASH` means nothing for {employee}.salary of type decimal(10,2): it "
+        "shows NULL",
+    ]
+
+
 def test_a_file_of_tables_with_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "p.yaml").write_text("policies: []\n")
     code = main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "absent.yaml"), "--no-parser"])

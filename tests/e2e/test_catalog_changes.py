@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ service: spark
 policies:
   - name: everybody works here
     on: {catalog: spark_catalog, database: race, table: "*", column: "*"}
-    allow: [{users: [ann, maker], access: [select, create, drop, alter, insert]}]
+    allow: [{users: [ann, maker], access: [select, create, drop, alter, insert, delete]}]
   - name: rows that ann may see
     on: {catalog: spark_catalog, database: race, table: guarded}
     filter: [{users: [ann], where: "note <> 'RAW'"}]
   - name: a column that ann sees masked
-    on: {catalog: spark_catalog, database: race, table: "outside_*", column: email}
+    on: {catalog: spark_catalog, database: race, table: ["outside_*", "swapped*"], column: email}
     mask: [{users: [ann], type: MASK_NULL}]
   - name: a column that ann does not see
     on: {catalog: spark_catalog, database: race, table: "outside_*", column: pin}
@@ -148,3 +148,99 @@ def test_whoever_replaces_a_view_others_see_no_raw_row(gateway: RunningGateway, 
         answers = [one.result(patience()) for one in reading]
     assert all(answer in ([("seen",)], [("open",)]) for given in answers for answer in given)
     assert all(answers), "readers are not held up for as long as it goes on"
+
+
+@pytest.fixture
+def table(gateway: RunningGateway) -> Iterator[Callable[..., None]]:
+    """Return what makes `race.swapped` anew, by way of an endpoint, as a table of CSV whose columns stand in
+    the order that is given."""
+
+    def made(endpoint: str, columns: str, rows: str) -> None:
+        with session(gateway, endpoint, "maker") as maker:
+            for text in (
+                "DROP TABLE IF EXISTS race.swapped",
+                f"CREATE TABLE race.swapped ({columns}) USING csv",
+                f"INSERT INTO race.swapped VALUES {rows}",
+            ):
+                maker(text)
+
+    yield made
+    with session(gateway, "thrift", "maker") as maker:
+        maker("DROP TABLE IF EXISTS race.swapped")
+
+
+@pytest.mark.parametrize("by", ["thrift", "connect"])
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_open_sessions_read_what_another_dropped_and_made_again(
+    gateway: RunningGateway, table: Callable[..., None], endpoint: str, by: str
+) -> None:
+    """Spark's session keeps a table's columns and files from when it first read it: CSV is read by place, so
+    that with the old columns a masked value would be shown under another's name."""
+    table(by, "id STRING, email STRING", "('1', 'RAW')")
+    whole, count = "SELECT * FROM race.swapped", "SELECT count(*) FROM race.swapped_v"
+    with (
+        session(gateway, endpoint, "maker") as maker,
+        session(gateway, endpoint, "ann") as ann,
+    ):
+        maker("CREATE OR REPLACE VIEW race.swapped_v AS SELECT id FROM race.swapped")
+        ann("CREATE TEMPORARY VIEW kept AS SELECT id FROM race.swapped")
+        for one in (ann, maker):
+            assert one(count) == [(1,)]
+        assert ann(whole) == [("1", None)], "email is masked"
+        table(by, "email STRING, id STRING", "('RAW', '2'), ('RAW', '3')")
+        assert ann(whole) == [(None, "2"), (None, "3")]
+        assert ann("SELECT id FROM kept") == [("2",), ("3",)]
+        for one in (ann, maker):
+            assert one(count) == [(2,)]
+        table(by, "id INT", "(4)")
+        assert ann(whole) == [(4,)]
+        assert ann("SELECT id FROM kept") == [(4,)]
+        assert maker(whole) == [(4,)]
+
+
+@pytest.mark.parametrize("by", ["thrift", "connect"])
+def test_frames_and_views_of_frames_read_what_another_made_again(
+    gateway: RunningGateway, table: Callable[..., None], by: str
+) -> None:
+    table(by, "id STRING, email STRING", "('1', 'RAW')")
+    with gateway.session("ann", PASSWORD) as frames:
+        frame = frames.table("race.swapped")
+        # What Spark analyses at once keeps what it found.
+        distinct = frame.select("id").dropDuplicates(["id"]).withColumnRenamed("id", "n")
+        assert (frame.columns, distinct.columns) == (["id", "email"], ["n"])
+        assert [tuple(row) for row in distinct.collect()] == [("1",)]
+        frame.createOrReplaceTempView("of_frame")
+        frames.sql("SELECT email, id FROM of_frame").createOrReplaceTempView("of_view")
+        table(by, "email STRING, id STRING", "('RAW', '2')")
+        assert [tuple(row) for row in distinct.collect()] == [("2",)]
+        assert [tuple(row) for row in frame.select("email", "id").collect()] == [(None, "2")]
+        for view in ("of_frame", "of_view"):
+            rows = frames.sql(f"SELECT id, email FROM {view}").collect()
+            assert [tuple(row) for row in rows] == [("2", None)]
+            assert frames.table(view).count() == 1
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_other_changes_reach_open_sessions(
+    gateway: RunningGateway, table: Callable[..., None], endpoint: str
+) -> None:
+    """Columns that came, rows that are gone, a name that another table took, a database that was dropped."""
+    table("thrift", "id STRING, email STRING", "('1', 'RAW')")
+    whole = "SELECT * FROM race.swapped"
+    with session(gateway, endpoint, "ann") as ann, session(gateway, "thrift", "maker") as maker:
+        assert ann(whole) == [("1", None)]
+        maker("ALTER TABLE race.swapped ADD COLUMNS (more INT)")
+        assert ann(whole) == [("1", None, None)]
+        maker("TRUNCATE TABLE race.swapped")
+        assert ann(whole) == []
+        for n in "78":
+            maker(f"INSERT OVERWRITE race.swapped VALUES ('{n}', 'RAW', 9)")
+            assert ann(whole) == [(n, None, 9)]
+            with gateway.session("maker", PASSWORD) as frames:
+                frame = frames.createDataFrame([("9", "RAW", int(n))], "id STRING, email STRING, more INT")
+                frame.write.insertInto("race.swapped", overwrite=True)
+            assert ann(whole) == [("9", None, int(n))]
+        maker("CREATE TABLE race.swapped_to USING csv AS SELECT '5' AS email, '6' AS id")
+        maker("DROP TABLE race.swapped")
+        maker("ALTER TABLE race.swapped_to RENAME TO race.swapped")
+        assert ann(whole) == [(None, "6")]

@@ -787,6 +787,55 @@ def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_was_forgotten_and_promoted_anew_is_read_as_it_is(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    """Spark's sessions keep columns, and lengths and names of files, from when they first read them."""
+    name = f"anew_{endpoint}"
+    file, text = root / name / "a.csv", f"SELECT * FROM testlake.{name}"
+    with session(files, endpoint, "alice") as alice, session(files, endpoint, "bob") as bob:
+        for columns, rows in (
+            ("id,secret", [(1, "s1")]),
+            ("secret,id", [("s2", 2), ("a longer one", 3)]),
+            ("id,secret,more", [(4, "s4", 5)]),
+        ):
+            write(file, "".join(",".join(map(str, row)) + "\n" for row in (columns.split(","), *rows)))
+            assert alice(text) == sorted(rows)
+            assert bob(text) == sorted(rows)
+            if endpoint == "thrift":
+                assert alice(ALTER.format(name, "FORGET")) == []
+            else:
+                assert "forgotten" in run_datasets(files, "forget", f"testlake/{name}").stdout
+            file.unlink()
+            file = file.with_name(f"b{file.name}") if len(rows) > 1 else file
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_link_that_comes_later_is_not_followed(files: RunningGateway, root: Path, endpoint: str) -> None:
+    name = f"later_{endpoint}"
+    write(root / name / "day=1" / "a.csv", "id,secret\n1,s1\n")
+    text = f"SELECT id FROM testlake.{name}"
+    link = root / name / "day=1" / "b.csv"
+    with session(files, endpoint, "alice") as alice, session(files, endpoint, "bob") as bob:
+        alice(f"CREATE TEMPORARY VIEW kept AS {text}")
+        for one in (alice, bob):
+            assert one(text) == [(1,)]
+        link.symlink_to("/etc/passwd")
+        for one, asked in ((alice, text), (bob, text), (alice, "SELECT * FROM kept")):
+            with pytest.raises(
+                Exception,
+                match=r"there is a link in it|VIEW_ENDED|select on table spark_catalog.default.kept",
+            ):
+                one(asked)
+        link.unlink()
+        for one in (alice, bob):
+            assert one(text) == [(1,)]
+        link.symlink_to("/etc/passwd")
+        assert alice(ALTER.format(name, "FORGET")) == []
+    link.unlink()
+
+
 @pytest.mark.in_turn(3)
 def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
     write(root / "kept" / "a.csv", "id,name\n1,a\n")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from apache_ranger.client.ranger_client import RangerClient
+from apache_ranger.exceptions import RangerServiceException
 from apache_ranger.model.ranger_policy import RangerPolicy
 from apache_ranger.model.ranger_role import RangerRole
 from apache_ranger.model.ranger_service import RangerService
 
+from gateway.cli.audit import where
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
+from gateway.settings.loading import load_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, until
 
 SERVICE = "lake"
@@ -53,7 +58,10 @@ def keeper(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     directory = open_directory / "keeper"
     api = {"administrators": [KEEPER], "plugins": [PLUGIN]}
     listeners = {"thrift": {"port": 0}, "admin": {"port": 0, "ranger": api}}
-    gateway = made(directory, settings_of(directory, spark, listeners=listeners))
+    # Nobody answers there: it says whose catalog the service speaks for.
+    source = {"service": SERVICE, "urls": ["http://127.0.0.1:9"], "user": PLUGIN, "password": {"env": "PATH"}}
+    policies = {"ranger": [source], "catalogs": {"spark_catalog": SERVICE}}
+    gateway = made(directory, settings_of(directory, spark, listeners=listeners, policies=policies))
     for user in (KEEPER, PLUGIN):
         set_user(directory / "users.yaml", user, password=PASSWORD)
     yield gateway.start()
@@ -96,6 +104,89 @@ def policy(name: str, **fields: Any) -> RangerPolicy:
     return RangerPolicy({"service": SERVICE, "name": name, "resources": COLUMNS, **fields})
 
 
+def texts_are_held_against_spark(ranger: RangerClient) -> None:
+    """The keeper's Spark has the tables: what it refuses is answered 400, what it was not asked is said."""
+
+    def offer(kind: str, text: str, resources: dict[str, Any], **more: Any) -> Any:
+        info = {"rowFilterInfo": {"filterExpr": text}} if kind == "filter" else {}
+        info = info or {"dataMaskInfo": {"dataMaskType": "CUSTOM", "valueExpr": text}}
+        item = {"users": ["nobody"], "accesses": SELECT, **info}
+        items = {"rowFilterPolicyItems" if kind == "filter" else "dataMaskPolicyItems": [item]}
+        body = policy("offered", policyType=2 if kind == "filter" else 1, resources=resources, **items)
+        return ranger.create_policy(RangerPolicy({**body, "isEnabled": False, **more}))
+
+    name = CUSTOMER | {"column": {"values": ["name"]}}
+    absent = CUSTOMER | {"table": {"values": ["cutsomer"]}}
+    every = CUSTOMER | {"table": {"values": ["*"]}}
+    for kind, text, resources, told in (
+        ("filter", "frobnicate(id) = 1", CUSTOMER, "[UNRESOLVED_ROUTINE]"),
+        ("filter", "regoin = 'EMEA'", CUSTOMER, "names `regoin`, which table spark_catalog.sales.customer"),
+        ("filter", "region = DATE'foo'", CUSTOMER, "INVALID_TYPED_LITERAL"),
+        ("filter", "concat(region, 'x')", CUSTOMER, "of type string"),
+        ("filter", "frobnicate(id) = 1", every, "[UNRESOLVED_ROUTINE]"),
+        ("mask", "frobnicate({col})", name, "[UNRESOLVED_ROUTINE]"),
+        ("mask", "{col} || nmae", name, "names `nmae`"),
+        ("mask", "name + array(1)", name, "[DATATYPE_MISMATCH"),
+    ):
+        with pytest.raises(RangerServiceException) as refused:
+            offer(kind, text, resources)
+        assert refused.value.statusCode == 400, (text, refused.value.msgDesc)
+        assert told in str(refused.value.msgDesc), (text, refused.value.msgDesc)
+        assert "Items" in str(refused.value.msgDesc), "the place"
+    for kind, text, resources in (
+        ("filter", "region = 'EMEA'", CUSTOMER),
+        ("filter", "region = 'EMEA'", absent),
+        ("filter", "region = {USER.region} OR year(since) > 2020", every),
+        ("mask", "concat(left({col}, 1), '…')", name),
+    ):
+        ranger.delete_policy_by_id(offer(kind, text, resources).id)
+
+
+def a_bad_policy_holds_no_revocation_back(
+    keeper: RunningGateway, gateway: RunningGateway, ranger: RangerClient
+) -> None:
+    """A policy is stored past the API, as an older version would have; then somebody loses what he had."""
+    dsn = where(load_settings(keeper.config))[0]
+
+    async def store(text: str) -> None:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(
+            "UPDATE sluice.ranger_object SET body = jsonb_set(body,"
+            " '{rowFilterPolicyItems,0,rowFilterInfo,filterExpr}', to_jsonb($1::text))"
+            " WHERE kind = 'policy' AND name = 'region'",
+            text,
+        )
+        await connection.close()
+
+    def version() -> int:
+        return int(ranger.get_service(SERVICE).policyVersion)
+
+    def in_force() -> bool:
+        last = [r for r in gateway.records if r["event"] == "ranger_service_in_force"][-1]
+        return bool(last["versions"]["policies"] == version())
+
+    orders = CUSTOMER | {"table": {"values": ["orders"]}, "column": {"values": ["*"]}}
+    asked = "SELECT count(*) FROM sales.orders"
+    items = [{"roles": ["readers"], "accesses": SELECT}]
+    granted = ranger.create_policy(policy("orders", resources=orders, policyItems=items))
+    until(lambda: in_force(), "the grant is in force")
+    assert gateway.query("bob", asked)
+    for text in ("((", "region = = 1", "${region}", "'", "DATE'foo'"):
+        asyncio.run(store(text))
+        ranger.delete_policy_by_id(granted.id)
+        until(in_force, f"the revocation is in force beside `{text}`", 20)
+        assert "[SLUICE_ACCESS_DENIED]" in gateway.refusal("bob", asked)
+        assert "[SLUICE_ACCESS_DENIED]" in gateway.refusal("bob", REGIONS), "what is filtered is closed"
+        until(lambda: "`region` (id " in gateway.admin("/readyz")[1], "the page names the policy")
+        assert gateway.admin("/readyz")[0] == 200
+        assert "sluice_policy_closed_timestamp_seconds{" in gateway.admin("/metrics")[1]
+        asyncio.run(store("region <> 'EMEA'"))
+        granted = ranger.create_policy(policy("orders", resources=orders, policyItems=items))
+        until(lambda: in_force() and 'policies_closed": "ok' in gateway.admin("/readyz")[1], "it is mended")
+        assert gateway.query("bob", asked)
+    ranger.delete_policy_by_id(granted.id)
+
+
 def test_a_change_reaches_a_client_and_the_last_word_counts_until_it_is_too_old(
     keeper: RunningGateway, governed: Callable[..., RunningGateway]
 ) -> None:
@@ -111,7 +202,8 @@ def test_a_change_reaches_a_client_and_the_last_word_counts_until_it_is_too_old(
         policy("region", policyType=2, resources=CUSTOMER, rowFilterPolicyItems=[rows])
     )
 
-    gateway = governed()
+    # Whole downloads: what is stored past the API is in no list of changes.
+    gateway = governed(deltas=False)
     assert gateway.query("bob", REGIONS) == [("EMEA",)]
     assert all(len(email) == 64 for (email,) in gateway.query("bob", "SELECT email FROM sales.customer"))
     assert "[UNRESOLVED_COLUMN" in gateway.refusal("bob", "SELECT card FROM sales.customer")
@@ -133,6 +225,9 @@ def test_a_change_reaches_a_client_and_the_last_word_counts_until_it_is_too_old(
     ).json()
     assert [delta["policy"]["name"] for delta in downloaded["policyDeltas"]] == ["region"]
     assert "policies" not in downloaded
+
+    texts_are_held_against_spark(ranger)
+    a_bad_policy_holds_no_revocation_back(keeper, gateway, ranger)
 
     keeper.stop(number=9)
     assert gateway.query("bob", REGIONS) == [("AMER",), ("APAC",)]

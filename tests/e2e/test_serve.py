@@ -69,7 +69,7 @@ def test_a_changed_pack_is_in_force_without_a_restart(gateway: RunningGateway) -
     ("old", "new", "fault"),
     [
         ("where: " + FILTER, "where: \"region = 'APAC'\"", "case fails"),
-        ("groups: [analysts]", "gruops: [analysts]", "gruops"),
+        ("\ncases:", "\ncasse:", "casse"),
     ],
     ids=["cases fail", "unknown key"],
 )

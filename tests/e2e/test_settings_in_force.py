@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pyhive import hive
 from pyspark.errors import PySparkException
 
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, session, write_settings
-from tests.e2e.running import RunningGateway, Spark, connect_session
+from tests.e2e.running import RunningGateway, Spark, connect_session, until
 
 pytestmark = pytest.mark.in_turn(2, place=0)
 
@@ -36,6 +37,32 @@ policies:
   - name: rows of the region
     on: {catalog: spark_catalog, database: zoned, table: regions}
     filter: [{users: [ann], where: "region = 'EMEA'"}]
+  - name: numbers of cards
+    on: {catalog: spark_catalog, database: zoned, table: cards, column: crad}
+    mask: [{users: [ann], type: MASK_NULL}]
+"""
+MISSPELT = """
+service: spark
+policies:
+  - name: no such database
+    on: {catalog: spark_catalog, database: zonde, table: days, column: id}
+    mask: [{users: [ann], type: MASK_NULL}]
+  - name: no such table
+    on: {catalog: spark_catalog, database: zoned, table: dyas, column: id}
+    mask: [{users: [ann], type: MASK_NULL}]
+  - name: no such function
+    on: {catalog: spark_catalog, database: zoned, table: days}
+    filter: [{users: [bob], where: "frobnicate(id) = 1"}]
+  - name: no truth
+    on: {catalog: spark_catalog, database: zoned, table: days}
+    filter: [{users: [eve], where: "abs(id)"}]
+  - name: other types
+    on: {catalog: spark_catalog, database: zoned, table: days, column: id}
+    mask: [{users: [bob], type: CUSTOM, show: "id + array(1)"}]
+  - name: what fits
+    on: {catalog: spark_catalog, database: zoned, table: days, column: id}
+    mask:
+      - {users: [ann], type: CUSTOM, show: "{col} + (SELECT max(id) FROM spark_catalog.zoned.regions)"}
 """
 MADE = (
     "CREATE DATABASE zoned",
@@ -43,6 +70,7 @@ MADE = (
     "(1, TIMESTAMP'2020-01-01 00:30:00Z'), (2, TIMESTAMP'2019-12-31 23:30:00Z') AS t(id, moment)",
     "CREATE TABLE zoned.regions USING parquet AS SELECT * FROM VALUES "
     "(1, 'EMEA'), (2, 'emea') AS t(id, region)",
+    "CREATE TABLE zoned.cards USING parquet AS SELECT 1 AS id, '4111' AS card",
 )
 """Made by the operator, past the gateway; its Spark has the zone UTC."""
 
@@ -50,7 +78,9 @@ MADE = (
 @pytest.fixture(scope="module")
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     spark.query(*MADE, user="loader")
-    running = RunningGateway(write_settings(open_directory / "zoned", spark, PACK, {"ann": ()})).start()
+    closed = {"unmatched_columns": "closed"}
+    file = write_settings(open_directory / "zoned", spark, PACK, {"ann": ()}, policies=closed)
+    running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
 
@@ -117,6 +147,66 @@ def test_what_needs_no_refusal_runs_as_spark_has_it(ask: Ask) -> None:
     with pytest.raises((hive.OperationalError, PySparkException), match="ROUTINE_NOT_FOUND"):
         ask("DROP TEMPORARY FUNCTION nothing")
     assert ("UTF8_LCASE" in str(ask("SHOW COLLATIONS LIKE 'UTF8*'"))) is True
+
+
+def unmatched(gateway: RunningGateway, number: int) -> bool:
+    return f'sluice_policies_unmatched{{what="column"}} {number}.0' in gateway.admin("/metrics")[1]
+
+
+@pytest.mark.in_turn(1)
+def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
+    ask: Ask, gateway: RunningGateway
+) -> None:
+    told = (
+        "policy `numbers of cards` names column `crad`, which table spark_catalog.zoned.cards does not have"
+    )
+    for text in ("SELECT card FROM zoned.cards", "SELECT count(*) FROM zoned.cards"):
+        with pytest.raises((hive.OperationalError, PySparkException), match=told):
+            ask(text)
+    until(lambda: unmatched(gateway, 1), "policies are held against tables")
+    until(lambda: "numbers of cards" in gateway.admin("/readyz")[1], "the page names the policy")
+    assert gateway.admin("/readyz")[0] == 200
+    pack = gateway.config.parent / "pack.yaml"
+    pack.write_text(PACK.replace("column: crad", "column: card"))
+    until(lambda: unmatched(gateway, 0), "policies are held against tables")
+    assert ask("SELECT * FROM zoned.cards") == [(1, None)]
+    pack.write_text(PACK)
+    until(lambda: unmatched(gateway, 1), "policies are held against tables")
+
+
+@pytest.mark.in_turn(1)
+def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) -> None:
+    file = gateway.config.parent / "misspelt.txt.yaml"
+    file.write_text(MISSPELT)
+    try:
+        done = gateway.sluice("check", "--json", str(gateway.config), str(file))
+    finally:
+        file.unlink()
+    told = json.loads(done.stdout)
+    assert told["not_asked"] == []
+    found = sorted(fault.partition("/zoned/")[2] for fault in told["faults"])
+    lines = MISSPELT.splitlines()
+
+    def at(text: str, file: str = "misspelt.txt.yaml") -> str:
+        where = PACK.splitlines() if file == "pack.yaml" else lines
+        return f"{file}:{next(i for i, line in enumerate(where, 1) if text in line)}"
+
+    days = "spark_catalog.zoned.days"
+    wanted = [
+        f"{at('no such database')}: policy `no such database`: there is no database `zonde` in spark_catalog"
+        " (did you mean `zoned`?)",
+        f"{at('no such table')}: policy `no such table`: there is no table `dyas` in spark_catalog.zoned"
+        " (did you mean `days`?)",
+        f"{at('frobnicate')}: policy `no such function`: Spark refuses this filter for {days}: "
+        "[UNRESOLVED_ROUTINE] ",
+        f"{at('abs(id)')}: policy `no truth`: this filter is of type int for {days}",
+        f"{at('array(1)')}: policy `other types`: Spark refuses this mask for {days}: [DATATYPE_MISMATCH",
+        f"{at('numbers of cards', 'pack.yaml')}: policy `numbers of cards`: there is no column `crad` in "
+        "spark_catalog.zoned.cards (did you mean `card`?)",
+    ]
+    for text in wanted:
+        assert any(fault.startswith(text) for fault in found), (text, found)
+    assert len(found) == len(wanted), found
 
 
 def test_a_list_of_tables_tells_all_of_those_without_obligations(ask: Ask) -> None:

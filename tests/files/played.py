@@ -15,6 +15,7 @@ from gateway.database.migrate import migrate
 from gateway.files.promotion import Promoter
 from gateway.files.store import datasets
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.decision import Decision
 from gateway.model.files import FileSource
 from gateway.model.principal import Principal
@@ -65,6 +66,7 @@ class PlayedSpark:
         self.others: dict[TableName, Table] = {}
         self.asked: list[str] = []
         self.changed = 0
+        self.changed_names = ChangedNames()
         self.catalog: Mapping[str, Sequence[tuple[Any, ...]]] = {}
         """Statement → rows, of what else is in the catalog."""
         self.recorded: list[tuple[str, str, str, int]] = []
@@ -129,7 +131,14 @@ class PlayedSpark:
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return self.snapshot
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         pass
 
     def changes(self, catalog: str, database: str) -> int:

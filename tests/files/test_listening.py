@@ -13,6 +13,7 @@ from gateway.errors import BackendUnavailable
 from gateway.files import store
 from gateway.files.listening import Listening
 from gateway.model.catalog import TableName
+from gateway.model.changed_names import NOBODY
 from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, not_escaped, promoter
 
 ALL: tuple[list[TableName], list[tuple[str, str]]] = ([], [("spark_catalog", "lake")])
@@ -26,7 +27,14 @@ class Forgetful(PlayedSpark):
         super().__post_init__()
         self.told: asyncio.Queue[Any] = asyncio.Queue()
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         self.told.put_nowait((list(tables), list(databases)))
 
 

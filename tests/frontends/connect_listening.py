@@ -14,6 +14,7 @@ import grpc.aio
 
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.frontends.doors import Door, DoorLimits
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
@@ -85,7 +86,9 @@ class FakeConnect:
 class Listening:
     """A running listener; `service` is what stands behind it, `world` has the ledger of logins."""
 
-    def __init__(self, limits: ConnectLimits | None, logins: LoginLimits | None) -> None:
+    def __init__(
+        self, limits: ConnectLimits | None, logins: LoginLimits | None, doors: DoorLimits | None = None
+    ) -> None:
         self.world = World()
         self.service = FakeConnect()
         self.token, kept = new_token()
@@ -104,6 +107,7 @@ class Listening:
                 limits=logins,
                 clock=lambda: self.now,
             ),
+            door=Door("connect", doors),
             limits=limits,
             clock=lambda: self.now,
         )
@@ -144,9 +148,13 @@ class Listening:
 
 @contextlib.asynccontextmanager
 async def connect_listening(
-    limits: ConnectLimits | None = None, logins: LoginLimits | None = None, *, tls: bool = False
+    limits: ConnectLimits | None = None,
+    logins: LoginLimits | None = None,
+    *,
+    tls: bool = False,
+    doors: DoorLimits | None = None,
 ) -> AsyncIterator[Listening]:
-    here = Listening(limits, logins)
+    here = Listening(limits, logins, doors)
     certificate = None
     if tls:
         certificate = Certificate(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import argon2
 
 from gateway.frontends.authentication import Authenticator, LoginLimits
+from gateway.frontends.doors import Door, DoorLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import User
@@ -50,6 +51,7 @@ class Gateway:
         world: World,
         limits: ThriftLimits | None = None,
         logins: LoginLimits | None = None,
+        doors: DoorLimits | None = None,
     ) -> None:
         self.world = world
         self.users = {"bob": user("bob", "secret", "analysts"), "alice": user("alice", "wonder")}
@@ -65,7 +67,11 @@ class Gateway:
             world.sessions, spark_version="4.3.0", keywords=("ADD", "ZONE"), max_statement_chars=2_000_000
         )
         self.server = ThriftBinaryServer(
-            service, self.authenticator, metrics=world.sessions.metrics, limits=limits
+            service,
+            self.authenticator,
+            door=Door("thrift", doors),
+            metrics=world.sessions.metrics,
+            limits=limits,
         )
         self.port = 0
         world.backend.relay_rows = self._relay
@@ -86,9 +92,10 @@ async def listening(
     sessions: SessionLimits | None = None,
     ssl: Any = None,
     backend: Backend | None = None,
+    doors: DoorLimits | None = None,
 ) -> AsyncIterator[Gateway]:
     world = World(sessions, backend)
-    gateway = Gateway(world, limits, logins)
+    gateway = Gateway(world, limits, logins, doors)
     gateway.port = await gateway.server.start("127.0.0.1", 0, ssl=ssl)
     try:
         yield gateway

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import LoginLimits
+from gateway.frontends.doors import DoorLimits
 from gateway.frontends.thrift_binary import ThriftLimits
 from gateway.model.statement import UseNamespace
 from gateway.session.limits import SessionLimits
@@ -101,7 +102,7 @@ HANDSHAKE = step(Status.START, b"PLAIN") + step(Status.OK, b"\0bob\0secret")
 
 @pytest.mark.parametrize("cut", [0, 1, 4, 5, 9, 10, 11, 15, len(HANDSHAKE) - 1])
 async def test_a_handshake_that_stops_is_cut_off_in_time(cut: int) -> None:
-    async with listening(ThriftLimits(handshake_timeout_s=0.15)) as gateway:
+    async with listening(doors=DoorLimits(login_s=0.15, first_byte_s=0.15)) as gateway:
         client = await RawClient.connect(gateway.port)
         client.writer.write(HANDSHAKE[:cut])
         assert await client.is_closed()
@@ -109,7 +110,7 @@ async def test_a_handshake_that_stops_is_cut_off_in_time(cut: int) -> None:
 
 
 async def test_a_handshake_of_one_byte_at_a_time_has_the_same_deadline() -> None:
-    async with listening(ThriftLimits(handshake_timeout_s=0.2)) as gateway:
+    async with listening(doors=DoorLimits(login_s=0.2)) as gateway:
         client = await RawClient.connect(gateway.port)
 
         async def dribble() -> None:
@@ -149,7 +150,7 @@ async def test_what_is_not_a_handshake_is_answered_with_bad_and_closed(garbage: 
 
 
 async def test_more_connections_than_allowed_are_closed_at_once() -> None:
-    async with listening(ThriftLimits(connections=1)) as gateway:
+    async with listening(doors=DoorLimits(connections=1)) as gateway:
         first = await RawClient.logged_in(gateway.port)
         second = await RawClient.connect(gateway.port)
         assert await second.is_closed()

@@ -84,7 +84,7 @@ MENDS: Mapping[int, Sequence[Removal]] = {
         Removal(
             "what was judged and what changes hold their names, and the catalog forgets what changes",
             "session.barriers",
-            "hold = await locks.acquire(request, until=until)",
+            "hold = await locks.acquire(request, until=until, by=session.number)",
             "hold = Hold(None, request)",
             "13-a-window-for-others",
         ),

@@ -1,4 +1,5 @@
-"""Takes one rule after the other out of `sql/`, `plan/` and `pipeline/`, and tells which test notices.
+"""Takes one rule after the other out of `sql/`, `plan/`, `pipeline/` and `session/`, and tells which test
+notices.
 
 Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables whose turn is today (with
 words: for those whose rule has one of them) the text of one module is changed, and what holds something of
@@ -29,11 +30,11 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import pipeline, plan, sql
+from tests.removals import doors, pipeline, plan, session, sql
 from tests.removing import TURNS, Removal, importers, tell, without_each
 from tests.shares import todays
 
-REMOVALS = (*sql.REMOVALS, *plan.REMOVALS, *pipeline.REMOVALS)
+REMOVALS = (*sql.REMOVALS, *plan.REMOVALS, *pipeline.REMOVALS, *session.REMOVALS, *doors.REMOVALS)
 SAME = "from __future__ import annotations\n"
 NOTHING = tuple(
     Removal(f"nothing of {module}", module, SAME, SAME, "test_pipeline test_pipeline_plans plan.test_walk")

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
@@ -263,6 +264,7 @@ class FakeCatalog:
         self.views: set[TableName] = set()
         self.invalidated: list[TableName] = []
         self.look_ups = 0
+        self.changed_names = ChangedNames()
 
     def add(self, table: str, *columns: tuple[str, str], view: bool = False) -> None:
         name = TableName(*table.split("."))
@@ -291,8 +293,16 @@ class FakeCatalog:
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return await self.look_up(tables)
 
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+    def invalidate(
+        self,
+        tables: Sequence[TableName],
+        databases: Sequence[tuple[str, str]],
+        *,
+        by: int = NOBODY,
+        stays: bool = False,
+    ) -> None:
         self.invalidated.extend(tables)
+        self.changed_names.note(tables, databases, by=by, stays=stays)
 
     async def databases(self, catalog: str) -> Sequence[str]:
         return sorted({name.database for name in self.known if name.catalog == catalog})
@@ -408,9 +418,13 @@ class FakePromotion:
         self.promoted: list[tuple[TableName, bool]] = []
         """Names that were to become tables, and whether that was asked for."""
         self.refuses: str | None = None
+        self.troubles: dict[str, str] = {}
 
     def covers(self, name: TableName) -> bool:
         return name in self.covered
+
+    async def trouble(self, name: TableName) -> str | None:
+        return self.troubles.get(str(name))
 
     async def is_unfinished(self, name: TableName) -> bool:
         return name in self.unfinished

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import pytest
 
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.changed_names import ChangedNames
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     Cleared,
@@ -19,7 +21,8 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.session.barriers import look_again, renew_views, run_before
+from gateway.session import barriers
+from gateway.session.barriers import renew_views, run_before
 from gateway.session.failures import StatementFailed
 from gateway.session.session import JudgedStatement, NameResolution, TempView
 
@@ -49,7 +52,13 @@ async def test_a_stream_is_not_started_again_for_its_view(
         ran.append(asked)
 
     await renew_views(
-        session, 2, catalog_version=1, judge=judge, run=run, drop=lambda name: statement(f"DROP {name}")
+        session,
+        2,
+        catalog_version=1,
+        judge=judge,
+        run=run,
+        drop=lambda name: statement(f"DROP {name}"),
+        changed=ChangedNames(),
     )
     assert ran[0].text == "DROP v"
     assert [one.plan for one in ran[1:]] == ([made.statement.plan] if again else [])
@@ -57,6 +66,9 @@ async def test_a_stream_is_not_started_again_for_its_view(
 
 
 MAPPING = TableName("spark_catalog", "lab", "blocked")
+
+look_again = functools.partial(barriers.look_again, changed=ChangedNames())
+"""Nobody has changed a name."""
 
 
 class Looking:
@@ -93,7 +105,9 @@ async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
     looking = Looking()
     for looks in (1, 1, 2):
         looking.period += looks == 2
-        verdict = await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
+        verdict = await look_again(
+            session, statement("SELECT 1"), judge=looking.judge, run=looking.run, changed=ChangedNames()
+        )
         assert isinstance(verdict, Cleared)
         assert verdict.period == looking.period
         assert [one.refreshes for one in looking.ran] == [MAPPING] * looks
@@ -103,11 +117,15 @@ async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
 async def test_a_look_that_takes_longer_than_a_period_is_not_made_again() -> None:
     session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     looking = Looking(periods=99)
-    verdict = await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
+    verdict = await look_again(
+        session, statement("SELECT 1"), judge=looking.judge, run=looking.run, changed=ChangedNames()
+    )
     assert isinstance(verdict, Cleared)
     assert len(looking.ran) == 1
     assert verdict.period == looking.period, "it was judged after the look"
-    await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
+    await look_again(
+        session, statement("SELECT 1"), judge=looking.judge, run=looking.run, changed=ChangedNames()
+    )
     assert len(looking.ran) == 2, "for the next statement it is too old"
 
 
@@ -117,7 +135,9 @@ async def test_what_cannot_be_looked_at_is_not_told() -> None:
 
     session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     with pytest.raises(BackendUnavailable) as raised:
-        await look_again(session, statement("SELECT 1"), judge=Looking().judge, run=run)
+        await look_again(
+            session, statement("SELECT 1"), judge=Looking().judge, run=run, changed=ChangedNames()
+        )
     assert "blocked" not in str(raised.value)
     assert not session.looked_at
 

@@ -9,6 +9,7 @@ import pytest
 from gateway.errors import InvalidRequest
 from gateway.model.catalog import TableName
 from gateway.model.statement import CatalogChanged, TendDataset
+from gateway.session.failures import StatementRefused
 from gateway.session.operation import FINISHED
 from tests.session.connect import fakes as connect
 from tests.session.connect.fakes import sql, sql_rows
@@ -102,3 +103,22 @@ async def test_promoting_by_name_asks_whatever_judging_knew() -> None:
     with pytest.raises(InvalidRequest, match="many kinds"):
         await run(world, handle, "PROMOTE it")
     assert len(world.promotion.tended) == 2
+
+
+async def test_files_with_something_among_them_that_leads_out_are_not_read() -> None:
+    world = World(promotes=True)
+    world.catalog.add(str(EVENTS), ("id", "int"))
+    world.judge.names = [("events", frozenset({EVENTS}))]
+    world.promotion.covered.add(EVENTS)
+    handle = await open_session(world)
+    for _ in range(2):
+        await run(world, handle, "SELECT * FROM events")
+    world.promotion.troubles[str(EVENTS)] = "there is a link in it"
+    for _ in range(2):
+        with pytest.raises(StatementRefused, match="there is a link in it"):
+            await run(world, handle, "SELECT * FROM events")
+    await run(world, handle, "SELECT 1")
+    world.judge.effects = [("FORGET", (TendDataset("forget", EVENTS),))]
+    await run(world, handle, "FORGET events")
+    world.promotion.troubles.clear()
+    await run(world, handle, "SELECT * FROM events")

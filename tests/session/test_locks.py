@@ -502,9 +502,9 @@ async def test_how_long_names_are_looked_up_does_not_count_as_waiting(
         await asyncio.sleep(0.2)
         return await judge(statement, client)
 
-    async def acquired(request: LockRequest, *, until: float) -> HeldLocks | None:
+    async def acquired(request: LockRequest, *, until: float, by: int) -> HeldLocks | None:
         left.append(until - loop.time())
-        return await acquire(request, until=until)
+        return await acquire(request, until=until, by=by)
 
     monkeypatch.setattr(world.sessions._verdicts, "judge", judged_late)
     monkeypatch.setattr(world.locks, "acquire", acquired)

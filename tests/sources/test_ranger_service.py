@@ -314,13 +314,27 @@ async def test_an_answer_that_is_none_changes_nothing(body: bytes, fault: str) -
 async def test_policies_with_faults_change_nothing_and_confirm_nothing() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        bad = policy(1, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
-        admin.content[DownloadKind.POLICIES] = service_policies(8, bad, policy(2, "orders"))
+        admin.content[DownloadKind.POLICIES] = service_policies(
+            8, policy(2, "orders"), serviceTags={"serviceResources": [{}]}
+        )
         assert not await one.later(30)
         assert one.tables == {"orders"}
-        assert "`selct`" in one.service.troubles[0]
+        assert "`id` is missing" in one.service.troubles[0]
         await one.later(DAY)
         assert "and 86400 is the limit" in str(one.service.stale())
+
+
+async def test_a_policy_with_faults_is_taken_as_a_broken_one_with_all_the_rest() -> None:
+    async with running(admin_with("orders")) as admin, bench(admin.url) as one:
+        await one.service.start()
+        bad = policy(1, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
+        admin.content[DownloadKind.POLICIES] = service_policies(8, bad, policy(2, "carts"))
+        assert await one.later(30)
+        assert one.tables == {"leads", "carts"}
+        assert one.service.troubles == ()
+        broken, whole = one.service.held.service.policies
+        assert (broken.enabled, broken.deny, whole.broken) == (True, (), ())
+        assert "unknown access type `selct`" in broken.broken[0]
 
 
 async def test_an_access_type_that_nobody_knows_keeps_no_policies_from_being_taken() -> None:
@@ -588,8 +602,8 @@ async def test_a_cache_of_another_service_is_not_used(tmp_path: Path) -> None:
 
 
 async def test_a_cache_with_faults_is_not_used_and_the_admin_mends_it(tmp_path: Path) -> None:
-    bad = policy(1, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
-    (tmp_path / "sluice_dev_hive.json").write_bytes(orjson.dumps(service_policies(7, bad)))
+    bad = service_policies(7, policy(1, "leads"), serviceTags={"serviceResources": [{}]})
+    (tmp_path / "sluice_dev_hive.json").write_bytes(orjson.dumps(bad))
     async with running(admin_with("orders")) as admin, bench(admin.url, cache=tmp_path) as one:
         await one.service.start()
         assert admin.questions(DownloadKind.POLICIES)[0].query["lastKnownVersion"] == "-1"

@@ -129,6 +129,7 @@ def test_the_peek_of_flipped_bytes_is_an_answer_none_or_malformed(data: st.DataO
         VALID[:24] + b"\x0c\x00\x00" + b"\x0c\x00\x63" * 40,
         VALID[:24] + b"\x0c\x00\x00" + b"\x0f\x00\x63\x02\xff\xff\xff\xff",
         VALID[:24] + b"\x0c\x00\x00" + b"\x63\x00\x63",
+        VALID.replace(b"\x0f\x00\x03\x0c\x00", b"\x0f\x00\x03\x0c\x80"),
     ],
 )
 def test_the_peek_refuses_what_is_no_fetch_reply(data: bytes) -> None:

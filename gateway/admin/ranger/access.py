@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -24,6 +24,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
+from gateway.policy.unusable import broken_policies, with_closed
 
 _log = structlog.get_logger(__name__)
 
@@ -56,19 +57,38 @@ class _Delegated:
     engine: Engine
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TextQuestion:
+    """A text of a mask or a filter that is to be stored, and what it is for."""
+
+    kind: str
+    """`mask` or `filter`."""
+    text: str
+    service: str
+    service_type: str
+    about: str
+    """The policy's resource sets: a JSON object with the list `sets`."""
+    trusted: bool
+    """Whether whoever writes it may write any text: an administrator."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyText:
-    """What the parser says of the text of a mask or a filter."""
+    """What the parser, and Spark, say of the text of a mask or a filter."""
 
     fault: str | None = None
     """Why it cannot be used; None when it can."""
     reach: str = ""
     """What it needs beside the row's own columns and functions that are known to be safe, in words; empty:
     nothing."""
+    unchecked: str = ""
+    """What Spark was not asked of it, and why; empty: nothing."""
+    selectable: bool = False
+    """Whether who stores it may select, whole and now, all that it reads, and execute what it calls."""
 
 
-ReadText = Callable[[str, str], Awaitable[PolicyText]]
-"""Reads the text of a `mask` or a `filter`."""
+ReadText = Callable[[TextQuestion, Principal], Awaitable[PolicyText]]
+"""Reads the text of a mask or a filter that somebody wants to store. It takes its time."""
 
 
 @dataclass(slots=True)
@@ -78,9 +98,18 @@ class Access:
     rights: AdminRights
     read_text: ReadText | None = None
     """What reads the SQL texts of policies before they are stored; None in tests that have no parser."""
+    texts: Mapping[TextQuestion, PolicyText] = field(default_factory=dict)
+    """Texts that have been read for a change."""
+    unread: dict[TextQuestion, None] | None = None
+    """Texts that a change turned out to need, and that must be read before it is made. None: there is no
+    change."""
     _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict
     )
+
+    def asking(self, texts: Mapping[TextQuestion, PolicyText]) -> Access:
+        """Return the same for one change, for which these texts have been read."""
+        return replace(self, texts=texts, unread={})
 
     def is_administrator(self, principal: Principal) -> bool:
         """Whether the principal may do everything."""
@@ -245,11 +274,16 @@ def _delegated(
         "roles": {"serviceName": service, "rangerRoles": roles},
     }
     try:
-        policy_set: PolicySet = load(document)
+        policy_set: PolicySet = load(document, tolerant=True)
     except Faults as faults:
         # Fail closed: without an engine nobody is a delegated administrator.
         _log.warning("delegated_policies_unreadable", service=service, faults=len(faults.faults))
         return None
+    # One at fault delegates nothing, and where it takes away nobody has anything: the others delegate on.
+    at_fault = broken_policies(policy_set)
+    if at_fault:
+        _log.warning("delegated_policies_unreadable", service=service, policies=[one.id for one in at_fault])
+        policy_set = with_closed(policy_set, at_fault)
     levels = {level["name"]: level.get("level") or 0 for level in definition.get("resources") or ()}
     return _Delegated(service, levels, Engine(policy_set))
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 
-from gateway.admin.ranger.access import Access
+from gateway.admin.ranger.access import Access, PolicyText, TextQuestion
 from gateway.admin.ranger.json_fields import JsonField, read, show
 from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.store import Store
-from gateway.admin.ranger.transactions import ReadTransaction
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation import Failure, message, messages, unreadable
 from gateway.admin.requests import BodyTooLarge, body_of
 from gateway.errors import Faults
 from gateway.model.principal import Principal
 from gateway.policy.json_documents import parse_json
+
+T = TypeVar("T")
 
 PUBLIC = "/public/v2/api"
 """Where Ranger's own client finds everything, below `/service`."""
@@ -30,6 +32,13 @@ MAX_ID = 2**63 - 1
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
 """Of one object, whatever its bytes: each costs time to look at."""
+_ATTEMPTS = 4
+"""How often a change is begun, since it needs texts that were not read."""
+_AT_ONCE = 4
+"""Texts of one call that are read at the same time: statements of users wait in the same queue."""
+UNCHECKED_HEADER = "Sluice-Not-Checked"
+"""Says in an answer what Spark was not asked of the texts that were stored."""
+_MAX_HEADER = 1_000
 _SHORT_BYTES = 16 * 1024
 """What is looked at at once; more is done beside the event loop, which statements wait for."""
 
@@ -60,6 +69,28 @@ class Invalid(RangerError):
         self.failures = tuple(failures)
 
 
+class _Unread(Exception):
+    """A change needs texts that have not been read."""
+
+
+async def _read(
+    access: Access, questions: Sequence[TextQuestion], author: Principal
+) -> dict[TextQuestion, PolicyText]:
+    """Return what the parser, and Spark, say of texts that somebody wants to store."""
+    found: dict[TextQuestion, PolicyText] = {}
+    waiting = iter(questions)
+
+    async def read() -> None:
+        for question in waiting:
+            if access.read_text is not None:
+                found[question] = await access.read_text(question, author)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_AT_ONCE):
+            group.create_task(read())
+    return found
+
+
 def not_found(message: str = "Not found") -> RangerError:
     """Ranger's client takes it as None."""
     return RangerError(404, message)
@@ -82,6 +113,8 @@ class ApiCall:
     principal: Principal
     store: Store
     access: Access
+    unchecked: dict[str, None] = field(default_factory=dict)
+    """What Spark was not asked of the texts that the call stored."""
 
     @property
     def user(self) -> str:
@@ -91,6 +124,31 @@ class ApiCall:
         """Raise RangerError 403 unless the caller is an administrator; `what` says what only they may do."""
         if not self.access.is_administrator(self.principal):
             raise forbidden(f"user `{self.user}` is no administrator and may not {what}")
+
+    async def change(self, work: Callable[[WriteTransaction, Access], Awaitable[T]]) -> T:
+        """Make a change of policies in one transaction, and return what `work` does.
+
+        The texts that turn out to be new are read while no transaction is open, and the work begins anew: all
+        writers of all gateways take turns, and nobody's revocation waits for a parser or for Spark. Raises
+        RangerError, also when the policies change faster than they are read.
+        """
+        texts: dict[TextQuestion, PolicyText] = {}
+        for _ in range(_ATTEMPTS):
+            access = self.access.asking(texts)
+            try:
+                async with self.store.writing(self.user) as writing:
+                    made = await work(writing, access)
+                    if access.unread:
+                        raise _Unread
+            except (_Unread, Invalid):
+                # What else is wrong is told with what is wrong with texts.
+                if not access.unread:
+                    raise
+                texts |= await _read(access, list(access.unread), self.principal)
+            else:
+                self.unchecked.update((found.unchecked, None) for found in texts.values() if found.unchecked)
+                return made
+        raise RangerError(409, "the policies were changed again and again meanwhile; repeat the change")
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""
@@ -182,6 +240,16 @@ def refuse(failures: Sequence[Failure]) -> None:
 def answer(body: Any, status: int = 200) -> web.Response:
     """Return JSON as Ranger's writer does: without what is empty."""
     return web.Response(body=orjson.dumps(show(body)), status=status, content_type="application/json")
+
+
+def with_unchecked(call: ApiCall, response: web.Response) -> web.Response:
+    """Return the response of a change, with what was not checked of it."""
+    if call.unchecked:
+        told = "; ".join(call.unchecked).encode("ascii", "replace").decode("ascii")
+        response.headers[UNCHECKED_HEADER] = "".join(c if c.isprintable() else " " for c in told)[
+            :_MAX_HEADER
+        ]
+    return response
 
 
 def no_content() -> web.Response:

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway.admin.ranger import merging
+from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import ApiCall, Route, answer, bad_request, checked, forbidden, not_found
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.kinds import Body, ObjectKind
@@ -25,7 +26,8 @@ from gateway.model.principal import Principal
 def _route(*, grants: bool) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
         request = await call.checked(GRANT_REVOKE)
-        async with call.store.writing(call.user) as writing:
+
+        async def change(writing: WriteTransaction, access: Access) -> None:
             service = await writing.named(ObjectKind.SERVICE, call.path("service"))
             if service is None:
                 raise not_found(f"there is no service `{call.path('service')}`")
@@ -33,9 +35,11 @@ def _route(*, grants: bool) -> Callable[[ApiCall], Any]:
             definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
             body = await _body(writing, service, definition, request)
             if grants:
-                await _grant(call, writing, grantor, request, body)
+                await _grant(access, writing, grantor, request, body)
             else:
-                await _revoke(call, writing, grantor, request, body)
+                await _revoke(access, writing, grantor, request, body)
+
+        await call.change(change)
         return answer({"statusCode": 0, "httpStatusCode": 200, "msgDesc": "done"})
 
     return handle
@@ -88,14 +92,14 @@ async def _existing(writing: WriteTransaction, body: Body) -> Body | None:
 
 
 async def _grant(
-    call: ApiCall, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
+    access: Access, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
     stored = await _existing(writing, body)
     if stored is None:
-        await create_policy(writing, call.access, grantor, await _unique(writing, body))
+        await create_policy(writing, access, grantor, await _unique(writing, body))
         return
     changed = checked(POLICY, merging.grant(stored, request))
-    await update_policy(writing, call.access, grantor, stored, changed, check_version=False)
+    await update_policy(writing, access, grantor, stored, changed, check_version=False)
 
 
 async def _unique(writing: WriteTransaction, body: Body) -> Body:
@@ -110,14 +114,14 @@ async def _unique(writing: WriteTransaction, body: Body) -> Body:
 
 
 async def _revoke(
-    call: ApiCall, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
+    access: Access, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
     stored = await _existing(writing, body)
     if stored is None:
         # Nothing was granted on exactly these resources; Ranger answers the same.
         return
     changed = checked(POLICY, merging.revoke(stored, request))
-    await update_policy(writing, call.access, grantor, stored, changed, check_version=False)
+    await update_policy(writing, access, grantor, stored, changed, check_version=False)
 
 
 ROUTES = tuple(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import (
     PUBLIC,
     ApiCall,
@@ -16,6 +17,7 @@ from gateway.admin.ranger.calls import (
     no_content,
     not_found,
     one_object,
+    with_unchecked,
 )
 from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import (
@@ -34,7 +36,7 @@ from gateway.admin.ranger.policy_search import (
 from gateway.admin.ranger.searching import resource_of
 from gateway.admin.ranger.sending import send
 from gateway.admin.ranger.shapes import POLICY
-from gateway.admin.ranger.transactions import ReadTransaction
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 
 _MANY = 500
 """Policies beyond which an answer goes out in pieces."""
@@ -99,32 +101,40 @@ async def _get(call: ApiCall) -> web.Response:
 
 async def _create(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
-    async with call.store.writing(call.user) as writing:
-        offered = await offer_policy(writing, call.access, call.principal, body, **offered_how(call))
-        return answer(offered)
+
+    async def offer(writing: WriteTransaction, access: Access) -> Body:
+        return await offer_policy(writing, access, call.principal, body, **offered_how(call))
+
+    return with_unchecked(call, answer(await call.change(offer)))
 
 
 async def _apply(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
     overwrite = call.flag("updateIfExists") or not call.flag("mergeIfExists", default=True)
-    async with call.store.writing(call.user) as writing:
-        return answer(await apply_policy(writing, call.access, call.principal, body, overwrite=overwrite))
+
+    async def apply(writing: WriteTransaction, access: Access) -> Body:
+        return await apply_policy(writing, access, call.principal, body, overwrite=overwrite)
+
+    return with_unchecked(call, answer(await call.change(apply)))
 
 
 async def _update(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
-    async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+
+    async def update(writing: WriteTransaction, access: Access) -> Body:
+        before = await _named(call, writing)
         match call.request.match_info:
             case {"service": name} if body.get("service") not in (None, "", name):
                 raise bad_request("service name mismatch: the path and the body name two services")
             case {"service": _}:
                 # By name the path says which policy it is; an id that a body brings from elsewhere does not.
                 pass
-            case _ if body.get("id") not in (None, stored["id"]):
+            case _ if body.get("id") not in (None, before["id"]):
                 raise bad_request("policyID mismatch: the path and the body name two policies")
-        body = {**body, "service": body.get("service") or stored["service"]}
-        return answer(await update_policy(writing, call.access, call.principal, stored, body))
+        after = {**body, "service": body.get("service") or before["service"]}
+        return await update_policy(writing, access, call.principal, before, after)
+
+    return with_unchecked(call, answer(await call.change(update)))
 
 
 async def _delete(call: ApiCall) -> web.Response:

@@ -7,12 +7,14 @@ at all. Bodies are Ranger's JSON with defaults filled in (`checked(POLICY, …)`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import structlog
+
 from gateway.admin.ranger import merging
-from gateway.admin.ranger.access import Access
+from gateway.admin.ranger.access import Access, TextQuestion
 from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden, refuse
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
@@ -21,7 +23,7 @@ from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, taken_from_oth
 from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
-from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
 from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_policy import (
     BAD_TEXT,
@@ -31,6 +33,9 @@ from gateway.admin.ranger.validation_policy import (
     policy_failures,
 )
 from gateway.model.principal import Principal
+from gateway.policy.authors import authors_in, digest, with_authors
+
+_log = structlog.get_logger(__name__)
 
 TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
@@ -225,9 +230,35 @@ async def _judged(
     refuse(await asyncio.to_thread(policy_failures, policy, around))
     kept = {**show(policy), "isEnabled": policy["isEnabled"]}
     await _require_own(writing, access, principal, service, stored=stored, policy=kept)
-    delegate = "" if access.is_administrator(principal) else principal.user
-    refuse([failure async for failure in _text_failures(_new_texts(kept, stored), access, delegate)])
-    return kept
+    delegate = None if access.is_administrator(principal) else principal
+    new = _new_texts(kept, stored)
+    reaching: set[str] = set()
+    refuse([*_text_failures(kept, new, access, delegate, reaching)])
+    return _with_authors(kept, stored, {text for _, text, _, _ in new}, reaching, delegate)
+
+
+def _with_authors(
+    policy: Body,
+    stored: Mapping[str, Any] | None,
+    new: Collection[str],
+    reaching: Collection[str],
+    delegate: Principal | None,
+) -> Body:
+    """Return the policy with who wrote those texts in it that need more than their row, if a delegate."""
+    before = authors_in(stored or {})
+    authors: dict[str, str] = {}
+    for items, info, field, _ in _TEXTS:
+        for item in policy.get(items) or ():
+            text = ((item or {}).get(info) or {}).get(field) or ""
+            known = before.get(digest(text)) if text.strip() and text not in new else None
+            if known is not None:
+                authors[digest(text)] = known
+    if delegate is not None:
+        authors |= {digest(text): delegate.user for text in reaching}
+    for _ in reaching:
+        by = delegate.user if delegate is not None else "an administrator"
+        _log.info("policy_text_reaches", policy=policy.get("name"), service=policy.get("service"), by=by)
+    return with_authors(policy, authors)
 
 
 def _new_texts(policy: Body, stored: Mapping[str, Any] | None) -> set[tuple[str, str, str, str]]:
@@ -243,27 +274,46 @@ def _new_texts(policy: Body, stored: Mapping[str, Any] | None) -> set[tuple[str,
     }
 
 
-async def _text_failures(
-    texts: Iterable[tuple[str, str, str, str]], access: Access, delegate: str
-) -> AsyncIterator[Failure]:
+def _text_failures(
+    policy: Body,
+    texts: Iterable[tuple[str, str, str, str]],
+    access: Access,
+    delegate: Principal | None,
+    reaching: set[str],
+) -> Iterator[Failure]:
     """Yield what is wrong with texts that are new in a policy; `delegate` is who writes it, if he is not an
-    administrator of everything.
+    administrator of everything. Texts that need more than their row are added to `reaching`.
 
     One that Spark's parser does not take would close what the policy is about as soon as it came into force.
     One that reads a table shows it to whoever the policy is for, its author first: the right to write
-    policies on one resource would be the right to read all.
+    policies on one resource would be the right to read all. So he must be allowed to select it himself.
+
+    INVARIANT (nobody waits for a parser): texts are not read here, where other writers wait. Those that have
+    not been read yet are noted, and the change is begun anew when they have (`ApiCall.change`).
     """
     if access.read_text is None:
         return
+    about = as_text({"sets": [policy["resources"], *(policy.get("additionalResources") or ())]})
     for kind, text, items, field in sorted(texts):
-        found = await access.read_text(text, kind)
-        if found.fault is not None:
+        question = TextQuestion(
+            kind, text, policy["service"], policy["serviceType"], about, trusted=delegate is None
+        )
+        found = access.texts.get(question)
+        if found is None:
+            if access.unread is None:
+                raise AssertionError("a policy with texts is changed by `ApiCall.change`")
+            access.unread[question] = None
+        elif found.fault is not None:
             yield Failure(BAD_TEXT, found.fault, items, field)
-        elif found.reach and delegate:
+        elif found.reach:
+            reaching.add(text)
+            if delegate is None or found.selectable:
+                continue
             yield Failure(
                 REACHES,
-                f"this {kind} {found.reach}, and `{delegate}` may write policies on some resources alone: a"
-                " text that needs more than its row takes an administrator",
+                f"this {kind} {found.reach}, and `{delegate.user}` may write policies on some resources"
+                " alone: a text that needs more than its row takes somebody who may select all of that, or"
+                " an administrator",
                 items,
                 field,
             )

@@ -12,6 +12,7 @@ from aiohttp import BodyPartReader, ClientPayloadError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 import gateway
+from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import (
     ApiCall,
     Invalid,
@@ -21,6 +22,7 @@ from gateway.admin.ranger.calls import (
     no_content,
     parse,
     refuse,
+    with_unchecked,
 )
 from gateway.admin.ranger.json_fields import Object, read
 from gateway.admin.ranger.kinds import Body, ObjectKind
@@ -81,14 +83,17 @@ async def _import_policies(call: ApiCall) -> web.Response:
     zones, also_wrong = mapping(files.get("zoneMapJson"), "zoneMapJson")
     refuse([*failures, *wrong, *also_wrong])
     mapped = Mapped(services=services, zones=zones)
-    async with call.store.writing(call.user) as writing:
+
+    async def put(writing: WriteTransaction, access: Access) -> None:
         taken = await _taken(call, writing, placed(policies, mapped))
         if not taken:
             raise bad_request("no policy of the file goes to a service that is here: nothing was imported")
         if call.flag("isOverride"):
             await _make_room(call, writing, taken)
-        await _put(call, writing, taken)
-    return no_content()
+        await _put(call, writing, access, taken)
+
+    await call.change(put)
+    return with_unchecked(call, no_content())
 
 
 async def _taken(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> list[Body]:
@@ -116,12 +121,12 @@ async def _make_room(call: ApiCall, writing: WriteTransaction, policies: Sequenc
             await delete_policy(writing, call.access, call.principal, stored)
 
 
-async def _put(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> None:
+async def _put(call: ApiCall, writing: WriteTransaction, access: Access, policies: Sequence[Body]) -> None:
     """Store the policies. Raises RangerError that tells what is wrong with every one of them."""
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
         try:
-            await offer_policy(writing, call.access, call.principal, policy, **offered_how(call))
+            await offer_policy(writing, access, call.principal, policy, **offered_how(call))
         except Invalid as error:
             failures += located(error.failures, i, policy.get("name"))
         if i % 50 == 0:

@@ -29,6 +29,7 @@ from gateway.policy.packs.conditions import tag_definition, with_script_conditio
 from gateway.policy.packs.files import Pack
 from gateway.policy.packs.policies import ReadPolicy
 from gateway.policy.packs.warnings import warnings_of
+from gateway.policy.unusable import broken_policies, with_closed
 
 TAG_SERVICE = "tag"
 """Service type without packs of its own: policies on tags stand in the packs of the service they guard."""
@@ -41,11 +42,13 @@ def load_packs(
     *,
     catalog_services: Mapping[str, str] | None = None,
     people: Mapping[str, Principal] | None = None,
+    tolerant: bool = False,
 ) -> PolicySet:
     """Return the policies of all packs (file → text); raises Faults with everything that is wrong.
 
     There is one service for each definition, called like it. `people` are the users that a case may name in
-    `as:` without saying what groups they are in.
+    `as:` without saying what groups they are in. With `tolerant` policies at fault are `broken`, and all else
+    is taken; then cases that fail are warnings, since they may rest on what is broken.
     """
     definitions = {
         name: with_script_condition(definition)
@@ -63,7 +66,7 @@ def load_packs(
         except Faults as found:
             faults += found.faults
             continue
-        packs.append(Pack(document, definitions, people or {}))
+        packs.append(Pack(document, definitions, people or {}, tolerant=tolerant))
     policies = _numbered(packs)
     roles = _merged_roles(packs)
     _check_roles(packs, roles)
@@ -84,15 +87,17 @@ def load_packs(
         catalog_services=dict(catalog_services or {}),
     )
     policy_set = replace(policy_set, warnings=warnings_of(policy_set, packs))
-    engine = engine_for(policy_set)  # built here, off the event loop, and found again when judging begins
+    at_fault = broken_policies(policy_set)
+    # Built here, off the event loop, and found again when judging begins.
+    engine = engine_for(with_closed(policy_set, at_fault))
     for pack in packs:
         for case in pack.cases:
             for failure in failures(case, engine, pack.service):
                 pack.faults.add(case.path, failure)
         faults += pack.faults.texts()
-    if faults:
+    if faults and not at_fault:
         raise Faults(faults)
-    return policy_set
+    return replace(policy_set, warnings=(*policy_set.warnings, *faults)) if faults else policy_set
 
 
 def _service(

@@ -47,8 +47,15 @@ class Pack:
     """One file, read; what is wrong with it stands in `faults`."""
 
     def __init__(
-        self, document: Document, service_defs: Mapping[str, ServiceDef], people: Mapping[str, Principal]
+        self,
+        document: Document,
+        service_defs: Mapping[str, ServiceDef],
+        people: Mapping[str, Principal],
+        *,
+        tolerant: bool = False,
     ) -> None:
+        """`tolerant`: a policy at fault is taken as one that is broken, and is no fault of the file."""
+        self._tolerant = tolerant
         self.document = document
         self.faults = Diagnostics(document)
         self.service = ""
@@ -98,7 +105,10 @@ class Pack:
         self._read_audit(data)
         reader = PackPolicyReader(shapes, definition, tag_definition(definition))
         for i, entry in enumerate(shapes.sequence(data, "policies", ())):
+            already = len(self.faults.faults)
             policy = reader.read(entry, ("policies", i))
+            if self._tolerant and len(self.faults.faults) > already:
+                policy = reader.broken(entry, policy, ("policies", i), self.faults.withdraw(already))
             if policy is not None:
                 self.policies.append(policy)
         known = dict(people) | self.people
@@ -142,7 +152,10 @@ class Pack:
         tags = tuple(read_tags(data, path, shapes))
         if not tags and self.faults.fault_count == 0:
             self.faults.add(path, "`tags` is missing: what does the resource carry?")
-        self.tagged += [(TaggedResource(resources=found, tags=tags), path) for found in resources]
+        place = self.document.place(path)
+        self.tagged += [
+            (TaggedResource(resources=found, tags=tags, place=place), path) for found in resources
+        ]
 
     def _read_zone(self, name: str, entry: object) -> None:
         shapes, path = self._shapes, ("zones", name)

@@ -14,6 +14,7 @@ from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_validity
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import is_understood, sql_of
+from gateway.policy.unusable import broken
 
 ACCESS_KEYS = ("allow", "deny", "allow_exceptions", "deny_exceptions")
 WHO_KEYS = ("users", "groups", "roles")
@@ -34,6 +35,7 @@ _POLICY_KEYS = (
     "deny_all_else",
     "mask",
     "filter",
+    "author",
 )
 _ELSEWHERE = {
     "condition": "conditions",
@@ -132,6 +134,42 @@ class PackPolicyReader:
         if not on_tags:
             shapes.check_depth(policy, path, self._service)
         return ReadPolicy(policy=policy, path=path, has_id=ident is not None, on_tags=on_tags)
+
+    def broken(
+        self, entry: object, read: ReadPolicy | None, path: Path, faults: tuple[str, ...]
+    ) -> ReadPolicy:
+        """Return what an entry at fault is about, with the faults. One that only allows is switched off:
+        without it nobody gets anything."""
+        data = entry if isinstance(entry, dict) else {}
+        policy = read.policy if read is not None else None
+        on_tags = read.on_tags if read is not None else _speaks_of_tags(data.get("on"), self._service)
+        if policy is None:
+            # Of its kind nothing is known: what it is about is read as of one about access.
+            definition = self._tags if on_tags else self._service
+            already = len(self._faults.faults)
+            sets = self._shapes.resource_sets(data, path, definition, PolicyType.ACCESS)
+            self._faults.withdraw(already)
+            name = data.get("name")
+            policy = Policy(
+                id=0,
+                name=name if isinstance(name, str) else "",
+                service=self._service.name,
+                type=PolicyType.ACCESS,
+                resources=sets[0],
+                additional_resources=tuple(sets[1:]),
+                place=self._faults.place(path),
+            )
+        hides = data.keys() & {"deny", "deny_all_else", "mask", "filter"}
+        guards = "allow" not in data or bool(hides)
+        made = broken(
+            policy,
+            faults,
+            service=self._service.name,
+            zone=policy.zone,
+            guards=guards,
+            named=bool(data.get("on")),
+        )
+        return ReadPolicy(policy=made, path=path, has_id=read is not None and read.has_id, on_tags=on_tags)
 
     def _type(self, data: Mapping[str, Any], name: str, path: Path) -> PolicyType | None:
         kinds = {
@@ -282,6 +320,7 @@ class PackPolicyReader:
                     value_expression=show,
                     transformer=known.get(type_, ""),
                     predicate=str(predicate),
+                    author=self._shapes.text(data, "author", path),
                 )
             )
         return tuple(items)
@@ -303,6 +342,7 @@ class PackPolicyReader:
                     **who,
                     accesses=self._accesses(found, where, accesses, accesses),
                     filter_expression=text.strip(),
+                    author=self._shapes.text(data, "author", path),
                 )
             )
         return tuple(items)

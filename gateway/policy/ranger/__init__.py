@@ -39,6 +39,7 @@ def load(
     file: str = "",
     service_defs: Mapping[str, ServiceDef] | None = None,
     strict: bool = False,
+    tolerant: bool = False,
 ) -> PolicySet:
     """Return the policies of a ServicePolicies; raises Faults with everything that is wrong with it.
 
@@ -46,9 +47,10 @@ def load(
     RangerRoles or a list of roles), `userStore`, `gdsInfo` (a ServiceGdsInfo), and what the test
     files of Ranger's own engine use: `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers`
     and their like. `service_defs` are used, by `serviceType`, when it brings no `serviceDef`.
-    With `strict` access types that nobody knows are faults also where they would grant nothing.
+    With `strict` access types that nobody knows are faults also where they would grant nothing. With
+    `tolerant` policies at fault are `broken`, and everything else is taken.
     """
-    converted = Converter(service_defs, strict=strict).service(service_policies, file=file)
+    converted = Converter(service_defs, strict=strict, tolerant=tolerant).service(service_policies, file=file)
     return PolicySet(
         version=1,
         services={converted.service.name: converted.service},

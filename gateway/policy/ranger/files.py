@@ -59,11 +59,16 @@ class RangerFiles:
 
 
 def load_files(
-    texts: Mapping[str, str | bytes], service_defs: Mapping[str, ServiceDef], *, max_bytes: int = MAX_BYTES
+    texts: Mapping[str, str | bytes],
+    service_defs: Mapping[str, ServiceDef],
+    *,
+    max_bytes: int = MAX_BYTES,
+    tolerant: bool = False,
 ) -> RangerFiles:
     """Return what the files (file → text) hold; raises Faults with all faults of all files.
 
-    `service_defs` are used, by service type, for exports, which bring none of their own.
+    `service_defs` are used, by service type, for exports, which bring none of their own. With `tolerant`
+    policies at fault are `broken`, and everything else is taken.
     """
     faults: list[str] = []
     files: dict[str, list[JsonDocument]] = {}
@@ -73,7 +78,7 @@ def load_files(
             files.setdefault(_kind(document), []).append(document)
         except Faults as found:
             faults += found.faults
-    return _Files(files, service_defs, faults).together()
+    return _Files(files, service_defs, faults, tolerant=tolerant).together()
 
 
 def _kind(document: JsonDocument) -> str:
@@ -99,7 +104,10 @@ class _Files:
         files: Mapping[str, list[JsonDocument]],
         service_defs: Mapping[str, ServiceDef],
         faults: list[str],
+        *,
+        tolerant: bool,
     ) -> None:
+        self._tolerant = tolerant
         self._files = files
         self._faults = faults
         self._warnings: list[str] = []
@@ -180,7 +188,8 @@ class _Files:
 
     def _download(self, document: JsonDocument, tags: JsonDocument | None) -> None:
         try:
-            converted = Converter(self._definitions).service(document.data, document=document)
+            converter = Converter(self._definitions, tolerant=self._tolerant)
+            converted = converter.service(document.data, document=document)
         except Faults as found:
             self._faults += found.faults
             return
@@ -194,7 +203,8 @@ class _Files:
     def _export(self, document: JsonDocument, tags: dict[str, JsonDocument]) -> None:
         """Make services of an export: policies of any number of services in one list."""
         findings = Diagnostics(document)
-        for service in _Export(document, self._definitions, self._zones, findings).services():
+        export = _Export(document, self._definitions, self._zones, findings, tolerant=self._tolerant)
+        for service in export.services():
             found = tags.pop(service.name, None)
             self._add(service if found is None else self._with_tags(service, found), document)
         self._take(findings)
@@ -251,7 +261,10 @@ class _Export:
         definitions: Mapping[str, ServiceDef],
         zones: _Zones,
         findings: Diagnostics,
+        *,
+        tolerant: bool,
     ) -> None:
+        self._tolerant = tolerant
         listed = isinstance(document.data, list)
         self._reader = Reader(findings)
         self._path: Path = () if listed else ("policies",)
@@ -320,7 +333,10 @@ class _Export:
         for i in positions:
             zone = self._raws[i].get("zoneName")
             zone = zone if isinstance(zone, str) else ""
+            already = len(self._findings.faults)
             policy = reader.read(self._raws[i], self._findings, (*self._path, i), zone)
+            if self._tolerant and len(self._findings.faults) > already:
+                policy = reader.broken(self._raws[i], policy, self._findings.withdraw(already), zone)
             if policy is not None:
                 found.append(policy)
         reader.forget()

@@ -18,6 +18,7 @@ from gateway.model.policy import (
     ResourceValues,
     ServiceDef,
 )
+from gateway.policy.authors import authors_in, digest
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
@@ -29,6 +30,7 @@ from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import is_understood, sql_of
+from gateway.policy.unusable import broken
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T")
@@ -77,6 +79,22 @@ class RangerPolicyReader:
     def read(self, raw: object, findings: Diagnostics, path: Path, zone: str = "") -> Policy | None:
         """Return the policy; None when it is at fault, or says nothing about this service."""
         return _PolicyReading(self, findings, path, zone).policy(raw)
+
+    def broken(self, raw: object, policy: Policy | None, faults: tuple[str, ...], zone: str) -> Policy:
+        """Return what a policy at fault is about, with the faults. One that only allows is switched off:
+        without it nobody gets anything."""
+        data = raw if isinstance(raw, Mapping) else {}
+        more = data.get("additionalResources")
+        written = (data.get("resources"), *(more if isinstance(more, list) else (more,)))
+        return broken(
+            policy,
+            faults,
+            service=self.service,
+            zone=zone,
+            guards=data.get("policyType") not in (None, 0)
+            or any(data.get(key) for key in ("denyPolicyItems", "isDenyAllElse")),
+            named=any(written),
+        )
 
     def share(self, value: H) -> H:
         """Return an equal value that was seen before: policies repeat each other's names and values."""
@@ -172,6 +190,7 @@ class _PolicyReading:
             description=reader.text(raw, "description", path),
             guid=reader.text(raw, "guid", path),
             is_closing=False,
+            broken=(),
             place=self._place,
         )
         if self._of.prefix and _says_nothing(policy):
@@ -428,6 +447,7 @@ class _PolicyReading:
                     value_expression=expression or None,
                     transformer=sql_of(mask_type, self._of.mask_types.get(mask_type, "")),
                     condition_expression=condition or None,
+                    author=authors_in(raw).get(digest(expression or ""), ""),
                 )
             )
         return tuple(found)
@@ -460,7 +480,8 @@ class _PolicyReading:
                 continue
             text = self._reader.text(info, "filterExpr", place).strip()
             self._sql(text, "filter", (*place, "filterExpr"))
-            found.append(FilterItem(**who, filter_expression=text))
+            author = authors_in(raw).get(digest(text), "")
+            found.append(FilterItem(**who, filter_expression=text, author=author))
         return tuple(found)
 
     def _sql(self, text: str, kind: str, path: Path) -> None:

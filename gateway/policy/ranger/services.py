@@ -57,7 +57,9 @@ class _Memory:
     What is at fault is not kept, so that it is told again when it comes again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tolerant: bool) -> None:
+        """`tolerant`: a policy at fault is taken as one that is broken, and is no fault of the list."""
+        self._tolerant = tolerant
         self._raws: list[Any] = []
         self._policies: dict[int, Policy | None] = {}
         """Identity of each of `_raws`, which keeps it alive → what it became."""
@@ -80,9 +82,11 @@ class _Memory:
                 self._keep(raws[i], self._policies[id(twin)], self._warnings.get(id(twin), ()))
                 findings.repeat(self._warnings.get(id(twin), ()))
             else:
-                before, already = findings.mark(), findings.fault_count
+                before, already = findings.mark(), len(findings.faults)
                 policy = policies.read(raws[i], findings, (*path, i), zone)
-                if findings.fault_count == already:
+                if self._tolerant and len(findings.faults) > already:
+                    policy = policies.broken(raws[i], policy, findings.withdraw(already), zone)
+                if len(findings.faults) == already:
                     self._keep(raws[i], policy, findings.since(before))
         self._count([self._raws[i] for i in gone.values()], -1)
         self._count([raws[i] for key, i in came.items() if key in self._policies], 1)
@@ -140,12 +144,20 @@ class Converter:
     object. Keep one converter for each service, and use a new one for files, whose lines move.
     """
 
-    def __init__(self, definitions: Mapping[str, ServiceDef] | None = None, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        definitions: Mapping[str, ServiceDef] | None = None,
+        *,
+        strict: bool = False,
+        tolerant: bool = False,
+    ) -> None:
         """`definitions` are used, by service type, for downloads that bring none of their own.
 
-        With `strict` access types that nobody knows are faults also where they would grant nothing.
+        With `strict` access types that nobody knows are faults also where they would grant nothing. With
+        `tolerant` policies at fault are `broken`, and everything else is taken.
         """
         self._strict = strict
+        self._tolerant = tolerant
         self._definitions = dict(definitions or {})
         self._raw_definition: Any = None
         self._definition: ServiceDef | None = None
@@ -254,7 +266,8 @@ class Converter:
         path: Path,
         zone: str,
     ) -> list[Policy]:
-        return self._lists.setdefault(key, _Memory()).convert(raws, policies, findings, path, zone)
+        memory = self._lists.setdefault(key, _Memory(tolerant=self._tolerant))
+        return memory.convert(raws, policies, findings, path, zone)
 
     def _tag_service(
         self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics

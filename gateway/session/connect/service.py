@@ -323,6 +323,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         catalogs = frozenset(told_catalogs().items())
         opened = await self._backend.open_session(session.session_id, session.principal.user, observed)
         session.server_session, session.own_settings = opened.id, opened.own_settings
+        session.lived_on = bool(observed)
         # A session that lived on without us may have settings of its client's.
         settings = changed(opened.settings, opened.own_settings)
         # What is the same before and after was so when Spark was told. Of what a session that lived on had

@@ -23,6 +23,7 @@ from gateway.app.lineage_admin import sight
 from gateway.catalog.static import StaticCatalog
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, PoliciesStale
+from gateway.frontends.doors import Door
 from gateway.lineage.rows import SeenStatement
 from gateway.lineage.store import bring
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName
@@ -143,7 +144,7 @@ async def answers(database: str) -> AsyncIterator[Answers]:
     administrators = Administrators(users=frozenset(), groups=frozenset({"governors"}))
     api = LineageApi(reading, administrators, authenticate, of)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/lineage": api.app})
-    port = await listener.start("127.0.0.1", 0)
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         running = Answers(f"http://127.0.0.1:{port}", session, graph)
         yield running

@@ -9,7 +9,8 @@ import aiohttp
 import orjson
 import pytest
 
-from gateway.admin.ranger.kinds import ObjectKind
+from gateway.admin.ranger.kinds import ChangedObject, ObjectKind, What
+from gateway.policy.authors import OPTION, digest
 from tests.admin.conftest import Served
 
 API = "/public/v2/api"
@@ -304,3 +305,63 @@ async def test_a_text_of_a_delegate_reads_no_table(served: Served, plain: Any, r
         "PUT", f"{API}/policy/{made['id']}", {**made, "description": "mine"}, user="bob"
     )
     assert status == 200, told
+
+
+@pytest.mark.parametrize(
+    "reaching", [filtering("id IN (SELECT id FROM lab.open)"), masking("(SELECT max(a) FROM lab.open)")]
+)
+async def test_a_delegate_who_may_select_it_all_may_write_it(served: Served, reaching: Any) -> None:
+    """Then the text is his: who serves it asks again, each time, whether he still may."""
+    await with_delegate(served)
+    forged = {**reaching, "options": {OPTION: {"0": "admin"}, "note": "x"}}
+    status, made = await served.ask("POST", f"{API}/policy", forged, user="bob")
+    assert status == 200, made
+    (text,) = {value for item in texts_of(made) for value in item.values() if "lab.open" in str(value)}
+    assert made["options"] == {OPTION: {digest(text): "bob"}, "note": "x"}
+    _, told = await served.ask("GET", "/plugins/policies/download/dev_hive", user="plugin")
+    (downloaded,) = [one for one in told["policies"] if one["name"] == made["name"]]
+    assert downloaded["options"][OPTION] == {digest(text): "bob"}
+    # Whoever changes something else leaves it his; who writes the text anew has it for his own.
+    changed = {**made, "description": "d", "options": {}}
+    status, made = await served.ask("PUT", f"{API}/policy/{made['id']}", changed)
+    assert status == 200, made
+    assert made["options"] == {OPTION: {digest(text): "bob"}}
+    resources = {**made["resources"], "table": {**made["resources"]["table"], "values": ["sales_us"]}}
+    status, made = await served.ask("PUT", f"{API}/policy/{made['id']}", {**made, "resources": resources})
+    assert status == 200, made
+    assert OPTION not in (made.get("options") or {})
+
+
+def texts_of(made: Any) -> list[dict[str, Any]]:
+    return [
+        item.get("rowFilterInfo") or item.get("dataMaskInfo")
+        for items in ("rowFilterPolicyItems", "dataMaskPolicyItems")
+        for item in made.get(items) or ()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "may"),
+    [("policyItems", True), ("denyPolicyItems", False)],
+    ids=["gives", "takes away"],
+)
+async def test_a_policy_at_fault_delegates_nothing_and_holds_no_delegate_up(
+    served: Served, items: str, may: bool
+) -> None:
+    """Stored as an older version could have: what delegates elsewhere goes on."""
+    await with_delegate(served)
+    item = {"users": ["bob"], "accesses": [{"type": "select"}], "delegateAdmin": True}
+    more: dict[str, Any] = {"policyItems": []} if items != "policyItems" else {}
+    status, made = await served.ask(
+        "POST", f"{API}/policy", policy("bad", "sales_eu", **{**more, items: [item]})
+    )
+    assert status == 200, made
+    async with served.store.writing("old") as writing:
+        stored = await writing.get(ObjectKind.POLICY, made["id"])
+        assert stored is not None
+        await writing.update(ObjectKind.POLICY, stored, {**stored, "policyPriority": 5})
+        await writing.bump(What.POLICY, ["dev_hive"], ChangedObject.UPDATED, stored)
+    for table, allowed in (("sales_us", True), ("sales_eu", may)):
+        offered = policy(f"on {table}", table, "id")
+        status, told = await served.ask("POST", f"{API}/policy", offered, user="bob")
+        assert (status == 200) is allowed, told

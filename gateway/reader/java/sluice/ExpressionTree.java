@@ -86,7 +86,13 @@ final class ExpressionTree {
         } else if (expression instanceof UnresolvedStar) {
             told.put("parts", PlanWalk.starQualifier(expression));
         } else if (expression instanceof UnresolvedFunction) {
-            told.put("parts", ScalaValues.strings(((UnresolvedFunction) expression).nameParts()));
+            UnresolvedFunction function = (UnresolvedFunction) expression;
+            told.put("parts", ScalaValues.strings(function.nameParts()));
+            if (Measures.isMeasure(function)) {
+                ParsedText.Span span = parsed.originOf(expression);
+                told.put("span", span == null ? null : span.json());
+                told.put("mode", function.isDistinct() ? "DISTINCT" : "");
+            }
         } else if (expression instanceof SubqueryExpression) {
             List plans = new ArrayList();
             plans.add(plan((LogicalPlan) ((SubqueryExpression) expression).plan(), level + 1));

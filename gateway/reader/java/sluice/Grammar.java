@@ -30,7 +30,21 @@ final class Grammar {
     private static final java.lang.reflect.Field SOURCE_OPTIONS =
         label(SqlBaseParser.MergeIntoTableContext.class, "sourceOptions");
 
+    /** CREATE VIEW … WITH METRICS: 4.2 and later. */
+    private static final Class METRIC_VIEW = rule("CreateMetricView");
+    private static final Class CODE = rule("CodeLiteral");
+
     private Grammar() {}
+
+    /** The definition of a metric view that a statement makes, or null. */
+    static ParserRuleContext metrics(ParserRuleContext context) {
+        return METRIC_VIEW != null && METRIC_VIEW.isInstance(context) ? child(context, CODE) : null;
+    }
+
+    /** The properties that a statement gives, or null. */
+    static SqlBaseParser.PropertyListContext properties(ParserRuleContext context) {
+        return (SqlBaseParser.PropertyListContext) child(context, SqlBaseParser.PropertyListContext.class);
+    }
 
     static boolean isPipe(Object context) {
         return PIPE != null && PIPE.isInstance(context);

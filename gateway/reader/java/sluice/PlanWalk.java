@@ -88,6 +88,7 @@ final class PlanWalk {
     /** Parameter markers, and places that ask who the user is. */
     final Markers markers;
     final Identities identities;
+    final Measures measures;
     /** Column or star node → its span, for the nodes that have one. */
     final IdentityHashMap columnSpans = new IdentityHashMap();
 
@@ -104,6 +105,7 @@ final class PlanWalk {
         this.parsed = parsed;
         this.markers = new Markers(parsed);
         this.identities = new Identities(parsed);
+        this.measures = new Measures(parsed);
         visit(parsed.root, CteScope.EMPTY, false, "");
         placeNames();
     }
@@ -300,6 +302,7 @@ final class PlanWalk {
         visited.put(expression, Boolean.TRUE);
         markers.note(expression);
         identities.note(expression);
+        measures.note(expression);
         if (expression instanceof UnresolvedAttribute) {
             noteColumn(expression, ScalaValues.strings(((UnresolvedAttribute) expression).nameParts()), false);
         } else if (expression instanceof Star) {

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.execution.command.ResetCommand;
@@ -123,6 +124,8 @@ final class Prover {
             applied = column(span, (List) splice.get("parts"));
         } else if ("value".equals(kind)) {
             applied = value(span, (String) splice.get("query"));
+        } else if ("measure".equals(kind)) {
+            applied = measure(span, (String) splice.get("query"), (String) splice.get("alias"));
         } else if ("property".equals(kind)) {
             applied = property((List) splice.get("parts"));
         } else if ("reset".equals(kind)) {
@@ -246,6 +249,26 @@ final class Prover {
         return nodes.size();
     }
 
+    /** MEASURE(m) becomes what the measure is: an expression over what stands for the metric view. */
+    private int measure(ParsedText.Span span, String query, String alias) throws Unproven {
+        ParsedText parsed = ParsedText.expression(query);
+        PlanWalk within = new PlanWalk(parsed);
+        if (!within.mentions.isEmpty() || !within.markers.isEmpty()) {
+            throw new Unproven("what stands for a measure must be an expression over columns");
+        }
+        boolean named = alias != null && alias.length() > 0;
+        boolean isNamed = parsed.root instanceof Alias && ((Alias) parsed.root).name().equals(alias);
+        if (named ? !isNamed : parsed.root instanceof Alias) {
+            throw new Unproven("what stands for a measure must be called as the column is");
+        }
+        CanonicalDump.Standing standing = new CanonicalDump.Standing(parsed.root, new java.util.HashMap());
+        List nodes = walk.measures.at(span, named);
+        for (int i = 0; i < nodes.size(); i++) {
+            plans.put(nodes.get(i), standing);
+        }
+        return nodes.size();
+    }
+
     /** A persistent view gets one property, which must be new to it: the text must not have it twice. */
     private int property(List pair) throws Unproven {
         if (pair == null || pair.size() != 2 || !properties.isEmpty()) {
@@ -254,7 +277,8 @@ final class Prover {
         int applied = 0;
         for (int i = 0; i < walk.commands.size(); i++) {
             Object command = walk.commands.get(i);
-            if (command instanceof org.apache.spark.sql.catalyst.plans.logical.CreateView) {
+            if (command instanceof org.apache.spark.sql.catalyst.plans.logical.CreateView
+                || "CreateMetricView".equals(ScalaValues.name(command))) {
                 properties.put(command, pair);
                 applied++;
             }

@@ -279,7 +279,9 @@ final class WrittenForms {
             }
         }
         if (context instanceof SqlBaseParser.CreateViewContext) {
-            noteView((SqlBaseParser.CreateViewContext) context);
+            noteView(context, ((SqlBaseParser.CreateViewContext) context).query());
+        } else if (Grammar.metrics(context) != null) {
+            noteView(context, Grammar.metrics(context));
         } else if (context instanceof SqlBaseParser.AlterViewQueryContext) {
             viewText = new ViewText();
             viewText.query = spanOf(((SqlBaseParser.AlterViewQueryContext) context).query());
@@ -306,19 +308,19 @@ final class WrittenForms {
         }
     }
 
-    private void noteView(SqlBaseParser.CreateViewContext context) {
-        if (context.query() == null) {
+    private void noteView(ParserRuleContext context, ParserRuleContext query) {
+        if (query == null) {
             return;
         }
         viewText = new ViewText();
-        viewText.query = spanOf(context.query());
+        viewText.query = spanOf(query);
         TerminalNode as = null;
-        for (int i = 0; i < context.getChildCount() && context.getChild(i) != context.query(); i++) {
+        for (int i = 0; i < context.getChildCount() && context.getChild(i) != query; i++) {
             as = context.getChild(i) instanceof TerminalNode ? (TerminalNode) context.getChild(i) : null;
         }
-        if (!context.propertyList().isEmpty()) {
+        if (Grammar.properties(context) != null) {
             viewText.listed = true;
-            as = ((SqlBaseParser.PropertyListContext) context.propertyList().get(0)).LEFT_PAREN();
+            as = Grammar.properties(context).LEFT_PAREN();
         }
         if (as != null) {
             viewText.place =

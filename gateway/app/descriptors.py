@@ -1,0 +1,43 @@
+"""How many files and sockets this process may have open, and whether that is enough for its settings."""
+
+from __future__ import annotations
+
+import resource
+
+import structlog
+
+from gateway.settings.models import Settings
+
+_log = structlog.get_logger(__name__)
+
+OWN = 512
+"""Files, sockets to Spark and PostgreSQL, and pipes to children of a gateway that nobody is connected to."""
+THRIFT = 2
+"""Descriptors of one client of HiveServer2: its connection, and the one to Spark."""
+CONNECT = 3
+"""Of one of Spark Connect: its connection, and both ends of the one to gRPC."""
+
+
+def wanted(settings: Settings) -> int:
+    """Return how many descriptors a gateway of these settings has open when all bounds are reached."""
+    connections, listeners = settings.connections, settings.listeners
+    thrift = listeners.thrift.connections * THRIFT if settings.serves_thrift else 0
+    connect = connections.connect * CONNECT if listeners.connect is not None else 0
+    return OWN + connections.reserve + thrift + connect + connections.before_login
+
+
+def raise_limit(settings: Settings) -> str | None:
+    """Raise the process's limit to what the settings want, as far as the system lets it; return a warning
+    when that is too little."""
+    needed = wanted(settings)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft >= needed:
+        return None
+    _log.warning("descriptors_few", limit=soft, wanted=needed)
+    return (
+        f"this process may have {soft} descriptors, and its settings want {needed}: connections are refused "
+        f"before others are; set `ulimit -n {needed}`, or `LimitNOFILE={needed}` of its unit"
+    )

@@ -1,0 +1,121 @@
+"""Local directories of tables that have been looked through for links, by the stamps of their directories.
+
+A link that comes later, or a directory that becomes one, changes the time of what it lies in, which nobody
+can set back. So a statement costs a look at the directories, and the files are gone through when one has
+changed. What is put there between that and Spark's reading is not seen: SECURITY.md says who may not write
+there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.files.hidden import matching
+from gateway.files.links import LeadsOut, require_no_links
+from gateway.model.files import FileSource
+
+MAX_KEPT = 200_000
+"""Stamps of directories that are kept, of all tables; what has more is gone through for each statement."""
+MAX_AT_ONCE = 200
+"""Directories that are looked at without a thread."""
+SURE_AFTER_NS = 2_000_000_000
+"""A younger stamp may be that of two changes, one of which came later: it is not relied on."""
+ANY_NUMBER = 10**12
+"""Files that a table may have by now: its source bounds what becomes one."""
+NOTHING = "there is nothing"
+
+
+class _Stamp(NamedTuple):
+    """What is at a path."""
+
+    path: str
+    kind: int
+    device: int
+    inode: int
+    changed_ns: int
+    """When; 0 of what a table lies in, where others come and go."""
+
+
+class Unlinked:
+    """What was gone through, of all tables of local sources."""
+
+    def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[_Stamp, ...]] = OrderedDict()
+        self._count = 0
+        self.walks = 0
+        """How often files were gone through."""
+
+    async def trouble(self, source: FileSource, path: tuple[str, ...]) -> str | None:
+        """Say why local files may not be read, None when there is no link among them, or nothing at all."""
+        if not source.root.startswith("file:"):
+            return None
+        known = self._kept.get((source.root, path))
+        if known is not None:
+            few = len(known) <= MAX_AT_ONCE
+            if all(map(_is_there, known)) if few else await asyncio.to_thread(_are_there, known):
+                return None
+            self._forget(source, path)
+        self.walks += 1
+        try:
+            began = self._clock()
+            local = source.root.removeprefix("file:")
+            stamps = await asyncio.to_thread(_gone_through, local, path, source.pattern)
+        except LeadsOut as why:
+            return None if str(why) == NOTHING else str(why)
+        except OSError:
+            return "there is something that the gateway cannot read"
+        if len(stamps) <= MAX_KEPT and all(began - one.changed_ns > SURE_AFTER_NS for one in stamps):
+            self._keep(source, path, stamps)
+        return None
+
+    def _keep(self, source: FileSource, path: tuple[str, ...], stamps: tuple[_Stamp, ...]) -> None:
+        self._forget(source, path)
+        self._kept[source.root, path] = stamps
+        self._count += len(stamps)
+        while self._count > MAX_KEPT:
+            _, oldest = self._kept.popitem(last=False)
+            self._count -= len(oldest)
+
+    def _forget(self, source: FileSource, path: tuple[str, ...]) -> None:
+        self._count -= len(self._kept.pop((source.root, path), ()))
+
+
+def _is_there(stamp: _Stamp) -> bool:
+    try:
+        return _stamp_of(stamp.path, of_within=bool(stamp.changed_ns)) == stamp
+    except OSError:
+        return False
+
+
+def _are_there(stamps: Sequence[_Stamp]) -> bool:
+    return all(map(_is_there, stamps))
+
+
+def _stamp_of(path: str, *, of_within: bool = True) -> _Stamp:
+    told = os.lstat(path)
+    changed_ns = told.st_ctime_ns if of_within else 0
+    return _Stamp(path, stat.S_IFMT(told.st_mode), told.st_dev, told.st_ino, changed_ns)
+
+
+def _gone_through(root: str, path: tuple[str, ...], pattern: str) -> tuple[_Stamp, ...]:
+    """Go through all files, and return the stamps that their directories had before. Raises LeadsOut."""
+    # The root itself may be reached by links: the operator named it.
+    above = [str(Path(root).resolve().joinpath(*path[:depth])) for depth in range(len(path) + 1)]
+    try:
+        stamps = [_stamp_of(one, of_within=one is above[-1]) for one in above]
+    except FileNotFoundError:
+        raise LeadsOut(NOTHING) from None
+    if stat.S_ISDIR(stamps[-1].kind):
+        for directory, _, _ in os.walk(above[-1]):
+            if directory != above[-1]:
+                stamps.append(_stamp_of(directory))
+    require_no_links(root, path, ANY_NUMBER, counts=matching(pattern))
+    return tuple(stamps)

@@ -1,0 +1,321 @@
+"""Who may connect, before anybody knows who it is: accepts the connections of one listener, within bounds.
+
+A stranger, who has connected and has not logged in, costs a descriptor and little else until the first byte
+is here; then the endpoint's protocol gets the connection. At a bound a stranger for whom nothing is being
+done makes room: of the address that has most of them, one who has said nothing, or who has been here longest.
+Where there is none, whoever comes is sent away.
+
+INVARIANT (a reserve): what is accepted never has one of the last descriptors. Spark, the record and files
+that are read again have these for themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import ssl as ssl_module
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from gateway.session.ports import MakeProtocol
+
+_log = structlog.get_logger(__name__)
+
+BACKLOG = 512
+STRANGERS_PART = 8
+"""Strangers of a listener are an eighth of the descriptors that connections may have, at most."""
+ACCEPTED_AT_ONCE = 64
+"""Then it is others' turn on the loop."""
+PAUSE_S = 0.1
+"""How long nothing is accepted when the system has no descriptor at all."""
+TOLD_EVERY_S = 10.0
+"""How often one kind of refusal is logged; all are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorLimits:
+    """Bounds of one listener."""
+
+    connections: int = 2000
+    strangers: int = 256
+    """Connections on which nobody has logged in."""
+    strangers_per_address: int = 64
+    first_byte_s: float = 5.0
+    """From connecting to the first byte."""
+    login_s: float = 15.0
+    """From connecting to being logged in."""
+    reserve: int = 256
+    """Descriptors that no connection gets; a quarter of all at most."""
+
+
+class Stranger:
+    """A connection: who it is is not known, until it is admitted. See `ports.Visitor`."""
+
+    __slots__ = ("_asked", "_door", "_end", "_timer", "address", "is_known", "since", "sock", "task")
+
+    def __init__(self, door: Door, sock: socket.socket, address: str, since: float) -> None:
+        self.address = address
+        self.sock: socket.socket | None = sock
+        """Until the endpoint has it."""
+        self.task: asyncio.Task[None] | None = None
+        """Hands it to the endpoint."""
+        self.since = since
+        self.is_known = False
+        self._door = door
+        self._asked = 0
+        self._end: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is being done for it."""
+        return not (self.is_known or self._asked)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no byte of it is here."""
+        return self.sock is not None and self.task is None
+
+    def ends_by(self, end: Callable[[], None]) -> None:
+        self._end = end
+
+    def busy(self) -> None:
+        self._asked += 1
+
+    def waiting(self) -> None:
+        self._asked -= 1
+
+    def due(self, within_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if within_s is not None and self._door.has(self):
+            self._timer = asyncio.get_running_loop().call_later(within_s, self._door.late, self)
+
+    def admitted(self) -> None:
+        if not self.is_known:
+            self.is_known = True
+            self.due(None)
+            self._door.known(self)
+
+    def leave(self) -> None:
+        self.due(None)
+        self._door.left(self)
+
+    def end(self) -> None:
+        """Cut the connection, and make room for another."""
+        self.leave()
+        if self._end is not None:
+            self._end()
+        elif self.task is not None:
+            self.task.cancel()
+        elif self.sock is not None:
+            asyncio.get_running_loop().remove_reader(self.sock)
+            self.sock.close()
+
+
+class Door:
+    """Listens at one address, and hands over whoever says something."""
+
+    def __init__(
+        self,
+        listener: str,
+        limits: DoorLimits | None = None,
+        *,
+        refused: Callable[[str, str], None] = lambda _listener, _why: None,
+    ) -> None:
+        """`refused` counts connections that were sent away, or ended before a login, by why."""
+        self.limits = limits or DoorLimits()
+        self._listener = listener
+        self._count = refused
+        self._make: MakeProtocol | None = None
+        self._ssl: ssl_module.SSLContext | None = None
+        self._sockets: list[socket.socket] = []
+        self._places: dict[Stranger, None] = {}
+        self._strangers: dict[Stranger, None] = {}
+        self._by_address: dict[str, dict[Stranger, None]] = {}
+        """Strangers; the one who has been here longest first."""
+        self._told: dict[str, float] = {}
+        self._untold = Counter[str]()
+        self._below = 0
+        self._most_strangers = 0
+
+    async def open(self, host: str, port: int, make: MakeProtocol, *, tls: Any = None) -> int:
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._below = limit - min(self.limits.reserve, limit // 4)
+        # Of one listener, and of all together with the three descriptors that one of them takes for each.
+        self._most_strangers = min(self.limits.strangers, max(1, self._below // STRANGERS_PART))
+        self._make, self._ssl = make, tls
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                self._sockets.append(sock)
+                sock.settimeout(0)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                sock.bind((address[0], port, *address[2:]))
+                port = int(sock.getsockname()[1])
+                sock.listen(BACKLOG)
+        except OSError:
+            self.stop_listening()
+            raise
+        for sock in self._sockets:
+            loop.add_reader(sock, self._accept, sock)
+        return port
+
+    def stop_listening(self) -> None:
+        """Take no more connections, and none of those that have said nothing."""
+        loop = asyncio.get_running_loop()
+        for sock in self._sockets:
+            loop.remove_reader(sock)
+            sock.close()
+        self._sockets.clear()
+        for place in [one for one in self._places if one.is_silent]:
+            place.end()
+
+    def close(self) -> None:
+        """End every connection."""
+        self.stop_listening()
+        for place in list(self._places):
+            place.end()
+
+    # -- accepting -----------------------------------------------------------------------------------------
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                sock, peer = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                # The process, or the system, has no descriptor left.
+                self._refuse("descriptors")
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listening)
+                loop.call_later(PAUSE_S, self._resume, listening)
+                return
+            sock.settimeout(0)
+            self._arrived(sock, address_of(peer))
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _arrived(self, sock: socket.socket, address: str) -> None:
+        limits = self.limits
+        own = self._by_address.get(address, {})
+        # The bound that concerns fewest first: who fills it makes room for himself.
+        for why, is_full in (
+            ("address", len(own) >= limits.strangers_per_address),
+            ("strangers", len(self._strangers) >= self._most_strangers),
+            ("connections", len(self._places) >= limits.connections),
+            ("descriptors", sock.fileno() >= self._below),
+        ):
+            if is_full and not self._make_room(why, [own] if why == "address" else self._by_address.values()):
+                self._refuse(why)
+                sock.close()
+                return
+        loop = asyncio.get_running_loop()
+        place = Stranger(self, sock, address, loop.time())
+        self._places[place] = None
+        self._strangers[place] = None
+        self._by_address.setdefault(address, {})[place] = None
+        place.due(limits.first_byte_s)
+        loop.add_reader(sock, self._heard, place, sock)
+
+    def _make_room(self, why: str, addresses: Iterable[dict[Stranger, None]]) -> bool:
+        """End a stranger of the address that has most of them, if any waits."""
+        for strangers in sorted(addresses, key=len, reverse=True):
+            waiting = [one for one in strangers if one.waits]
+            if waiting:
+                self._refuse(why)
+                next((one for one in waiting if one.is_silent), waiting[0]).end()
+                return True
+        return False
+
+    def _heard(self, place: Stranger, sock: socket.socket) -> None:
+        """The first byte is here, or the client has gone."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(sock)
+        place.due(max(0.0, place.since + self.limits.login_s - loop.time()))
+        place.task = loop.create_task(self._hand_over(place, sock))
+
+    async def _hand_over(self, place: Stranger, sock: socket.socket) -> None:
+        make = self._make
+        if make is None:
+            raise ValueError("the door was not opened")
+        tls = self._ssl
+        within_s = self.limits.login_s if tls is not None else None
+        handed_over = False
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: make(place),
+                sock,
+                ssl=tls,
+                ssl_handshake_timeout=within_s,
+            )
+            handed_over = True
+        except (OSError, TimeoutError):
+            pass  # ssl's errors are OSErrors: it did not shake hands
+        finally:
+            place.sock = place.task = None
+            if not handed_over:
+                sock.close()
+                place.leave()
+
+    # -- of places -----------------------------------------------------------------------------------------
+
+    def late(self, place: Stranger) -> None:
+        """End a connection whose time is over."""
+        self._refuse("late")
+        place.end()
+
+    def known(self, place: Stranger) -> None:
+        """Count a connection among those that somebody is logged in on."""
+        self._strangers.pop(place, None)
+        own = self._by_address.get(place.address)
+        if own is not None:
+            own.pop(place, None)
+            if not own:
+                del self._by_address[place.address]
+
+    def has(self, place: Stranger) -> bool:
+        """Whether it is still here."""
+        return place in self._places
+
+    def left(self, place: Stranger) -> None:
+        """Count a connection out."""
+        self._places.pop(place, None)
+        self.known(place)
+
+    def has_no_room(self, descriptor: int) -> bool:
+        """Whether a descriptor for a connection is, or would be, one of the reserve."""
+        if descriptor < self._below:
+            return False
+        self._refuse("descriptors")
+        return True
+
+    def _refuse(self, why: str) -> None:
+        self._count(self._listener, why)
+        self._untold[why] += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._told.get(why, float("-inf")) >= TOLD_EVERY_S:
+            self._told[why] = now
+            count = self._untold.pop(why)
+            _log.warning("connections_refused", listener=self._listener, reason=why, count=count)
+
+
+def address_of(peer: Any) -> str:
+    """Return the address of whoever is at the other end of a socket."""
+    address = str(peer[0]) if isinstance(peer, tuple) else ""
+    # A client of IPv4 at a socket for both: the limits are to count it once.
+    return address.removeprefix("::ffff:") if "." in address else address

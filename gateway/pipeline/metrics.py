@@ -1,0 +1,238 @@
+"""The metric views that a text reads: those that Spark reads by name, and those that are written out.
+
+Where nobody has an obligation on a metric view or on what it reads, the statement goes on as it is. Else the
+view's dimensions, and what its measures are computed from, are read as a view's text is, by its definer's
+access, and MEASURE(…) becomes what it stands for (docs/adr/0039).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gateway.model.catalog import MetricDefinition, Table, TableName
+from gateway.model.reading import Reading, RelationRole, Span, Splice
+from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.judging import Governed, Judging, JudgingOutcome, Refusal, access_denied
+from gateway.pipeline.kept import nested_text
+from gateway.pipeline.policies import Policies, shown_only
+from gateway.pipeline.seeing import Prepared, TextScope
+from gateway.policy.engine import TableView
+from gateway.sql.evaluate import hidden_columns
+from gateway.sql.guard import has_obligations
+from gateway.sql.metric_views import UnreadMetrics, query_of, read_metrics
+from gateway.sql.metrics import (
+    INPUT,
+    ComputedMeasures,
+    MeasureCall,
+    computed,
+    expanded,
+    measure_calls,
+    measure_splices,
+)
+from gateway.sql.required import Unsupported
+
+Govern = Callable[[str, SessionContext, Judging, TextScope], Awaitable[JudgingOutcome]]
+RowsOf = Callable[[Table, str], Awaitable[JudgingOutcome]]
+"""Governs a query over what a metric view reads, by the access by which its own text is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenOut:
+    """What stands for the metric views of a text, and for the measures in it."""
+
+    queries: Mapping[Span, str] = field(default_factory=dict)
+    """By the place of the view."""
+    bodies: tuple[Governed, ...] = ()
+    splices: tuple[Splice, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+    """(What we wrote, what the user wrote) pairs for messages."""
+
+    def within(self, span: Span) -> bool:
+        """Whether a place lies in what is replaced."""
+        return any(one.span.start <= span.start and span.end <= one.span.end for one in self.splices)
+
+
+NONE: Final = WrittenOut()
+
+
+def metrics_of(table: Table | None) -> MetricDefinition | None:
+    """Return what a metric view is made of; None for everything else."""
+    return table.view.metrics if table is not None and table.view is not None else None
+
+
+def needs_writing(
+    name: TableName,
+    table: Table,
+    view: TableView,
+    body: Governed | None,
+    barred: AbstractSet[TableName],
+    *,
+    personal: bool,
+) -> bool:
+    """Whether somebody has an obligation on a metric view, or on what it reads, or may not see by himself
+    what it reads: Spark, which reads it by name, would know nothing of these."""
+    return (
+        has_obligations(table, view)
+        or not view.uniform()
+        or name.folded() in barred
+        or nested_text(body, personal=personal) is not None
+    )
+
+
+async def source_refusal(metrics: MetricDefinition, text: str, judging: Judging) -> Unsupported | None:
+    """Say why what a metric view reads is not sure; `text`: the query that says it.
+
+    INVARIANT (a name is judged as it will be resolved): Spark keeps no database with a metric view, and finds
+    a name without one in whatever session reads it, among its temporary views too.
+    """
+    parts = (*metrics.dimensions, *metrics.measures, *((("filter", metrics.where),) if metrics.where else ()))
+    for name, expression in parts:
+        if not isinstance(await judging.reader.read_expression(expression), Reading):
+            return Unsupported(f"`{name}` is not an expression")
+    queried = metrics.source[1:-1] if metrics.source.startswith("(") else f"TABLE {metrics.source}"
+    if not isinstance(await judging.reader.read(queried), Reading):
+        return Unsupported("its source is neither a table's name nor a query")
+    reading = await judging.reader.read(text)
+    if not isinstance(reading, Reading):
+        return Unsupported("it cannot be read")
+    for relation in reading.relations:
+        if relation.role is RelationRole.SCAN and len(relation.parts) == 1:
+            return Unsupported(
+                f"it names `{relation.parts[0]}` without a database, and Spark looks for that in the session "
+                f"that reads the view; it has to be written as catalog.database.table"
+            )
+    for function in reading.functions:
+        if not function.builtin and len(function.parts) == 1:
+            return Unsupported(
+                f"the function `{function.parts[0]}` is found in the session that reads the view"
+            )
+    return None
+
+
+async def write_out(
+    prepared: Prepared,
+    policies: Policies,
+    bodies: Mapping[TableName, Governed],
+    barred: AbstractSet[TableName],
+    rows_of: RowsOf,
+    judging: Judging,
+    *,
+    personal: bool,
+) -> WrittenOut | Unsupported | Refusal | NeedsCatalog:
+    """Write out the metric views of a text that have to be. `personal`: the user's name is written in."""
+    views: dict[Span, Table] = {}
+    for relation, name in prepared.scans:
+        table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
+        if table is None or view is None or metrics_of(table) is None:
+            continue
+        if not needs_writing(name, table, view, bodies.get(name.folded()), barred, personal=personal):
+            continue
+        if relation.span is None or relation.suffix is not None or prepared.place.expression:
+            return Unsupported(f"{name} is a metric view, and is not named here as it could be written out")
+        views[relation.span] = table
+    if not views:
+        return NONE
+    if any(part.lower().startswith(INPUT) for one in prepared.reading.columns for part in one.parts):
+        return Unsupported(f"names that begin with `{INPUT}` are the gateway's own")
+    seen = {span: policies.views[table.name.folded()] for span, table in views.items()}
+    hidden = {
+        span: frozenset(name.lower() for name in hidden_columns(table, view))
+        for span, table in views.items()
+        if (view := seen[span]) is not None
+    }
+    tree = await judging.reader.read_plan(prepared.text)
+    found = measure_calls(tree, views, hidden)
+    if isinstance(found, Unsupported):
+        return found
+    queries: dict[Span, str] = {}
+    splices: list[Splice] = []
+    rows: list[Governed] = []
+    for span, table in views.items():
+        view = seen[span]
+        measures = await measures_of(table, found[span], judging)
+        if isinstance(measures, Unsupported):
+            return measures
+        if view is None:
+            continue
+        body = await rows_of(table, query_of_rows(table, measures))
+        if not isinstance(body, Governed):
+            return body
+        query = expanded(
+            table,
+            view,
+            found[span],
+            measures.inputs,
+            body.text,
+            period=judging.period if table.name.folded() in policies.reading else 0,
+            barrier=table.name.folded() in barred,
+            bare=judging.bare_builtins,
+        )
+        if isinstance(query, Unsupported):
+            return query
+        queries[span] = query
+        rows.append(body)
+        splices += measure_splices(found[span], measures.expressions)
+    words = tuple((splice.text, splice.span.of(prepared.text)) for splice in splices)
+    return WrittenOut(queries, tuple(rows), tuple(splices), words)
+
+
+async def measures_of(
+    table: Table, calls: Sequence[MeasureCall], judging: Judging
+) -> ComputedMeasures | Unsupported:
+    """Read the measures that are called, and write them over what stands for the view."""
+    metrics = metrics_of(table)
+    called = {call.measure for call in calls}
+    measures = {} if metrics is None else {n: text for n, text in metrics.measures if n in called}
+    readings: dict[str, Reading] = {}
+    for name, text in measures.items():
+        reading = await judging.reader.read_expression(text)
+        if not isinstance(reading, Reading):
+            return Unsupported(f"the measure `{name}` of {table.name} cannot be read")
+        readings[name] = reading
+    return computed(table, readings, measures)
+
+
+def query_of_rows(table: Table, measures: ComputedMeasures) -> str:
+    """Write the query whose columns are a view's dimensions and what its measures are computed from."""
+    metrics = metrics_of(table)
+    return "" if metrics is None else query_of(metrics, measures.inputs)
+
+
+async def metric_definition(
+    prepared: Prepared, govern: Govern, judging: Judging
+) -> Governed | Unsupported | Refusal | NeedsCatalog | None:
+    """Judge what a metric view that is made reads, by the access of who makes it; None where none is made.
+
+    Masks and filters of his are no obstacle: each reader gets his own. But Spark stores the definition as it
+    is, so that nothing that it reads may have columns that are hidden from him.
+    """
+    text, target = prepared.required.metrics, prepared.required.pins[0].table
+    if not text:
+        known = judging.snapshot.catalog.table(target)
+        if known is not None and prepared.reading.root == "AlterViewAs" and metrics_of(known) is not None:
+            return Unsupported(f"{target} is a metric view, which ALTER VIEW … AS would break; make it anew")
+        return None
+    try:
+        found = read_metrics(text)
+        metrics = found.named(found.names)
+    except UnreadMetrics as why:
+        return Unsupported(f"the metric view cannot be governed: {why}")
+    query = query_of(metrics)
+    refusal = await source_refusal(metrics, query, judging)
+    if refusal is not None:
+        return Unsupported(f"the metric view cannot be governed: {refusal.why}")
+    context = replace(prepared.names.context, temp_views=frozenset())
+    body = await govern(query, context, judging, TextScope(commands=False))
+    if isinstance(body, Refusal) and body.code == "SPARK":
+        return Unsupported("what the metric view reads cannot be read")
+    if not isinstance(body, Governed):
+        return body
+    if body.hides_columns:
+        return Unsupported("a metric view rests on tables of which its author may select all columns")
+    if (denied := shown_only(body.scans, (), judging)) is not None:
+        return access_denied(denied, judging.evaluation())
+    scans = tuple(replace(scan, obligations=()) for scan in body.scans)
+    return replace(body, scans=scans, has_obligations=False, guarded=())

@@ -1,0 +1,95 @@
+"""The metric views that a plan reads: those that Spark reads by name, and those that are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import ExpressionNode, Span
+from gateway.model.statement import NeedsCatalog
+from gateway.pipeline.guarded_plans import place_of
+from gateway.pipeline.judging import Governed, Judging, Refusal
+from gateway.pipeline.metrics import RowsOf, measures_of, metrics_of, needs_writing, query_of_rows
+from gateway.pipeline.plan_texts import PlanTexts
+from gateway.pipeline.policies import Policies
+from gateway.plan.facts import PlanFacts
+from gateway.plan.guard import Edits
+from gateway.plan.metrics import PlanMeasures, names_inputs, plan_measures, write_measures
+from gateway.plan.reading import PlanReading
+from gateway.sql.evaluate import hidden_columns
+from gateway.sql.metrics import INPUT, expanded, not_alone
+from gateway.sql.required import Unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReads:
+    """What stands for the metric views of a plan, and for the measures in it."""
+
+    queries: Mapping[Span, tuple[str, Governed]] = field(default_factory=dict)
+    """By the place of the read: the query, and the text of the view as it is in it."""
+    measures: tuple[tuple[PlanMeasures, Mapping[str, str]], ...] = ()
+
+    def write(self, edits: Edits) -> None:
+        for found, expressions in self.measures:
+            write_measures(found, expressions, edits)
+
+
+async def write_out_reads(
+    reading: PlanReading,
+    facts: PlanFacts,
+    texts: PlanTexts,
+    policies: Policies,
+    bodies: Mapping[TableName, Governed],
+    barred: AbstractSet[TableName],
+    rows_of: RowsOf,
+    judging: Judging,
+    original: bytes,
+) -> WrittenReads | Unsupported | Refusal | NeedsCatalog:
+    """Write out the metric views that a plan reads, where that has to be; see `pipeline.metrics`."""
+    trees = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
+    queries: dict[Span, tuple[str, Governed]] = {}
+    measures: list[tuple[PlanMeasures, Mapping[str, str]]] = []
+
+    def tree_of(message: object) -> ExpressionNode | None:
+        return trees.get(id(message))
+
+    for position, read in enumerate(facts.reads):
+        name = read.name
+        table = None if name is None else judging.snapshot.catalog.table(name)
+        view = None if name is None else policies.views[name.folded()]
+        if name is None or table is None or view is None or metrics_of(table) is None:
+            continue
+        folded = name.folded()
+        if not needs_writing(name, table, view, bodies.get(folded), barred, personal=True):
+            continue
+        if read.read.streaming or read.read.options or read.read.changes:
+            return not_alone(table)
+        if names_inputs(original):
+            return Unsupported(f"names that begin with `{INPUT}` are the gateway's own")
+        hidden = frozenset(one.lower() for one in hidden_columns(table, view))
+        found = plan_measures(reading.message, read.read.relation, table, hidden, tree_of)
+        if isinstance(found, Unsupported):
+            return found
+        computed = await measures_of(table, found.measures, judging)
+        if isinstance(computed, Unsupported):
+            return computed
+        body = await rows_of(table, query_of_rows(table, computed))
+        if not isinstance(body, Governed):
+            return body
+        query = expanded(
+            table,
+            view,
+            found.measures,
+            computed.inputs,
+            body.text,
+            period=judging.period if folded in policies.reading else 0,
+            barrier=folded in barred,
+            bare=judging.bare_builtins,
+        )
+        if isinstance(query, Unsupported):
+            return query
+        queries[place_of(position)] = (query, body)
+        measures.append((found, computed.expressions))
+    return WrittenReads(queries, tuple(measures))

@@ -1,0 +1,352 @@
+"""Metric views that are written out in a statement: the places of MEASURE(…), and what stands for them.
+
+Spark computes a measure where its view is aggregated: SELECT … FROM the view, with WHERE and GROUP BY, and
+MEASURE(…) in the list (docs/adr/0039). There an expression over what stands for the view is the same.
+Anywhere else Spark fails, or does what nobody wrote (it drops a FILTER of MEASURE): refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import Column, Table, dotted, quote
+from gateway.model.reading import ExpressionNode, Reading, Span, Splice
+from gateway.policy.engine import TableView
+from gateway.sql.evaluate import hidden_columns, masks_of
+from gateway.sql.functions import AGGREGATES, builtin_name
+from gateway.sql.guard import guarded_query
+from gateway.sql.required import Unsupported
+
+INPUT = "#__"
+"""Before the number of a column that a measure is computed from: nobody else may write such a name. It has no
+letters: to Spark, which compares by Java's rules, more of them are one than `lower` knows."""
+
+MEASURE = "measure"
+_GROUPINGS = frozenset({"Cube", "GroupingSets", "Rollup"})
+_BETWEEN = frozenset({"Filter", "SubqueryAlias"})
+"""What may stand between a metric view and the aggregation over it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureCall:
+    """One MEASURE(…) of a statement."""
+
+    span: Span
+    measure: str
+    """The name of the view's column."""
+    title: str = ""
+    """What Spark calls the column of the answer, where the statement gives it no name."""
+
+
+def measure_calls(
+    tree: ExpressionNode | None, views: Mapping[Span, Table], hidden: Mapping[Span, AbstractSet[str]]
+) -> Mapping[Span, tuple[MeasureCall, ...]] | Unsupported:
+    """Return the calls over each metric view of a statement that is written out, by where its name stands.
+
+    `tree`: the statement's plan; `hidden`: names (lower case) of columns that are not there.
+    """
+    found: dict[Span, tuple[MeasureCall, ...]] = {}
+    if tree is None:
+        return Unsupported("the statement is too large for the metric views in it")
+    for span, above in _scans(tree, ()):
+        if span not in views:
+            continue
+        table = views[span]
+        calls = _calls_over(table, above, hidden.get(span, frozenset()))
+        if isinstance(calls, Unsupported):
+            return calls
+        found[span] = calls
+    if missing := views.keys() - found.keys():
+        return not_alone(views[min(missing, key=lambda span: span.start)])
+    return found
+
+
+def not_alone(table: Table) -> Unsupported:
+    """Refuse a metric view that is read otherwise than by itself."""
+    return Unsupported(
+        f"{table.name} is a metric view with masks, filters or hidden columns, and is not read by itself: "
+        f"aggregate it with MEASURE(…) in the list, by SELECT … FROM it with WHERE and GROUP BY, and join, "
+        f"sort or explain nothing but what that gives"
+    )
+
+
+def _scans(
+    plan: ExpressionNode, above: tuple[ExpressionNode, ...]
+) -> Iterator[tuple[Span, tuple[ExpressionNode, ...]]]:
+    """Yield the places of the relations in a plan, each with the nodes of its query above it, the nearest
+    first."""
+    if plan.node == "UnresolvedRelation" and plan.span is not None:
+        yield plan.span, above
+    for expression in plan.children:
+        yield from _scans_within(expression)
+    for under in plan.plans:
+        yield from _scans(under, (plan, *above))
+
+
+def _scans_within(expression: ExpressionNode) -> Iterator[tuple[Span, tuple[ExpressionNode, ...]]]:
+    for plan in expression.plans:
+        yield from _scans(plan, ())
+    for child in expression.children:
+        yield from _scans_within(child)
+
+
+def _calls_over(
+    table: Table, above: Sequence[ExpressionNode], hidden: AbstractSet[str]
+) -> tuple[MeasureCall, ...] | Unsupported:
+    metrics = table.view.metrics if table.view is not None else None
+    if metrics is None:
+        return ()
+    what = f"{table.name} is a metric view"
+    names = {table.name.table.lower()}
+    at = 0
+    while at < len(above) and above[at].node in _BETWEEN:
+        if above[at].node == "SubqueryAlias":
+            names = {part.lower() for part in above[at].parts}
+        at += 1
+    if at == len(above) or above[at].node not in ("Aggregate", "Project"):
+        return not_alone(table)
+    block, conditions = above[at], [child for one in above[:at] for child in one.children]
+    grouped = int(block.value or 0) if block.node == "Aggregate" else 0
+    keys, items = block.children[:grouped], block.children[grouped:]
+    measures = {name.lower(): name for name, _ in metrics.measures if name.lower() not in hidden}
+    inside = TextMeasures(what, measures, names)
+    for expression in (*conditions, *keys):
+        why = inside.found(expression, listed=False)
+        if isinstance(why, Unsupported):
+            return why
+    calls: list[MeasureCall] = []
+    for item in items:
+        found = inside.found(item, listed=True)
+        if isinstance(found, Unsupported):
+            return found
+        calls += found
+    if not (calls or grouped or any(_aggregates(item) for item in items)):
+        return Unsupported(f"{what}, and is read by MEASURE(…), other aggregate functions or GROUP BY")
+    return tuple(calls)
+
+
+def _aggregates(node: ExpressionNode) -> bool:
+    if node.node == "WindowExpression" or node.plans:
+        return False
+    if node.node == "UnresolvedFunction" and node.parts[-1].lower() in AGGREGATES:
+        return True
+    return any(_aggregates(child) for child in node.children)
+
+
+class TextMeasures:
+    """Finds the measures in expressions beside a metric view, or says why one cannot stand there."""
+
+    def __init__(self, what: str, measures: Mapping[str, str], names: AbstractSet[str]) -> None:
+        """`measures`: their names, by the same in lower case; `names`: what the view is called there."""
+        self._what = what
+        self._measures = measures
+        self._names = names
+
+    def found(self, item: ExpressionNode, *, listed: bool) -> tuple[MeasureCall, ...] | Unsupported:
+        """Return the calls in an item of the list, if `listed`; else in an expression of another clause."""
+        direct = item.children[0] if item.node == "UnresolvedAlias" and item.children else None
+        calls: list[MeasureCall] = []
+        why = self._refused(item, direct, calls, listed=listed)
+        if why is not None:
+            return why
+        if calls and item.node == "UnresolvedAlias" and not calls[0].title:
+            return Unsupported(
+                f"{self._what}: give MEASURE({calls[0].measure}) and what stands around it a name by AS"
+            )
+        return tuple(calls)
+
+    def measure(self, parts: Sequence[str]) -> str | None:
+        """Return the measure that a reference means."""
+        *qualifier, last = (part.lower() for part in parts or ("",))
+        if qualifier and qualifier[-1] not in self._names:
+            return None
+        return self._measures.get(last)
+
+    def named_alone(self, parts: Sequence[str]) -> Unsupported | None:
+        """Refuse a reference to a measure where it is not read by MEASURE."""
+        name = self.measure(parts)
+        if name is None:
+            return None
+        return Unsupported(f"{self._what}: its measure `{name}` is read by MEASURE({name})")
+
+    def _refused(
+        self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
+    ) -> Unsupported | None:
+        if node.node in _GROUPINGS:
+            return Unsupported(f"{self._what}, and Spark computes no measures by grouping sets")
+        if node.node == "PipeExpression":
+            return Unsupported(f"{self._what}: write SELECT in place of |> AGGREGATE")
+        if "Star" in node.node:
+            return Unsupported(f"{self._what}: name its columns in place of `*`")
+        if node.node == "UnresolvedAttribute":
+            return self.named_alone(node.parts)
+        if is_measure(node):
+            return self._call(node, direct, calls, listed=listed)
+        if node.node == "WindowExpression" and _measures_within(node):
+            return Unsupported(f"{self._what}: MEASURE(…) has no window")
+        for child in node.children:
+            if (why := self._refused(child, direct, calls, listed=listed)) is not None:
+                return why
+        return None
+
+    def _call(
+        self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
+    ) -> Unsupported | None:
+        if not listed:
+            return Unsupported(f"{self._what}: MEASURE(…) stands in the list of SELECT alone")
+        if len(node.children) != 1 or node.mode or node.span is None:
+            return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT or FILTER")
+        parts = node.children[0].parts if node.children[0].node == "UnresolvedAttribute" else ()
+        name = self.measure(parts)
+        if name is None:
+            return None  # Spark says that there is no such column
+        title = f"{MEASURE}({parts[-1]})" if node is direct else ""
+        calls.append(MeasureCall(span=node.span, measure=name, title=title))
+        return None
+
+
+def is_measure(node: ExpressionNode) -> bool:
+    """Whether an expression is a call of Spark's own `measure`."""
+    return node.node == "UnresolvedFunction" and builtin_name(node.parts) == MEASURE
+
+
+def _measures_within(node: ExpressionNode) -> bool:
+    if is_measure(node):
+        return True
+    return any(map(_measures_within, node.children))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedMeasures:
+    """The measures of one view, as expressions over what stands for it."""
+
+    expressions: Mapping[str, str]
+    """Name of the measure → expression."""
+    inputs: tuple[tuple[str, str], ...]
+    """Columns beside the dimensions, with the columns of the source that they are."""
+
+
+def computed(
+    table: Table, readings: Mapping[str, Reading], measures: Mapping[str, str]
+) -> ComputedMeasures | Unsupported:
+    """Write measures over the dimensions, and over columns of the source under names of their own.
+
+    As Spark finds names in a measure: a dimension first, then a column of the source, which has no qualifier
+    there. `readings`: what the parser says of each expression.
+    """
+    metrics = table.view.metrics if table.view is not None else None
+    dimensions = {name.lower(): name for name, _ in metrics.dimensions} if metrics is not None else {}
+    if any(column.name.lower().startswith(INPUT) for column in table.columns):
+        return Unsupported(f"a column of the metric view {table.name} is called as the gateway calls others")
+    inputs: dict[str, str] = {}
+    written: dict[str, str] = {}
+    for measure, text in measures.items():
+        reading = readings[measure]
+        why = _not_computed(reading)
+        if why is not None:
+            return Unsupported(f"the measure `{measure}` of {table.name} cannot be written out: {why}")
+        places: dict[Span, str] = {}
+        for column in reading.columns:
+            first, *rest = column.parts
+            name = dimensions.get(first.lower())
+            if name is None:
+                name = inputs.setdefault(first.lower(), f"{INPUT}{len(inputs)}")
+            if column.span is None:
+                return Unsupported(f"the measure `{measure}` of {table.name} is not written literally")
+            places[column.span] = dotted((name, *rest))
+        for span, name in sorted(places.items(), key=lambda one: one[0].start, reverse=True):
+            text = text[: span.start] + name + text[span.end :]
+        written[measure] = f"({text}\n)"
+    return ComputedMeasures(
+        expressions=written, inputs=tuple((name, quote(column)) for column, name in inputs.items())
+    )
+
+
+def _not_computed(reading: Reading) -> str | None:
+    if reading.relations or reading.nodes:
+        return "it has a subquery"
+    if reading.parameters or reading.identities:
+        return "it asks what is known of a statement alone"
+    if any(column.star for column in reading.columns):
+        return "it has a star"
+    called = {function.parts[-1].lower() for function in reading.functions}
+    if MEASURE in called:
+        return "it is computed from a measure"
+    if called.isdisjoint(AGGREGATES):
+        return "no function in it aggregates"
+    if "LambdaFunction" in reading.expressions or "WindowExpression" in reading.expressions:
+        return "it has a lambda function or a window"
+    return None
+
+
+def expanded(
+    table: Table,
+    view: TableView,
+    calls: Sequence[MeasureCall],
+    inputs: Sequence[tuple[str, str]],
+    body: str,
+    *,
+    period: int,
+    barrier: bool,
+    bare: bool,
+) -> str | Unsupported:
+    """Write what stands for a metric view: its dimensions, masked, and the columns that its measures are
+    computed from, over the rows that its own filter leaves. `body`: the guarded query of both."""
+    hidden = {name.lower() for name in hidden_columns(table, view)}
+    metrics = table.view.metrics if table.view is not None else None
+    measures = {name.lower() for name, _ in metrics.measures} if metrics is not None else set()
+    dimensions = [column for column in table.columns if column.name.lower() not in measures]
+    masks = masks_of(view)
+    for call in calls:
+        if call.measure in masks:
+            return Unsupported(
+                f"the measure `{call.measure}` of the metric view {table.name} has a mask, and is not there "
+                f"before it is computed; mask the columns that it is computed from"
+            )
+    kept = {name: mask for name, mask in masks.items() if name.lower() not in measures}
+    texts = [mask.expression for mask in kept.values()]
+    texts += [view.row_filter.expression] if view.row_filter is not None else []
+    if named := [name for name in sorted(measures) if any(_has_word(text, name) for text in texts)]:
+        return Unsupported(
+            f"a mask or filter of the metric view {table.name} names `{named[0]}`, which may be a measure "
+            f"and is not there before it is computed"
+        )
+    columns = ", ".join([_cast(column) for column in dimensions] + [quote(name) for name, _ in inputs])
+    alias = quote(table.name.table)
+    source = f"(SELECT {columns} FROM ({body}\n) AS {alias}) AS {alias}"
+    given = [Column(name=name, type="") for name, _ in inputs]
+    return guarded_query(
+        replace(table, columns=(*dimensions, *given), view=None),
+        visible=[c.name for c in (*dimensions, *given) if c.name.lower() not in hidden],
+        masks=kept,
+        row_filter=view.row_filter,
+        source=source,
+        period=period,
+        barrier=barrier,
+        bare=bare,
+    )
+
+
+def _has_word(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _cast(column: Column) -> str:
+    name = quote(column.name)
+    if column.type.lower().startswith(("char", "varchar")):
+        return name
+    return f"CAST({name} AS {column.type}) AS {name}"
+
+
+def measure_splices(calls: Sequence[MeasureCall], expressions: Mapping[str, str]) -> tuple[Splice, ...]:
+    """Write the measures over their calls."""
+    found = []
+    for call in calls:
+        written = expressions[call.measure]
+        if call.title:
+            written = f"{written} AS {quote(call.title)}"
+        found.append(Splice(span=call.span, text=written, kind="measure", query=written, alias=call.title))
+    return tuple(found)

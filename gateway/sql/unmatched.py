@@ -1,0 +1,30 @@
+"""Tables that are closed since a policy names a column that they do not have (`unmatched_columns`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.model.catalog import CatalogSnapshot, Table
+from gateway.policy.unmatched import ResourceNames
+from gateway.policy.views import TableView
+
+
+def closed_view(
+    view: TableView, table: Table, catalog: CatalogSnapshot, names: ResourceNames | None
+) -> TableView:
+    """Return a view of nothing where a column that policies name is not there; without `names`, the view.
+
+    A version is held against the columns that its table has now: policies speak of those.
+    """
+    if names is None:
+        return view
+    now = catalog.table(table.name.current) or table
+    found = names.unmatched(now.name, now.columns)
+    if found is None:
+        return view
+    named, column = found
+    why = (
+        f"{named.owner} names column `{column.text}`, which table {now.name} does not have; such a table is "
+        f"closed (`policies.unmatched_columns`) until every column that is named is there"
+    )
+    return replace(view, hidden=frozenset(one.name for one in table.columns), closed=why)

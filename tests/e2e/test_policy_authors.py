@@ -1,0 +1,54 @@
+"""Policies of authors: what they read shows nobody what its author may not select, on both endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors.exceptions.connect import SparkConnectException
+
+from tests.e2e.lab import CANARY, PASSWORD
+from tests.e2e.running import RunningGateway, Spark, query, until
+
+CLOSED = "is closed, because who wrote it may not select all"
+NAMES = ("open", "closed", "view", "mask", "plain")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: Spark, lab_gateway: RunningGateway) -> Iterator[None]:
+    made = "CREATE TABLE lab.authored_{} USING parquet AS SELECT * FROM VALUES (1), (2) AS t(id)"
+    spark.query(*map(made.format, NAMES), user="loader")
+    spark.query("CREATE VIEW lab.tmp_authored AS SELECT id FROM lab.masked", user="loader")
+    yield
+    spark.query("DROP VIEW lab.tmp_authored", *(f"DROP TABLE lab.authored_{name}" for name in NAMES))
+
+
+def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGateway) -> None:
+    def ask(name: str, user: str = "mallory") -> list[tuple[int]]:
+        text = f"SELECT id FROM lab.authored_{name}"
+        found: list[tuple[int]] = query(lab_gateway.host, lab_gateway.port, user, text, password=PASSWORD)
+        return found
+
+    assert ask("open") == [(1,)]
+    assert ask("plain") == [(1,)]
+    for name in ("closed", "view", "mask"):
+        with pytest.raises(
+            Exception, match=r"SLUICE_NOT_GOVERNABLE.*is closed, because who wrote it"
+        ) as refused:
+            ask(name)
+        assert CANARY not in str(refused.value)
+        assert sorted(ask(name, "tess")) == [(1,), (2,)], "it is not for tess"
+
+
+def test_what_its_author_may_not_select_closes_in_frames(lab_gateway: RunningGateway) -> None:
+    with lab_gateway.session("mallory", PASSWORD) as session:
+        assert [row.id for row in session.table("lab.authored_open").collect()] == [1]
+        for name in ("closed", "view", "mask"):
+            with pytest.raises(SparkConnectException, match=CLOSED):
+                session.table(f"lab.authored_{name}").collect()
+            with pytest.raises(SparkConnectException, match=CLOSED):
+                session.sql(f"SELECT id FROM lab.authored_{name}").collect()
+
+
+def test_operators_hear_of_it(lab_gateway: RunningGateway) -> None:
+    until(lambda: "3 policies are closed" in lab_gateway.admin("/readyz")[1], "authors were asked")

@@ -1,0 +1,176 @@
+"""A link that comes among the files of a table after it was made, and what it costs to see it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.files.unlinked import MAX_AT_ONCE, Unlinked
+from gateway.model.files import FileSource
+
+LATER_NS = 10**12
+
+
+def source_of(root: Path) -> FileSource:
+    return source_at(f"file:{root}")
+
+
+def source_at(url: str) -> FileSource:
+    return FileSource(
+        name="lake", root=url, database="lake", formats=("csv",), depth=8, leaf_columns=800, files=2
+    )
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory) / "root"
+        for day in (1, 2):
+            (made / "raw" / "events" / f"day={day}").mkdir(parents=True)
+            (made / "raw" / "events" / f"day={day}" / "a.csv").write_text("id\n1\n")
+        (made / "raw" / "one.csv").write_text("id\n1\n")
+        secret = Path(directory) / "secret"
+        secret.mkdir()
+        (secret / "a.csv").write_text("id\n9\n")
+        yield made
+
+
+def sure() -> Unlinked:
+    """Every stamp is old by its clock."""
+    return Unlinked(lambda: 2**62)
+
+
+Put = Callable[[Path, Path], None]
+
+
+def link_of_a_file(events: Path, secret: Path) -> None:
+    (events / "b.csv").symlink_to(secret / "a.csv")
+
+
+def deep_link(events: Path, secret: Path) -> None:
+    (events / "day=2" / "b.csv").symlink_to(secret / "a.csv")
+
+
+def link_in_a_files_place(events: Path, secret: Path) -> None:
+    link = events / "link"
+    link.symlink_to(secret / "a.csv")
+    link.rename(events / "day=1" / "a.csv")
+
+
+def link_of_a_directory(events: Path, secret: Path) -> None:
+    (events / "day=3").symlink_to(secret)
+
+
+def link_in_a_directorys_place(events: Path, secret: Path) -> None:
+    (events / "day=1").rename(events.parent / "elsewhere")
+    (events / "day=1").symlink_to(secret)
+
+
+def link_in_its_own_place(events: Path, secret: Path) -> None:
+    events.rename(events.with_name("elsewhere"))
+    events.symlink_to(secret)
+
+
+def link_in_the_place_of_what_it_lies_in(events: Path, secret: Path) -> None:
+    raw = events.parent
+    raw.rename(raw.with_name("elsewhere"))
+    (secret / "events").mkdir()
+    raw.symlink_to(secret)
+
+
+def link_in_a_new_directory(events: Path, secret: Path) -> None:
+    (events / "day=3").mkdir()
+    (events / "day=3" / "a.csv").symlink_to(secret / "a.csv")
+
+
+def link_whose_time_is_set_back(events: Path, secret: Path) -> None:
+    told = events.stat()
+    link_of_a_file(events, secret)
+    os.utime(events, ns=(told.st_atime_ns, told.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        link_of_a_file,
+        deep_link,
+        link_in_a_files_place,
+        link_of_a_directory,
+        link_in_a_directorys_place,
+        link_in_its_own_place,
+        link_in_the_place_of_what_it_lies_in,
+        link_in_a_new_directory,
+        link_whose_time_is_set_back,
+    ],
+)
+async def test_a_link_that_comes_later_is_seen(root: Path, put: Put) -> None:
+    unlinked, source = sure(), source_of(root)
+    for _ in range(3):
+        assert await unlinked.trouble(source, ("raw", "events")) is None
+    assert unlinked.walks == 1
+    put(root / "raw" / "events", root.parent / "secret")
+    for _ in range(2):
+        assert "link" in str(await unlinked.trouble(source, ("raw", "events")))
+
+
+async def test_a_file_that_becomes_a_link_is_seen(root: Path) -> None:
+    unlinked, source = sure(), source_of(root)
+    assert await unlinked.trouble(source, ("raw", "one.csv")) is None
+    (root / "raw" / "one.csv").unlink()
+    assert await unlinked.trouble(source, ("raw", "one.csv")) is None, "there is nothing to be read"
+    (root / "raw" / "one.csv").symlink_to(root.parent / "secret" / "a.csv")
+    assert "link" in str(await unlinked.trouble(source, ("raw", "one.csv")))
+    (root / "raw" / "one.csv").unlink()
+    (root / "raw" / "one.csv").write_text("id\n1\n")
+    assert await unlinked.trouble(source, ("raw", "one.csv")) is None
+
+
+async def test_new_files_are_gone_through_once_and_others_of_the_source_not_at_all(root: Path) -> None:
+    unlinked, source = sure(), source_of(root)
+    for number in range(3):
+        for _ in range(2):
+            assert await unlinked.trouble(source, ("raw", "events")) is None
+        (root / "raw" / "events" / "day=1" / f"{number}.csv").write_text("id\n1\n")
+        (root / "raw" / f"other_{number}").mkdir()
+        (root / f"other_{number}").mkdir()
+    assert unlinked.walks == 3
+
+
+async def test_a_stamp_of_just_now_is_not_relied_on(root: Path) -> None:
+    newest = (root / "raw" / "events").stat().st_ctime_ns
+    now = newest
+    unlinked, source = Unlinked(lambda: now), source_of(root)
+    for later_s, walks in ((1, 1), (1, 2), (60, 3), (60, 3)):
+        now = newest + later_s * 10**9
+        assert await unlinked.trouble(source, ("raw", "events")) is None
+        assert unlinked.walks == walks
+
+
+async def test_a_table_of_many_directories_is_looked_at_in_a_thread(root: Path) -> None:
+    unlinked, source = sure(), source_of(root)
+    for number in range(MAX_AT_ONCE + 1):
+        (root / "raw" / "events" / f"n={number}").mkdir()
+    for _ in range(2):
+        assert await unlinked.trouble(source, ("raw", "events")) is None
+    assert unlinked.walks == 1
+    deep_link(root / "raw" / "events", root.parent / "secret")
+    assert "link" in str(await unlinked.trouble(source, ("raw", "events")))
+
+
+async def test_what_is_kept_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.files.unlinked.MAX_KEPT", 6)
+    unlinked, source = sure(), source_of(root)
+    for name in ("events", "one.csv", "events", "one.csv"):
+        assert await unlinked.trouble(source, ("raw", name)) is None
+        assert unlinked._count == sum(map(len, unlinked._kept.values())) <= 6
+    assert unlinked.walks == 4
+
+
+async def test_of_other_stores_nothing_is_looked_at() -> None:
+    unlinked = sure()
+    assert await unlinked.trouble(source_at("s3a://bucket/lake"), ("raw",)) is None
+    assert unlinked.walks == 0

@@ -1,0 +1,318 @@
+"""Connections on which nobody has logged in: how many, for how long, and who makes room for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import socket
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+from aiohttp import ClientSession
+from prometheus_client import CollectorRegistry
+
+from gateway.admin.listener import AdminServer
+from gateway.frontends.doors import Door, DoorLimits, address_of
+from gateway.session.ports import Visitor
+from gateway.wire.sasl import Status, step
+from tests.frontends.connect_listening import connect_listening
+from tests.frontends.listening import RawClient, listening
+from tests.speed import patience
+
+TLS = Path(__file__).parent / "tls"
+LONG = DoorLimits(first_byte_s=patience(), login_s=patience())
+
+
+class Served(asyncio.Protocol):
+    """Greets whoever says something."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor = visitor
+        self.gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        made = cast(asyncio.Transport, transport)
+        self.visitor.ends_by(made.abort)
+        made.write(b"hello")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.visitor.leave()
+        self.gone.set()
+
+
+class Opened:
+    """A door, and what stands behind it."""
+
+    def __init__(self, limits: DoorLimits) -> None:
+        self.refused = Counter[str]()
+        self.door = Door("test", limits, refused=lambda _, why: self.refused.update((why,)))
+        self.served: list[Served] = []
+        self.port = 0
+
+    def make(self, visitor: Visitor) -> Served:
+        self.served.append(Served(visitor))
+        return self.served[-1]
+
+    async def client(self, address: str = "127.0.0.1", *, says: bytes = b"") -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=(address, 0))
+        CLIENTS.append(writer)
+        if says:
+            writer.write(says)
+            assert await reader.readexactly(5) == b"hello"
+        else:
+            await asyncio.sleep(0)
+        return reader
+
+
+CLIENTS: list[asyncio.StreamWriter] = []
+
+
+@contextlib.asynccontextmanager
+async def opened(limits: DoorLimits) -> AsyncIterator[Opened]:
+    here = Opened(limits)
+    here.port = await here.door.open("127.0.0.1", 0, here.make)
+    try:
+        yield here
+    finally:
+        here.door.close()
+        while CLIENTS:
+            CLIENTS.pop().close()
+
+
+async def is_cut(reader: asyncio.StreamReader) -> bool:
+    """Wait for the end of a connection."""
+    async with asyncio.timeout(patience(10)):
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+    return True
+
+
+async def test_who_says_nothing_is_cut_and_nothing_is_made_for_him() -> None:
+    async with opened(DoorLimits(first_byte_s=0.05)) as here:
+        assert await is_cut(await here.client())
+        assert (here.served, here.refused) == ([], {"late": 1})
+
+
+async def test_who_says_something_and_does_not_log_in_is_cut_later() -> None:
+    async with opened(DoorLimits(first_byte_s=patience(), login_s=0.2)) as here:
+        reader = await here.client(says=b"x")
+        assert await is_cut(reader)
+        await here.served[0].gone.wait()
+        here.served[0].visitor.due(0.0)  # it is gone: nothing comes of that
+        await asyncio.sleep(0)
+        assert here.refused == {"late": 1}
+
+
+async def test_who_is_admitted_stays_and_leaves_room_for_strangers() -> None:
+    async with opened(DoorLimits(first_byte_s=0.5, login_s=0.5, strangers_per_address=1)) as here:
+        first = await here.client(says=b"x")
+        here.served[0].visitor.admitted()
+        here.served[0].visitor.admitted()
+        assert await is_cut(await here.client())
+        assert here.refused == {"late": 1}
+        assert not first.at_eof()
+
+
+async def test_of_one_address_the_oldest_who_waits_makes_room() -> None:
+    limits = DoorLimits(strangers_per_address=2, first_byte_s=patience(), login_s=patience())
+    async with opened(limits) as here:
+        elsewhere = await here.client("127.0.0.2")
+        busy = await here.client(says=b"x")
+        here.served[0].visitor.busy()
+        waiting = await here.client()
+        third = await here.client(says=b"x")
+        assert await is_cut(waiting)
+        here.served[1].visitor.busy()
+        assert await is_cut(await here.client()), "nobody waits"
+        here.served[0].visitor.waiting()
+        fourth = await here.client(says=b"x")
+        assert await is_cut(busy)
+        assert here.refused == {"address": 3}
+        assert not any(one.at_eof() for one in (elsewhere, third, fourth))
+
+
+async def test_of_many_addresses_the_one_with_most_strangers_makes_room() -> None:
+    limits = DoorLimits(strangers=5, first_byte_s=patience(), login_s=patience())
+    async with opened(limits) as here:
+        alone = await here.client("127.0.0.9", says=b"x")
+        spoke = await here.client("127.0.0.2", says=b"x")
+        silent = await here.client("127.0.0.2")
+        pair = [await here.client("127.0.0.3", says=b"x") for _ in range(2)]
+        await here.client("127.0.0.4", says=b"x")
+        assert await is_cut(silent), "who has said nothing goes first"
+        await here.client("127.0.0.5", says=b"x")
+        assert await is_cut(pair[0])
+        assert here.refused == {"strangers": 2}
+        assert not any(one.at_eof() for one in (alone, spoke, pair[1]))
+
+
+async def test_strangers_are_a_part_of_all_descriptors() -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+        async with opened(LONG) as here:
+            assert (here.door._below, here.door._most_strangers) == (768, 96)
+
+
+async def test_of_all_strangers_the_oldest_makes_room_and_of_all_connections_a_stranger() -> None:
+    limits = DoorLimits(strangers=2, connections=3, first_byte_s=patience(), login_s=patience())
+    async with opened(limits) as here:
+        readers = [await here.client(f"127.0.0.{n}", says=b"x") for n in range(2, 5)]
+        assert await is_cut(readers[0])
+        assert here.refused == {"strangers": 1}
+        for one in here.served[1:]:
+            one.visitor.admitted()
+        readers.append(await here.client(says=b"x"))
+        readers.append(await here.client(says=b"x"))
+        assert await is_cut(readers[3])
+        assert here.refused == {"strangers": 1, "connections": 1}
+        here.served[-1].visitor.admitted()
+        assert await is_cut(await here.client())
+        assert not any(one.at_eof() for one in (*readers[1:3], readers[4]))
+
+
+async def test_the_last_descriptors_are_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        next_ = probe.fileno()
+    # Two more sockets of clients and two of ours, and then none.
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (next_ + 25, next_ + 25))
+    async with opened(DoorLimits(reserve=20, first_byte_s=patience(), login_s=patience())) as here:
+        assert here.door._below == next_ + 25 - min(20, (next_ + 25) // 4)
+        here.door._most_strangers = 1000
+        readers = [await here.client(says=b"x") for _ in range(3)]
+        for one in here.served:
+            one.visitor.busy()
+        while not here.refused["descriptors"]:
+            readers.append(await here.client())
+            await asyncio.sleep(0.01)
+        assert await is_cut(readers[3]), "who waits makes room"
+        assert here.door.has_no_room(here.door._below)
+        assert not here.door.has_no_room(here.door._below - 1)
+
+
+async def test_whoever_has_not_shaken_hands_has_a_deadline_too() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "test-only-certificate.pem", TLS / "test-only-key.pem")
+    here = Opened(DoorLimits(first_byte_s=patience(), login_s=0.2))
+    here.port = await here.door.open("127.0.0.1", 0, here.make, tls=context)
+    reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+    writer.write(b"\x16\x03\x01")
+    assert await is_cut(reader)
+    writer.close()
+    assert here.door._places == {}
+    assert here.refused == {"late": 1}
+    here.door.close()
+
+
+async def test_a_name_with_two_addresses_is_listened_at_both() -> None:
+    here = Opened(LONG)
+    here.port = await here.door.open("localhost", 0, here.make)
+    assert len({sock.getsockname()[1] for sock in here.door._sockets}) == 1
+    here.door.close()
+    assert here.door._sockets == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        (("10.0.0.7", 4711), "10.0.0.7"),
+        (("::1", 4711, 0, 0), "::1"),
+        (("::ffff:10.0.0.7", 4711, 0, 0), "10.0.0.7"),
+        ("", ""),
+    ],
+)
+def test_addresses_are_told_apart_however_they_are_written(peer: Any, address: str) -> None:
+    assert address_of(peer) == address
+
+
+# -- at the endpoints ----------------------------------------------------------------------------------------
+
+
+async def test_sql_clients_log_in_beside_strangers() -> None:
+    limits = DoorLimits(strangers=3, strangers_per_address=3, first_byte_s=patience(), login_s=patience())
+    async with listening(doors=limits) as gateway:
+        idle = [await RawClient.connect(gateway.port) for _ in range(10)]
+        begun = [await RawClient.connect(gateway.port) for _ in range(10)]
+        for one in begun:
+            one.writer.write(step(Status.START, b"PLAIN"))
+        clients = [await RawClient.logged_in(gateway.port) for _ in range(6)]
+        for client in clients:
+            await client.open_session()
+        assert [await one.is_closed() for one in idle]
+
+
+async def test_frames_log_in_beside_strangers_and_keep_their_addresses() -> None:
+    limits = DoorLimits(strangers=3, strangers_per_address=3, first_byte_s=patience(), login_s=patience())
+    async with connect_listening(doors=limits) as here:
+        for _ in range(10):
+            _, writer = await asyncio.open_connection("127.0.0.1", here.port)
+            CLIENTS.append(writer)
+            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+        assert await here.call()
+        assert here.world.ledger.of("login")[-1].body["cliIP"] == "127.0.0.1"
+        channel = here.channel()
+        big = b"x" * 3_000_000
+        here.service.responses = _thrice(big)
+        call = here.stub("ExecutePlan", channel)(b"q", metadata=here.bearer)
+        assert [len(one) async for one in call] == [3_000_000] * 3
+    while CLIENTS:
+        CLIENTS.pop().close()
+
+
+def _thrice(answer: bytes) -> Any:
+    async def responses(*_: Any) -> AsyncIterator[bytes]:
+        for _turn in range(3):
+            yield answer
+
+    return responses
+
+
+async def test_frames_are_cut_that_never_log_in() -> None:
+    async with connect_listening(doors=DoorLimits(login_s=0.3, first_byte_s=patience())) as here:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await here.call(metadata=())
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+        async with asyncio.timeout(patience()):
+            assert await reader.read(), "gRPC has told its settings"
+            while await reader.read(1000):
+                pass
+        writer.close()
+        assert await here.call(), "whoever logged in stays"
+        await asyncio.sleep(0.4)
+        assert len(here.server._door._places) == 1
+
+
+async def test_what_did_not_come_through_the_door_is_refused() -> None:
+    async with connect_listening() as here:
+        assert here.server._relaying is not None
+        async with grpc.aio.insecure_channel(f"unix:{here.server._relaying.path}") as channel:
+            with pytest.raises(grpc.aio.AioRpcError, match="did not come through the listener"):
+                await here.stub("Config", channel)(b"q", metadata=here.bearer, timeout=patience(20))
+        directory = here.server._relaying._directory
+        assert directory.stat().st_mode & 0o077 == 0
+        assert [one.name for one in directory.iterdir()] == ["listener"]
+    assert not directory.exists()
+
+
+async def test_pages_are_given_beside_strangers_and_heads_have_a_deadline() -> None:
+    listener = AdminServer({}, CollectorRegistry())
+    limits = DoorLimits(connections=3, strangers=3, strangers_per_address=3, login_s=0.3, first_byte_s=0.3)
+    port = await listener.start(Door("admin", limits), "127.0.0.1", 0)
+    try:
+        opened_ = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+        for _, writer in opened_[5:]:
+            writer.write(b"GET /healthz HTTP/1.1\r\n")
+        async with ClientSession() as client, client.get(f"http://127.0.0.1:{port}/healthz") as answer:
+            assert answer.status == 200
+        for reader, writer in opened_:
+            assert await is_cut(reader)
+            writer.close()
+    finally:
+        await listener.close()

@@ -1,0 +1,65 @@
+"""Rules of what is accepted before a login, and of links that come among files, each with the text that
+stands there without it and the tests that should notice."""
+
+from __future__ import annotations
+
+from tests.removing import Removal
+
+REMOVALS = (
+    Removal(
+        "who says nothing is cut",
+        "frontends.doors",
+        "        place.due(limits.first_byte_s)\n",
+        "",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "who has most strangers makes room",
+        "frontends.doors",
+        "for strangers in sorted(addresses, key=len, reverse=True):",
+        "for strangers in addresses:",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "strangers of one address are bounded",
+        "frontends.doors",
+        '("address", len(own) >= limits.strangers_per_address),',
+        "",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "strangers leave descriptors for others",
+        "frontends.doors",
+        "self._most_strangers = min(self.limits.strangers, max(1, self._below // STRANGERS_PART))",
+        "self._most_strangers = self.limits.strangers",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "what comes to gRPC comes through the door",
+        "frontends.connect_server",
+        "            if place is None:\n",
+        "            if False:\n",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "stamps of just now are not relied on",
+        "files.unlinked",
+        "all(began - one.changed_ns > SURE_AFTER_NS for one in stamps)",
+        "True",
+        "files.test_unlinked",
+    ),
+    Removal(
+        "directories below are looked at for links",
+        "files.unlinked",
+        "            if directory != above[-1]:\n",
+        "            if False:\n",
+        "files.test_unlinked",
+    ),
+    Removal(
+        "files among which a link has come are not read",
+        "session.verdicts",
+        "            if why is not None:\n                return refused(verdict,",
+        "            if False:\n                return refused(verdict,",
+        "session.test_datasets",
+    ),
+)

@@ -1,0 +1,100 @@
+"""A mask or filter counts for no more than who wrote it may select now: else it closes what it is for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.model.catalog import TableName
+from gateway.model.statement import Cleared, Verdict
+from gateway.reader.pool import ReaderPool
+from tests.judge_world import CASES, World
+from tests.plan.frames import sql, table
+from tests.test_pipeline_plans import execute
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+READ = "SELECT id FROM sales.fit"
+CLOSED = "a policy for spark_catalog.sales.fit is closed, because who wrote it may not select all"
+DEPARTMENT = "fit.id IN (SELECT d.id FROM spark_catalog.hr.department d WHERE d.name = 'x')"
+NAME = "    - name: a filter with a subquery that fits\n".removeprefix("  ")
+
+
+def world(author: str, text: str = DEPARTMENT, more: str = "") -> World:
+    data: dict[str, Any] = yaml.safe_load((Path(CASES) / "world.yaml").read_text())
+    pack = data["pack"]
+    assert pack.count(NAME) == 1
+    assert DEPARTMENT in pack
+    data["pack"] = pack.replace(NAME, f"{NAME}    author: {author}\n").replace(DEPARTMENT, text) + more
+    return World(data)
+
+
+def why(verdict: Verdict) -> str:
+    return "" if isinstance(verdict, Cleared) else f"{verdict.code}: {verdict.message}"
+
+
+@pytest.mark.parametrize(
+    ("author", "text", "is_open"),
+    [
+        ("ann", DEPARTMENT, True),
+        ("bob", DEPARTMENT, True),
+        ("eve", DEPARTMENT, False),
+        ("nobody", DEPARTMENT, False),
+        ("eve", "id > 5 AND upper(CAST(id AS STRING)) = '6'", True),
+        ("bob", "id IN (SELECT id FROM spark_catalog.hr.employee)", False),
+        ("ann", "id IN (SELECT id FROM spark_catalog.hr.employee)", True),
+        ("bob", "id IN (SELECT id FROM spark_catalog.hr.directory)", False),
+        ("ann", "id IN (SELECT id FROM spark_catalog.hr.directory)", True),
+        ("bob", "EXISTS (SELECT 1 FROM spark_catalog.hr.units)", True),
+        ("bob", "id IN (SELECT id FROM spark_catalog.sales.fit)", False),
+        ("bob", "spark_catalog.hr.peek(id) = 1", False),
+        ("bob", "id IN (WITH d AS (SELECT id FROM spark_catalog.hr.ledger) SELECT id FROM d)", False),
+    ],
+)
+async def test_what_its_author_may_not_select_closes(
+    reader: ReaderPool, author: str, text: str, is_open: bool
+) -> None:
+    made = world(author, text)
+    told = [
+        why(await made.judge(READ, reader, user="bob")),
+        why(await made.judge_plan(execute(table("sales.fit")), reader, user="bob")),
+        why(await made.judge_plan(execute(sql(READ)), reader, user="bob")),
+    ]
+    for each in told:
+        assert (CLOSED not in each) if is_open else (CLOSED in each), each
+        assert "department" not in each
+    assert why(await made.judge(READ, reader, user="ann")) == "", "it is not for ann"
+
+
+async def test_it_is_asked_anew_when_the_author_changes(reader: ReaderPool) -> None:
+    made = world("bob")
+    verdict = await made.judge(READ, reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    assert [one.user for one in verdict.definers] == ["bob"]
+    made.principals["bob"] = replace(made.principals["bob"], groups=frozenset())
+    assert CLOSED in why(await made.judge(READ, reader, user="bob"))
+
+
+MASK = """
+  - name: a mask of a delegate
+    author: {author}
+    on: {{catalog: spark_catalog, database: sales, table: fit, column: id}}
+    mask: [{{users: [lea], type: CUSTOM, show: "(SELECT max(id) FROM spark_catalog.hr.{table})"}}]
+  - name: lea reads
+    on: {{catalog: spark_catalog, database: sales, table: fit, column: "*"}}
+    allow: [{{users: [lea], access: [select]}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("author", "table", "is_open"), [("bob", "department", True), ("bob", "chest", False)]
+)
+async def test_a_mask_closes_likewise(reader: ReaderPool, author: str, table: str, is_open: bool) -> None:
+    made = world("ann", more=MASK.format(author=author, table=table))
+    assert TableName("spark_catalog", "sales", "fit") in made.tables
+    told = why(await made.judge(READ, reader, user="lea"))
+    assert (told == "") if is_open else (CLOSED in told)

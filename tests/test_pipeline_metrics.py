@@ -1,0 +1,338 @@
+"""Metric views: by name where nobody has an obligation, written out where somebody has, refused elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+
+from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.statement import Cleared, Refused, Verdict
+from gateway.reader.pool import ReaderPool
+from gateway.sql.metric_views import metric_view
+from tests.judge_world import CASES, World
+from tests.plan.frames import Frame, sql, table
+from tests.test_pipeline_plans import execute, refused
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NAME = TableName("spark_catalog", "hr", "mv")
+VIEW = """
+version: 0.1
+source: hr.employee
+filter: id > 0
+dimensions:
+  - name: region
+    expr: upper(region)
+  - name: Mail
+    expr: email
+measures:
+  - name: total
+    expr: sum(salary) / count(*)
+  - name: best
+    expr: max(region) -- of the dimension
+  - name: two
+    expr: 2
+  - name: again
+    expr: sum(id)
+"""
+INNER = "  - name: inner\n    expr: max(addr.city)\n"
+COLUMNS = {"region": "string", "Mail": "string", "total": "decimal(38,2)", "best": "string", "two": "int"}
+AGAIN = {"again": "bigint"}
+POLICIES = """
+  - name: bob reads and makes metric views
+    on: {catalog: "*", database: hr, table: "mv*", column: "*"}
+    allow: [{users: [bob, eve], access: [select, create, alter]}]
+"""
+GUARDED = "(SELECT * FROM `spark_catalog`.`hr`.`employee` AS `employee` WHERE (region = 'EMEA')"
+
+
+def world(text: str = VIEW, *, definer: str | None = None, policies: str = "") -> World:
+    data: dict[str, Any] = yaml.safe_load((Path(CASES) / "world.yaml").read_text())
+    data["pack"] += POLICIES + policies
+    made = World(data)
+    columns = COLUMNS | AGAIN | ({"inner": "string"} if INNER in text else {})
+    listed = tuple(Column(name=name, type=kind) for name, kind in columns.items())
+    body = replace(metric_view(text, list(columns), {}), definer=definer)
+    made.tables[NAME] = Table(name=NAME, kind=TableKind.VIEW, columns=listed, view=body)
+    return made
+
+
+def cleared(verdict: Verdict) -> str:
+    assert isinstance(verdict, Cleared), verdict
+    return verdict.forwarded
+
+
+def why(verdict: Verdict) -> str:
+    assert isinstance(verdict, Refused), verdict
+    return f"{verdict.code}: {verdict.message}"
+
+
+async def test_without_obligations_it_is_read_by_name(reader: ReaderPool) -> None:
+    text = "SELECT region, measure(total) FILTER (WHERE region > 'a') FROM {} GROUP BY CUBE (region)"
+    verdict = await world(definer="ann").judge(text.format("mv"), reader, user="ann")
+    assert cleared(verdict) == text.format("`spark_catalog`.`hr`.`mv`")
+    assert isinstance(verdict, Cleared)
+    assert {scan.table.table: scan.columns for scan in verdict.scans} == {
+        "mv": ("region", "total"),
+        "employee": ("email", "id", "region", "salary"),
+    }
+
+
+async def test_a_measure_becomes_what_it_is_over_guarded_rows(reader: ReaderPool) -> None:
+    text = "SELECT region, measure(total), left(MEASURE(m.best), 1) b FROM mv m WHERE `mail` > '' GROUP BY 1"
+    forwarded = cleared(await world().judge(text, reader, user="bob"))
+    assert forwarded.startswith(
+        "SELECT region, (sum(`#__0`) / count(*)\n) AS `measure(total)`, "
+        "left((max(`region`) -- of the dimension\n), 1) b FROM (SELECT `region`, `Mail`, `#__0` "
+    )
+    assert "(`salary`\n) AS `#__0`" in forwarded
+    assert GUARDED in forwarded
+    assert forwarded.endswith("m WHERE `mail` > '' GROUP BY 1")
+
+
+async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> None:
+    text = "SELECT hr.mv.region, measure(hr.mv.total) FROM hr.mv GROUP BY hr.mv.region"
+    forwarded = cleared(await world().judge(text, reader, user="bob"))
+    assert forwarded.startswith("SELECT `mv`.`region`, (sum(`#__0`) / count(*)\n) AS `measure(total)`")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT * FROM mv", "name its columns"),
+        ("SELECT max(struct(*)) FROM mv", "name its columns"),
+        ("SELECT region FROM mv", "is read by MEASURE"),
+        ("SELECT max(region) OVER () FROM mv", "is read by MEASURE"),
+        ("SELECT sum(total) FROM mv", "its measure `total` is read by MEASURE"),
+        ("SELECT region FROM mv GROUP BY region, total", "its measure `total` is read by MEASURE"),
+        ("SELECT count(*) FROM mv WHERE total > 1", "its measure `total` is read by MEASURE"),
+        ("SELECT count(*) FROM mv WHERE measure(total) > 1", "stands in the list"),
+        ("SELECT measure(total) FILTER (WHERE true) FROM mv", "without DISTINCT or FILTER"),
+        ("SELECT measure(DISTINCT total) FROM mv", "without DISTINCT or FILTER"),
+        ("SELECT measure(total) OVER () FROM mv", "has no window"),
+        ("SELECT measure(total) + 1 FROM mv", "a name by AS"),
+        ("SELECT region, measure(total) FROM mv GROUP BY ROLLUP (region)", "grouping sets"),
+        ("SELECT region, measure(total) FROM mv GROUP BY GROUPING SETS ((region), ())", "grouping sets"),
+        ("FROM mv |> AGGREGATE measure(total) AS t GROUP BY region", "write SELECT"),
+        ("SELECT measure(total) FROM mv JOIN department d ON true", "not read by itself"),
+        ("SELECT measure(total) FROM mv LATERAL VIEW explode(array(1)) AS x", "not read by itself"),
+        ("SELECT measure(total) FROM mv AS m(a, b, c, d, e, f, g)", "not read by itself"),
+        ("SELECT measure(total) FROM mv TABLESAMPLE (1 ROWS)", "not read by itself"),
+        ("SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region", "is read by MEASURE"),
+        ("SELECT max(`#__0`) FROM mv", "gateway's own"),
+        ("SELECT measure(two) FROM mv", "no function in it aggregates"),
+        ("EXPLAIN SELECT measure(total) FROM mv", "not read by itself"),
+    ],
+)
+async def test_elsewhere_it_is_refused_by_name(reader: ReaderPool, text: str, said: str) -> None:
+    told = why(await world().judge(text, reader, user="bob"))
+    assert told.startswith("NOT_GOVERNABLE")
+    assert said in told
+
+
+async def test_a_measure_of_a_measure_is_refused(reader: ReaderPool) -> None:
+    made = world(VIEW.replace("sum(id)", "measure(id)"))
+    assert "computed from a measure" in why(
+        await made.judge("SELECT measure(again) FROM mv", reader, user="bob")
+    )
+
+
+async def test_fields_of_columns_are_followed(reader: ReaderPool) -> None:
+    source = "SELECT *, struct(name AS city) AS addr FROM hr.employee"
+    made = world(VIEW.replace("hr.employee", source) + INNER)
+    forwarded = cleared(await made.judge("SELECT measure(inner) FROM mv", reader, user="bob"))
+    assert "(max(`#__0`.`city`)\n) AS `measure(inner)`" in forwarded
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("employee", "`employee` without a database"),
+        ("SELECT * FROM employee", "`employee` without a database"),
+        (
+            "SELECT * FROM hr.employee WHERE EXISTS (TABLE department)",
+            "`department` without a database",
+        ),
+        ("SELECT peek(id) AS id FROM hr.employee", "`peek` is found in the session"),
+        ("hr.employee) UNION (SELECT 1", "neither a table's name nor a query"),
+        ("DROP TABLE hr.employee", "cannot be read"),
+    ],
+)
+async def test_a_source_must_mean_one_thing(reader: ReaderPool, source: str, said: str) -> None:
+    for user in ("ann", "bob"):
+        told = why(
+            await world(VIEW.replace("hr.employee", source)).judge("SELECT 1 FROM mv", reader, user=user)
+        )
+        assert said in told
+
+
+async def test_a_definer_lends_what_he_has(reader: ReaderPool) -> None:
+    text = "SELECT measure(total) FROM mv"
+    told = why(await world(definer="eve").judge(text, reader, user="bob"))
+    assert told.startswith("ACCESS_DENIED")
+    assert "who defined it" in told
+    forwarded = cleared(await world(definer="ann").judge(text, reader, user="bob"))
+    assert GUARDED in forwarded
+
+
+async def test_it_is_a_barrier_to_who_may_not_select_what_it_reads(reader: ReaderPool) -> None:
+    """A condition of his that fails on what the view's own filter hides would tell of it."""
+    text = "SELECT measure(total) FROM mv WHERE 1 / (length(region) - 4) > 0"
+    made = world(definer="ann")
+    forwarded = cleared(await made.judge(text, reader, user="eve"))
+    assert "AS `mv`) TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `mv`) AS `mv` WHERE 1 /" in forwarded
+    plan = execute(table("mv").filter("1 / (length(region) - 4) > 0").agg(F.expr("measure(total) AS t")))
+    assert "TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `mv`" in cleared(
+        await made.judge_plan(plan, reader, user="eve")
+    )
+    assert "TABLESAMPLE" not in cleared(await made.judge(text, reader, user="ann"))
+
+
+MASKED = """
+  - name: what bob sees of the view
+    on: {catalog: "*", database: hr, table: mv, column: MASKED}
+    mask: [{users: [bob], type: CUSTOM, show: "left(region, 1)"}]
+  - name: which rows
+    on: {catalog: "*", database: hr, table: mv}
+    filter: [{users: [bob], where: "ROWS"}]
+"""
+
+
+async def test_masks_and_filters_of_the_view_itself(reader: ReaderPool) -> None:
+    policies = MASKED.replace("MASKED", "region").replace("ROWS", "mail = 'a'")
+    text = "SELECT region, measure(best) FROM mv GROUP BY region"
+    forwarded = cleared(await world(policies=policies).judge(text, reader, user="bob"))
+    assert "left(`region`, 1)" in forwarded.replace("left(region, 1)", "left(`region`, 1)")
+    assert "WHERE (mail = 'a')" in forwarded
+    for masked, rows, said in (
+        ("best", "mail = 'a'", "the measure `best` of the metric view"),
+        ("region", "total > 1", "names `total`"),
+    ):
+        policies = MASKED.replace("MASKED", masked).replace("ROWS", rows)
+        assert said in why(await world(policies=policies).judge(text, reader, user="bob"))
+
+
+async def test_an_obligation_on_the_view_alone_is_enough(reader: ReaderPool) -> None:
+    source = "SELECT id, name AS region, name AS email, id AS salary FROM hr.department"
+    text = "SELECT measure(total) FROM mv"
+    for policies, expected in (
+        ("", "SELECT measure(total) FROM `spark_catalog`.`hr`.`mv`"),
+        (
+            MASKED.replace("MASKED", "region").replace("ROWS", "mail = 'a'"),
+            "SELECT (sum(`#__0`)",
+        ),
+        (HIDDEN, "SELECT (sum(`#__0`)"),
+    ):
+        made = world(VIEW.replace("hr.employee", source), policies=policies)
+        assert cleared(await made.judge(text, reader, user="bob")).startswith(expected)
+
+
+HIDDEN = """
+  - name: not for bob
+    on: {catalog: "*", database: hr, table: mv, column: [best, Mail]}
+    deny: [{users: [bob], access: [select]}]
+"""
+
+
+async def test_hidden_columns_are_not_there(reader: ReaderPool) -> None:
+    made = world(policies=HIDDEN)
+    forwarded = cleared(await made.judge("SELECT measure(best) FROM mv", reader, user="bob"))
+    assert forwarded.startswith("SELECT measure(best) FROM (SELECT `region` FROM ")
+
+
+FRAMES: dict[str, Callable[[Frame], Frame]] = {
+    "measure(total)": lambda mv: mv.groupBy("region").agg(F.expr("measure(total)")),
+    "t": lambda mv: mv.alias("m").filter("m.region > 'a'").agg(F.expr("measure(m.total) + 1 AS t")),
+    "x": lambda mv: mv.groupBy("region").agg(F.call_function("measure", F.col("total")).alias("x")),
+    "y": lambda mv: mv.select(F.call_function("measure", F.col("total")).alias("y")),
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=list(FRAMES))
+async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Frame], Frame]) -> None:
+    verdict = await world().judge_plan(execute(make(table("mv"))), reader, user="bob")
+    forwarded = cleared(verdict)
+    assert "sum(`#__0`) / count(*)" in forwarded
+    assert GUARDED in forwarded
+    by_name = await world().judge_plan(execute(make(table("mv"))), reader, user="ann")
+    assert "#__" not in cleared(by_name)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda mv: mv, "not read by itself"),
+        (lambda mv: mv.select("*"), "name its columns"),
+        (lambda mv: mv.select("region"), "is read by measure"),
+        (lambda mv: mv.select(mv.colRegex("`.*`"), F.expr("measure(total)")), "name its columns"),
+        (lambda mv: mv.groupBy("region").agg(F.sum("total")), "is read by MEASURE"),
+        (lambda mv: mv.rollup("region").agg(F.expr("measure(total) AS t")), "grouping sets"),
+        (lambda mv: mv.drop("Mail").agg(F.expr("measure(total) AS t")), "not read by itself"),
+        (lambda mv: mv.agg(F.call_function("measure", F.col("total")) + 1), "a name by alias"),
+        (lambda mv: mv.agg(F.expr("measure(total) + 1")), "a name by AS"),
+        (lambda mv: mv.filter("measure(total) > 1").agg(F.count("*")), "stands in the list"),
+        (lambda mv: mv.agg(F.max("#__0")), "gateway's own"),
+        (lambda mv: mv.agg(F.expr("measure(two)")), "no function in it aggregates"),
+    ],
+)
+async def test_other_dataframes_are_refused(
+    reader: ReaderPool, make: Callable[[Frame], Frame], said: str
+) -> None:
+    verdict = await world().judge_plan(execute(make(table("mv"))), reader, user="bob")
+    refused(verdict, "NOT_GOVERNABLE", said)
+
+
+async def test_sql_in_a_plan_is_sql(reader: ReaderPool) -> None:
+    verdict = await world().judge_plan(execute(sql("SELECT measure(total) FROM mv")), reader, user="bob")
+    assert "#__0" in cleared(verdict)
+
+
+async def test_its_author_must_be_allowed_what_it_reads(reader: ReaderPool) -> None:
+    made = f"CREATE VIEW hr.mv2 WITH METRICS LANGUAGE YAML AS $${VIEW}$$"
+    forwarded = cleared(await world().judge(made, reader, user="ann"))
+    assert "TBLPROPERTIES ('sluice.definer." in forwarded
+    assert forwarded.endswith(made[made.index("AS $$") :])
+    assert "may select all columns" in why(await world().judge(made, reader, user="bob"))
+    assert why(await world().judge(made, reader, user="eve")).startswith("ACCESS_DENIED")
+    for text, said in (
+        (made.replace("hr.employee", "employee"), "without a database"),
+        (made.replace("measures:", "joins: []\nmeasures:"), "`joins` is not a key"),
+        (made.replace("sum(id)", "reflect('java.lang.System', 'exit')"), "`reflect`"),
+        ("ALTER VIEW mv AS SELECT 1 AS a", "would break"),
+    ):
+        assert said in why(await world().judge(text, reader, user="ann"))
+
+
+@pytest.mark.parametrize(
+    ("measure", "written"),
+    [
+        (
+            "sum(id) FILTER (WHERE salary BETWEEN 1 AND id)",
+            "sum(`#__0`) FILTER (WHERE `#__1` BETWEEN 1 AND `#__0`)",
+        ),
+        (
+            "max(CASE WHEN region = 'É\U0001f600' THEN `id` END)",
+            "max(CASE WHEN `region` = 'É\U0001f600' THEN `#__0` END)",
+        ),
+        ("count(DISTINCT ID, id) / count(1)", "count(DISTINCT `#__0`, `#__0`) / count(1)"),
+    ],
+)
+async def test_names_in_a_measure_are_written_over_where_they_stand(
+    reader: ReaderPool, measure: str, written: str
+) -> None:
+    made = world(VIEW.replace("sum(id)", measure))
+    forwarded = cleared(await made.judge("SELECT measure(again) AS a FROM mv", reader, user="bob"))
+    assert forwarded.startswith(f"SELECT ({written}\n) AS a FROM ")
+
+
+async def test_a_function_of_ones_own_is_no_measure(reader: ReaderPool) -> None:
+    told = why(await world().judge("SELECT hr.measure(total) FROM mv", reader, user="bob"))
+    assert "UNRESOLVED_ROUTINE" in told
+    text = "SELECT system.builtin.measure(total) AS t FROM mv"
+    assert "sum(`#__0`)" in cleared(await world().judge(text, reader, user="bob"))
