@@ -97,10 +97,8 @@ class Evaluation:
         )
 
     def tells_columns_apart(self, name: TableName) -> bool:
-        """Whether policies say something of some columns of a table alone; of one that is not there, they
-        may."""
-        table = self.catalog.table(name)
-        if table is not None:
+        """Whether policies say something of some columns of a table alone, be it there or not."""
+        if (table := self.catalog.table(name)) is not None:
             return not self.table_view(table).uniform()
         resource = table_resource(name)
         return not self.engine.table_view(self.principal, resource, (), "select", self.context).uniform()
@@ -289,8 +287,7 @@ class Evaluation:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
 
         Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
-        `all` is given to those who should see what masks and filters leave them, and not to those who may
-        destroy the rest. Whoever sees nothing of it, as what writes only, needs the access likewise.
+        `all` is given to see what masks and filters leave. Whoever sees nothing of it needs it likewise.
         """
         for name, removing in required.removed:
             access = self._removing_access(name, removing)
@@ -415,8 +412,7 @@ class Evaluation:
         return owned is not None and self._visible(owned)
 
     def _denied_below(self, resource: Resource) -> bool:
-        """Whether some policy denies anything in the database, whoever it is about: then it is not for one
-        statement to touch all of it."""
+        """Whether some policy denies anything in the database to anybody: no statement touches all of it."""
         return self.engine.may_be_denied_below(resource)
 
     def _decide_columns(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.running import PASSWORDS, RunningGateway, connect, connect_session, takes_plans
+from tests.e2e.one_pack import Ask, session, write_settings
+from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, connect_session, takes_plans, until
 
 PASSWORD = "long enough for zoe"
 SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 8"
@@ -100,3 +102,32 @@ def test_another_user_s_sessions_go_on(gateway: RunningGateway, zoe: str) -> Non
             cursor.execute("SELECT 1")
             assert cursor.fetchall() == [(1,)]
     assert sessions_of(gateway, zoe) == []
+
+
+def test_sessions_go_on_no_longer_than_the_users_are_known(spark: Spark, open_directory: Path) -> None:
+    """Who was removed while the file could not be read is somebody whom nobody could tell of."""
+    place = open_directory / "unread"
+    written = write_settings(place, spark, "service: spark\n", {"zoe": []}, policies={"reload_s": 0.05})
+    settings = json.loads(written.read_text())
+    settings["users"]["max_stale_s"] = 0.1
+    written.write_text(json.dumps(settings))
+    running = RunningGateway(written).start()
+    file, aside = place / "users.yaml", place / "aside"
+    try:
+        with session(running, "thrift", "zoe") as ask:
+            assert ask("SELECT 1") == [(1,)]
+            file.rename(aside)
+            until(lambda: "the user file could not be read" in told(ask), "statements are refused")
+            aside.rename(file)
+            until(lambda: not told(ask), "they are taken again")
+    finally:
+        assert running.stop() == 0
+
+
+def told(ask: Ask) -> str:
+    """Return what a statement is refused with; empty when it is not."""
+    try:
+        ask("SELECT 1")
+    except Exception as refusal:  # noqa: BLE001 - PyHive's
+        return str(refusal)
+    return ""
