@@ -83,6 +83,9 @@ def require_time(until: float) -> None:
 
 T = TypeVar("T")
 
+NOT_THERE = "42P01"
+"""The SQLSTATE of a table or view that is not there."""
+
 
 async def while_views_stay(
     prepare: Callable[[], Awaitable[None]], start: Callable[[], Awaitable[T]], *, wait_s: float
@@ -265,8 +268,15 @@ async def _look_at(
     tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
     for table in stale:
         own = replace(statement, text="", plan=None, refreshes=table)
-        if table.folded() in tables or table in verdict.policy_tables:
+        if table in verdict.policy_tables:
             await _run_own(own, run)
+        elif table.folded() in tables:
+            try:
+                await run(own)
+            except (StatementRefused, StatementFailed) as error:
+                # Dropped outside since it was described: Spark says so of the statement itself.
+                if not isinstance(error, StatementFailed) or error.sqlstate != NOT_THERE:
+                    raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
         else:
             # It is no table now. A session that kept one looks again; one that did not fails.
             with contextlib.suppress(StatementRefused, StatementFailed):

@@ -40,6 +40,7 @@ class World:
     now: Table | None = field(default_factory=table)
     ran: list[TableName | str] = field(default_factory=list)
     fails: bool = False
+    state: str = "HY000"
 
     async def judge(self, asked: Statement) -> Verdict:
         own = asked.refreshes is not None
@@ -57,7 +58,7 @@ class World:
     async def run(self, asked: Statement) -> None:
         self.ran.append(asked.refreshes or asked.text)
         if self.fails:
-            raise StatementFailed("no", "HY000", 0, "")
+            raise StatementFailed("no", self.state, 0, "")
 
     async def read(self, session: NameResolution) -> Cleared:
         asked = Statement(text="SELECT 1", principal=PRINCIPAL, context=SessionContext())
@@ -107,6 +108,15 @@ async def test_what_was_dropped_is_looked_at_when_it_is_there_again_whoever_made
     assert await world.looks(session) == 0, "a view has no files that a session keeps"
     world.now = table()
     assert [await world.looks(session) for _ in range(2)] == [1, 0]
+
+
+async def test_what_was_dropped_outside_is_what_spark_says_of_the_statement() -> None:
+    world, session = World(), new_session()
+    await world.read(session)
+    world.changed.note([NAME])
+    world.fails, world.state = True, "42P01"
+    await world.read(session)
+    assert len(world.ran) == 1
 
 
 async def test_a_look_that_fails_is_made_again() -> None:

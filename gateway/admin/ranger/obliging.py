@@ -18,6 +18,7 @@ from gateway.admin.ranger.kinds import Body
 from gateway.admin.ranger.matching import overlap
 from gateway.model.policy import ResourceDef
 from gateway.model.principal import Principal
+from gateway.policy.authors import with_authors
 from gateway.policy.matching import is_dynamic
 from gateway.policy.subjects import PUBLIC
 
@@ -92,7 +93,9 @@ def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
 
 def differ(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
     """Say whether a policy does anything that the stored one does not, or the other way round."""
-    return any(stored.get(key) != policy.get(key) for key in {*stored, *policy} - _HARMLESS - _KEPT_BY_US)
+    # Whose the texts are is no word of the body either.
+    before, after = with_authors(stored, {}), with_authors(policy, {})
+    return any(before.get(key) != after.get(key) for key in {*before, *after} - _HARMLESS - _KEPT_BY_US)
 
 
 def _for_others(policy: Mapping[str, Any], other: Mapping[str, Any], items: str) -> bool:

@@ -225,3 +225,21 @@ async def test_administrators_of_the_service_rewrite_what_they_want(served: Serv
     one = f"{API}/policy/{made['id']}"
     assert (await served.ask("PUT", one, {**made, **mask("central", "MASK_NONE")}, user="sam"))[0] == 200
     assert (await served.ask("DELETE", one, user="sam"))[0] == 204
+
+
+async def test_whose_the_texts_are_is_nothing_that_a_body_changes(served: Served) -> None:
+    """A delegate's tool may leave out what it does not know."""
+    await with_delegate(served)
+    reading = row_filter("own", "id IN (SELECT id FROM lab.open)")
+    made = await stored(served, reading, user="bob")
+    assert made["options"]
+    status, kept = await served.ask(
+        "PUT", f"{API}/policy/{made['id']}", {**made, "description": "of the centre", "policyLabels": ["x"]}
+    )
+    assert status == 200, kept
+    bare = {key: value for key, value in kept.items() if key != "options"}
+    status, told = await served.ask(
+        "PUT", f"{API}/policy/{made['id']}", {**bare, "description": "mine"}, user="bob"
+    )
+    assert status == 200, told
+    assert told["options"] == made["options"]
