@@ -291,7 +291,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     ),
     "a version by option": lambda spark, db: spark.read.option("versionAsOf", "first").table("customer"),
     "a time by option": lambda spark, db: (
-        spark.read.option("timestampAsOf", "2099-01-01").table("customer").select("id")
+        spark.read.option("timestampAsOf", "2099-01-01 10:30:00").table("customer").select("id")
     ),
     "two times joined": lambda spark, db: (
         spark.read.option("versionAsOf", "first").table("customer").join(spark.table("customer"), "email")
