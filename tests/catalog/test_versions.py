@@ -29,7 +29,7 @@ NAME = TableName("ice", "shop", "t", "VERSION AS OF 1")
 
 def schema(text: str) -> list[SchemaColumn]:
     """Read columns that are written as `1:id 2:email`."""
-    return [SchemaColumn(*one.split(":")) for one in text.split()]
+    return [SchemaColumn(id=id_, name=name) for id_, _, name in (one.partition(":") for one in text.split())]
 
 
 def of(then: str, now: str, *schemas: str, current: str | None = None) -> Table:
