@@ -230,6 +230,18 @@ ELSEWHERE = [
     "SELECT upper(e.name) AS {c}, title, count(*) FROM employee e "
     "JOIN (SELECT id, name AS title FROM department) d ON e.id = d.id GROUP BY {c}, title",
     "DELETE FROM sales.tmp_own WHERE EXISTS (SELECT 1 FROM employee e WHERE e.name = {c})",
+    # Within a lambda function, where Spark's parser sees no column.
+    "SELECT upper(name) AS {c}, transform(array(id), x -> {c}) AS y FROM employee",
+    "SELECT upper(name) AS {c}, aggregate(array(1), '', (a, x) -> a || {c}) AS y FROM employee",
+    "SELECT d.id FROM (SELECT id, name AS {c} FROM department) d "
+    "WHERE EXISTS (SELECT 1 FROM employee WHERE exists(array(name), x -> x = {c}))",
+    # A field of it.
+    "SELECT named_struct('k', name) AS {c}, {c}.k AS y FROM employee",
+    "SELECT named_struct('k', named_struct('j', name)) AS {c}, {c}.k.j AS y FROM employee",
+    "SELECT d.id FROM (SELECT id, named_struct('k', name) AS {c} FROM department) d "
+    "WHERE EXISTS (SELECT 1 FROM employee WHERE {c}.k = name)",
+    # One of several names of a generator's columns.
+    "SELECT posexplode(array(1)) AS (p, {c}), {c} + 1 AS y FROM employee",
 ]
 """Statements in which Spark would take another column for the hidden one of the table."""
 NOT_ELSEWHERE = [
@@ -243,6 +255,12 @@ NOT_ELSEWHERE = [
     "SELECT id, row_number() OVER (ORDER BY id) AS {c} FROM employee QUALIFY {c} = 1",
     "SELECT transform(array(id), {c} -> {c} + 1) AS x FROM employee",
     "SELECT name, {c} FROM employee LATERAL VIEW explode(array(1)) t AS {c}",
+    "SELECT transform(array(id), {c} -> transform(array(1), x -> {c} + x)) AS x FROM employee",
+    "SELECT {c}.id FROM department {c} WHERE EXISTS (SELECT 1 FROM employee WHERE {c}.id = id)",
+    "SELECT {c}.id FROM department {c} JOIN employee e ON {c}.id = e.id",
+    "SELECT hr.department.id FROM hr.department WHERE EXISTS "
+    "(SELECT 1 FROM employee WHERE hr.department.id = id)",
+    "SELECT {c}.k FROM (SELECT named_struct('k', name) AS {c} FROM employee) w",
 ]
 
 
@@ -296,6 +314,29 @@ ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
         .select("id")
     ),
     lambda c: sql(f"SELECT upper(name) AS {c}, count(*) FROM employee GROUP BY {c}").select(c),
+    lambda c: table("employee").select(F.struct("name").alias(c), F.col(f"{c}.name").alias("y")),
+    lambda c: table("employee").selectExpr(f"named_struct('k', name) AS {c}", f"{c}.k"),
+    lambda c: table("employee").select(
+        F.upper("name").alias(c), F.transform(F.array("id"), lambda x: F.concat(F.col(c), x)).alias("y")
+    ),
+    lambda c: table("employee").selectExpr(f"upper(name) AS {c}", f"transform(array(id), x -> {c})"),
+    lambda c: (
+        table("department")
+        .select("id", F.struct("name").alias(c))
+        .where(table("employee").where(F.col(f"{c}.name") == F.col("name")).select("id").exists())
+        .select("id")
+    ),
+]
+NOT_ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
+    lambda c: (
+        table("department")
+        .alias(c)
+        .where(table("employee").where(F.col(f"{c}.id") == F.col("id")).select("id").exists())
+        .select("id")
+    ),
+    lambda c: table("department").alias(c).join(table("employee"), "id").select(f"{c}.id", "email"),
+    lambda c: table("employee").select(F.struct("name").alias(c)).select(f"{c}.name"),
+    lambda c: table("employee").select(F.transform(F.array("id"), lambda x: x + 1).alias(c)),
 ]
 
 
@@ -313,6 +354,16 @@ async def test_a_hidden_column_is_not_found_elsewhere_in_dataframes(
         whole = await world.judge_plan(PlanRequest(kind="execute", message=plan), reader, user="ann")
         assert name == NOBODYS or isinstance(whole, Cleared), whole
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("frame", NOT_ELSEWHERE_IN_FRAMES, ids=range(len(NOT_ELSEWHERE_IN_FRAMES)))
+async def test_what_no_column_stands_nearer_to_can_be_named_in_dataframes(
+    frame: Callable[[str], Any], world: World, reader: ReaderPool
+) -> None:
+    for name in ("salary", NOBODYS):
+        plan = message(frame(name)).SerializeToString(deterministic=True)
+        verdict = await world.judge_plan(PlanRequest(kind="execute", message=plan), reader, user="bob")
+        assert isinstance(verdict, Cleared), verdict
 
 
 @pytest.mark.parametrize(("name", "looked"), [("salary", 1), (NOBODYS, 1), ("region", 0)])

@@ -29,6 +29,7 @@ from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood
 from gateway.catalog.versions import (
     DELTA_SCHEMAS,
+    ICEBERG_PACKED,
     ICEBERG_SCHEMAS,
     Schemas,
     delta_schemas,
@@ -36,6 +37,7 @@ from gateway.catalog.versions import (
     iceberg_schemas,
     paimon_schemas,
     some_version,
+    unpacked,
     version_table,
 )
 from gateway.errors import BackendUnavailable
@@ -355,8 +357,14 @@ class LiveCatalog:
         match (table.provider or "").lower():
             case ICEBERG.name:
                 log = await self._read(f"SELECT file FROM {full_name}.metadata_log_entries", fresh)
-                document = files_view("text", log[-1][0] if log else "", "wholetext 'true'")
-                rows = await self._read(ICEBERG_SCHEMAS, document)
+                file = log[-1][0] if log else ""
+                if str(file).endswith(".gz.metadata.json"):
+                    # Spark's readers know compressed files by how their names end.
+                    packed = await self._read(
+                        ICEBERG_PACKED, files_view("binaryFile", file, "pathGlobFilter '*.json'")
+                    )
+                    return iceberg_schemas(*await asyncio.to_thread(unpacked, packed))
+                rows = await self._read(ICEBERG_SCHEMAS, files_view("text", file, "wholetext 'true'"))
                 return iceberg_schemas(*(rows[0] if rows else ("", "")))
             case DELTA.name:
                 place = f"{(table.location or '').rstrip('/')}/_delta_log"

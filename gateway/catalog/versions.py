@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.model.catalog import Column, Renamed, Table, TableName
 
-Schema = Sequence[tuple[str, str]]
-"""The id of each column, and its name, in order."""
+
+class SchemaColumn(NamedTuple):
+    """A column of a schema as its format keeps it."""
+
+    id: str
+    name: str
+    fields: Mapping[str, str] = {}
+    """Path, lower case, → id of what lies in it."""
+
+
+Schema = Sequence[SchemaColumn]
+"""The columns in order."""
 
 Schemas = tuple[Sequence[Schema], Schema]
 """All schemas that a table has had, and the one that it has."""
@@ -21,12 +33,16 @@ _VIEW = "sluice_files"
 ICEBERG_SCHEMAS = (
     f"SELECT get_json_object(value, '$.schemas'), get_json_object(value, '$.current-schema-id') FROM {_VIEW}"
 )
+MAX_PACKED = 4 << 20
+"""Bytes of a metadata file that is compressed; a longer one is not read."""
+MAX_UNPACKED = 64 << 20
+ICEBERG_PACKED = f"SELECT base64(content) FROM {_VIEW} WHERE length <= {MAX_PACKED}"
 DELTA_SCHEMAS = (
     "SELECT max(version), schema FROM (SELECT metaData.schemaString AS schema, "
     "regexp_extract(input_file_name(), '([0-9]{20})[^/]*$', 1) AS version "
     f"FROM {_VIEW} WHERE metaData.schemaString IS NOT NULL) GROUP BY schema"
 )
-_COLUMNS = {"text": "value STRING", "json": "metaData STRUCT<schemaString: STRING>"}
+_COLUMNS = {"text": " (value STRING)", "json": " (metaData STRUCT<schemaString: STRING>)", "binaryFile": ""}
 _COLUMNS["parquet"] = _COLUMNS["json"]
 _PLAIN_PATH = re.compile(r"[\w:/.=@%+ -]+", re.ASCII)
 """A path that is one file or directory to Spark's readers, and has no sign that ends a literal."""
@@ -43,39 +59,49 @@ def version_table(
     columns = tuple([Column(name=str(n), type=checked_ddl(str(t)), comment=c or None) for n, t, c in rows])
     table = replace(now, name=name, columns=columns)
     then = [column.name.lower() for column in columns]
-    alike = [one for one in schemas if [column.lower() for _, column in one] == then]
-    if not alike or {column.lower() for _, column in current} != {c.name.lower() for c in now.columns}:
+    alike = [one for one in schemas if [column.name.lower() for column in one] == then]
+    if not alike or {column.name.lower() for column in current} != {c.name.lower() for c in now.columns}:
         same = then == [column.name.lower() for column in now.columns]
         return table if same else replace(table, unfollowed=_UNKNOWN)
-    renamed = _renamed(columns, alike, dict(current))
+    renamed = _renamed(columns, alike, {column.id: column for column in current})
     return replace(table, unfollowed=_UNKNOWN) if renamed is None else replace(table, renamed=renamed)
 
 
 def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current: Schema) -> Table:
     """Return a version of which nobody tells the columns, to be read by those of now: a name that a schema
-    has had for a column which is called otherwise now could show that one."""
-    called, taken = dict(current), {column.name.lower() for column in now.columns}
-    moved = any(
-        column.lower() in taken and called.get(its_id, column).lower() != column.lower()
+    has had for what is called otherwise now could show that. Of which nobody tells the schemas, any could."""
+    called, taken = {one.id: one for one in current}, {column.name.lower() for column in now.columns}
+    moved = not schemas or any(
+        (column.name.lower() in taken and there.name.lower() != column.name.lower())
+        or _moved_within(column, there)
         for schema in schemas
-        for its_id, column in schema
+        for column in schema
+        if (there := called.get(column.id)) is not None
     )
     return replace(now, name=name, unfollowed=_UNKNOWN if moved else "")
 
 
+def _moved_within(then: SchemaColumn, now: SchemaColumn) -> bool:
+    """Whether a field of a column has the place of another that the column had then, and that it still has:
+    masks and filters that name one would be given the other."""
+    there = set(now.fields.values())
+    return any(now.fields.get(path, one) != one and one in there for path, one in then.fields.items())
+
+
 def _renamed(
-    columns: Sequence[Column], alike: Sequence[Schema], current: Mapping[str, str]
+    columns: Sequence[Column], alike: Sequence[Schema], current: Mapping[str, SchemaColumn]
 ) -> tuple[Renamed, ...] | None:
-    """Return the columns that have other names now; None where that is ambiguous, or where two of them would
-    be spoken of by one name."""
-    names_now = {name.lower() for name in current.values()}
+    """Return the columns that have other names now; None where that is ambiguous, where two of them would be
+    spoken of by one name, or where fields have changed places."""
+    names_now = {one.name.lower() for one in current.values()}
     found: list[Renamed] = []
     spoken: set[str] = set()
     for at, column in enumerate(columns):
         then = column.name.lower()
-        present = {current[one[at][0]] for one in alike if one[at][0] in current}
+        pairs = [(one[at], current[one[at].id]) for one in alike if one[at].id in current]
+        present = {there.name for _, there in pairs}
         others = {name for name in present if name.lower() != then}
-        if len(present) > 1:
+        if len(present) > 1 or any(_moved_within(one, there) for one, there in pairs):
             return None
         if not present and then in names_now:
             others = {column.name}  # another column of that name
@@ -95,7 +121,7 @@ def files_view(form: str, path: Any, option: str) -> str:
     if not isinstance(path, str) or not _PLAIN_PATH.fullmatch(path):
         raise NotUnderstood("a path that is not plain")
     return (
-        f"CREATE OR REPLACE TEMPORARY VIEW {_VIEW} ({_COLUMNS[form]}) USING {form} "
+        f"CREATE OR REPLACE TEMPORARY VIEW {_VIEW}{_COLUMNS[form]} USING {form} "
         f"OPTIONS (path '{path}', {option})"
     )
 
@@ -104,13 +130,25 @@ def iceberg_schemas(schemas: Any, current: Any) -> Schemas:
     """Read `schemas` and `current-schema-id` of an Iceberg table's metadata, both as JSON."""
     try:
         listed = json.loads(schemas)
-        by_id = {
-            one["schema-id"]: [(str(field["id"]), str(field["name"])) for field in one["fields"]]
-            for one in listed
-        }
+        by_id = {one["schema-id"]: _schema(one["fields"], _its_id) for one in listed}
         return list(by_id.values()), by_id[int(current)]
     except (TypeError, ValueError, KeyError, RecursionError) as error:
         raise NotUnderstood("metadata of Iceberg's of another shape") from error
+
+
+def unpacked(rows: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
+    """Return `schemas` and `current-schema-id` of an Iceberg table's metadata that is compressed: one row
+    with the file in base64."""
+    try:
+        ((content,),) = rows
+        opening = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        text = opening.decompress(base64.b64decode(content), MAX_UNPACKED)
+        if not opening.eof:
+            raise NotUnderstood("metadata of Iceberg's that is too long")
+        found = json.loads(text)
+        return json.dumps(found["schemas"]), found["current-schema-id"]
+    except (TypeError, ValueError, KeyError, RecursionError, zlib.error) as error:
+        raise NotUnderstood("metadata of Iceberg's that cannot be unpacked") from error
 
 
 def delta_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
@@ -120,26 +158,50 @@ def delta_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
     """
     try:
         found = [(int(version), json.loads(text)["fields"]) for version, text in rows]
-        schemas = [
-            [(str(_physical(field)), str(field["name"])) for field in fields]
-            for _, fields in sorted(found, key=lambda one: one[0])
-        ]
+        schemas = [_schema(fields, _physical) for _, fields in sorted(found, key=lambda one: one[0])]
         return schemas, schemas[-1]
     except (TypeError, ValueError, KeyError, IndexError, RecursionError) as error:
         raise NotUnderstood("a log of Delta's of another shape") from error
 
 
-def _physical(field: Mapping[str, Any]) -> Any:
-    return (field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"])
-
-
 def paimon_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
     """Read the schemas of a Paimon table: the number of each, and its fields as JSON."""
     try:
-        numbered = {
-            int(number): [(str(field["id"]), str(field["name"])) for field in json.loads(fields)]
-            for number, fields in rows
-        }
+        numbered = {int(number): _schema(json.loads(fields), _its_id) for number, fields in rows}
         return list(numbered.values()), numbered[max(numbered)]
     except (TypeError, ValueError, KeyError, RecursionError) as error:
         raise NotUnderstood("schemas of Paimon's of another shape") from error
+
+
+def _physical(field: Mapping[str, Any]) -> str:
+    name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"])
+    return str(name)
+
+
+def _its_id(field: Mapping[str, Any]) -> str:
+    return str(field["id"])
+
+
+_WITHIN = ("element", "elementType", "key", "keyType", "value", "valueType")
+
+
+def _schema(fields: Sequence[Mapping[str, Any]], id_of: Callable[[Mapping[str, Any]], str]) -> Schema:
+    return [
+        SchemaColumn(id_of(field), str(field["name"]), dict(_fields(field["type"], id_of, "", "")))
+        for field in fields
+    ]
+
+
+def _fields(
+    kind: Any, id_of: Callable[[Mapping[str, Any]], str], above: str, within: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the path and the id of each field that a type has, as all three formats write types. `above` and
+    `within` are those of what it lies in: not every format's ids are ids in the whole table."""
+    if not isinstance(kind, Mapping):
+        return
+    for field in kind.get("fields", ()):
+        path, its_id = f"{above}.{str(field['name']).lower()}", f"{within}.{id_of(field)}"
+        yield path, its_id
+        yield from _fields(field["type"], id_of, path, its_id)
+    for part in _WITHIN:
+        yield from _fields(kind.get(part), id_of, f"{above}[{part}]", f"{within}[{part}]")

@@ -17,6 +17,7 @@ from gateway.pipeline.seeing import (
     TextScope,
     any_of,
     guesses_of,
+    looked_for,
     may_be_hidden,
     misread,
     misread_text,
@@ -223,7 +224,7 @@ def misread_plan(
             continue
         if (denied := misread_text(prepared, texts.usage(prepared), evaluation)) is not None:
             return denied
-    guesses = guesses_of(names, words_of(reading, texts), evaluation)
+    guesses = guesses_of(names, words_of(reading, texts) | looked_for(usage), evaluation)
     if not guesses:
         return None
     words = {c.parts for _, p in texts.expressions for c in p.reading.columns if not c.star}

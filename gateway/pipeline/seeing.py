@@ -182,6 +182,12 @@ def misread(usage: Usage | Silent, guessed: Callable[[], Usage | Silent]) -> Den
     return may_be_hidden(min(words)) if words else None
 
 
+def looked_for(usage: Usage | Silent) -> frozenset[str]:
+    """Return the words by which column analysis looked for columns. Spark's parser has no columns where a
+    lambda function's variables could be meant, and it does not tell a column's field from a column."""
+    return frozenset() if isinstance(usage, Silent) else usage.words
+
+
 def may_be_hidden(word: str) -> Denied:
     return Denied(
         f"`{word}` could be a column that may not be selected, of a table that stands nearer than what else "
@@ -200,10 +206,12 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
         return None
     names = names_of(prepared.scans)
     references = [column.parts for column in prepared.reading.columns if not column.star]
-    guesses = guesses_of(names, {parts[-1].lower() for parts in references}, evaluation)
+    words = {parts[-1].lower() for parts in references} | looked_for(usage)
+    guesses = guesses_of(names, words, evaluation)
     if not guesses:
         return None
-    unknown = {parts[0].lower() for parts in references if len(parts) == 1} & any_of(guesses)
+    bare = {parts[0].lower() for parts in references if len(parts) == 1} | looked_for(usage)
+    unknown = bare & any_of(guesses)
     if USER in unknown and not isinstance(usage, Silent):
         return may_be_hidden(USER)
     # A name may be a column of what is changed.

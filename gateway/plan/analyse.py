@@ -155,6 +155,7 @@ class _ColumnUsageWalk:
             computed=_by_table(findings.computed, names),
             stars=frozenset(findings.stars),
             outputs=tuple([OutputColumn(column.name, column.origins) for column in outputs]),
+            words=frozenset(findings.words),
             complete=self.complete,
         )
 

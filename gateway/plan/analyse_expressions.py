@@ -173,7 +173,10 @@ class Expressions:
         self, attribute: pb.Expression.UnresolvedAttribute, parts: Parts, place: ColumnPlace
     ) -> Origins:
         if not attribute.HasField("plan_id"):
-            return place.resolve(parts)
+            resolved = place.resolve(parts)
+            if (word := place.looks_for(parts)) is not None:
+                self.findings.words.add(word)
+            return resolved
         found: Origins | None = None
         for node in self.by_plan_id(attribute.plan_id):
             origins = node.find(parts)

@@ -113,6 +113,14 @@ class Node:
         found = self.named(parts[0])
         return single(found, parts) if found else None
 
+    def has_qualifier(self, parts: Parts) -> bool:
+        """Whether a reference begins with the name of a relation that is here."""
+        for length in range(1, min(len(parts), 4)):
+            found = [*self.open, *(column.qualifier for column in self.named(parts[length]))]
+            if any(one[-length:] == parts[:length] for one in found):
+                return True
+        return False
+
     def anywhere(self, parts: Parts) -> tuple[Origins | None, bool]:
         """Return what a reference means here or in what this was made from, and whether it is from here."""
         found = self.find(parts)
@@ -190,6 +198,18 @@ class ColumnPlace:
         if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+
+    def looks_for(self, parts: Parts) -> str | None:
+        """Return the name of the column that a reference looks for without saying of which relation."""
+        place: ColumnPlace | None = self
+        while place is not None and len(parts) > 1:
+            node: Node | None = place.node
+            while node is not None:
+                if node.has_qualifier(parts):
+                    return None
+                node = node.below
+            place = place.outer
+        return parts[0]
 
     def _is_elsewhere(self, parts: Parts) -> bool:
         """Whether Spark would take something else for a name, had the relation no such column: not what is

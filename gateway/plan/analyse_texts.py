@@ -71,6 +71,7 @@ def _merged(usage: Usage, findings: ColumnUsage) -> Node:
         for table, names in found.items():
             into.update((table, name) for name in names)
     findings.stars |= usage.stars
+    findings.words |= usage.words
     return _node(usage.outputs, usage.complete)
 
 

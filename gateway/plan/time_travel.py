@@ -26,6 +26,8 @@ _BOUNDS = ("starting", "ending")
 _OF_FEEDS = _FEEDS | {f"{bound}{kind}" for bound in _BOUNDS for kind in ("version", "timestamp")}
 _KNOWN = _VERSIONS | _TIMES | _OF_FEEDS
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(r"[\w:. +/-]{1,256}", re.ASCII)
+"""A text that is a literal between quotes: names, dates and times."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _METADATA = frozenset().union(*METADATA_TABLES.values())
 
@@ -143,7 +145,7 @@ def _integer(key: str, value: str) -> str:
 
 
 def _literal(key: str, value: str) -> str:
-    word = string_literal(value)
+    word = f"'{value}'" if _PLAIN.fullmatch(value) else string_literal(value)
     if word is None or not word.startswith("'"):
         raise refuse(f"the value of the option `{key}` cannot be written in SQL")
     return word

@@ -74,6 +74,8 @@ class Usage:
     """Tables whose every column a star, a pivot or the like shows."""
     outputs: tuple[OutputColumn, ...]
     """The statement's result columns with the base columns that each passes on unchanged."""
+    words: frozenset[str] = frozenset()
+    """Names that columns were looked for by without saying of which relation, in lambda functions as well."""
     complete: bool = True
     """Whether `outputs` has every column at its position; what is missing comes from no base column."""
 
@@ -118,6 +120,7 @@ def analyse(
         computed=_by_table(walk.found.computed, tables),
         stars=frozenset(walk.found.stars),
         outputs=tuple(output.columns),
+        words=frozenset(walk.found.words),
         complete=output.complete,
     )
 

@@ -86,6 +86,8 @@ class ColumnFindings:
     computed: set[tuple[TableName, str]] = field(default_factory=set)
     stars: set[TableName] = field(default_factory=set)
     """Tables all of whose columns are shown."""
+    words: set[str] = field(default_factory=set)
+    """Names that columns were looked for by, lower case; of a reference to a column's field, the column's."""
 
     def mark(self, origins: Origins, *, plain: bool) -> None:
         """Note columns that are named; those that are not only passed on count as computed with."""
@@ -226,6 +228,11 @@ class ColumnFrame:
         # One of a relation of unknown columns is as likely.
         return None if column is not None and self.open and is_guessed(column) else column
 
+    def has_qualifier(self, parts: Parts) -> bool:
+        """Whether a reference begins with the name of a relation that is here."""
+        lengths = range(1, min(len(parts), 4))
+        return any(one.qualifier[-n:] == parts[:n] for one in self.sources for n in lengths)
+
     def select(self, qualifier: Parts) -> tuple[list[StarColumn], bool]:
         """Return the columns of `qualifier.*` and whether they are all that there are."""
         if not qualifier:
@@ -273,6 +280,15 @@ class ColumnEnvironment:
         if perhaps_inner or is_literal(parts):
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+
+    def looks_for(self, parts: Parts) -> str | None:
+        """Return the name of the column that a reference looks for without saying of which relation."""
+        place: ColumnEnvironment | None = self
+        while place is not None and len(parts) > 1:
+            if place.frame.has_qualifier(parts):
+                return None
+            place = place.parent
+        return parts[0]
 
     def _find(self, parts: Parts) -> Origins | None:
         output = self.outputs.get(parts[0])

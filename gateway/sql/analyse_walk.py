@@ -159,7 +159,9 @@ class SqlColumnWalk:
         for item in node.expressions:
             if isinstance(item, exp.Aliases):
                 self._expression(item.this, place, ctes)
-                columns += [OutputColumn(name, NOTHING) for name in names_of(item.expressions)]
+                names = names_of(item.expressions)
+                columns += [OutputColumn(name, NOTHING) for name in names]
+                written.update(dict.fromkeys(names, NOTHING))
                 continue
             name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
             value = item.this if isinstance(item, exp.Alias) else item
@@ -421,6 +423,8 @@ class SqlColumnWalk:
     def _reference(self, parts: Parts, place: ColumnEnvironment, *, plain: bool) -> Origins:
         self.references.add(parts)
         origins = place.resolve(parts)
+        if (word := place.looks_for(parts)) is not None:
+            self.found.words.add(word)
         self.found.mark(origins, plain=plain)
         return origins
 

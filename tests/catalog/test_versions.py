@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from typing import Any
 
@@ -10,12 +12,14 @@ import pytest
 from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood
 from gateway.catalog.versions import (
+    SchemaColumn,
     Schemas,
     delta_schemas,
     files_view,
     iceberg_schemas,
     paimon_schemas,
     some_version,
+    unpacked,
     version_table,
 )
 from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
@@ -23,12 +27,17 @@ from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
 NAME = TableName("ice", "shop", "t", "VERSION AS OF 1")
 
 
+def schema(text: str) -> list[SchemaColumn]:
+    """Read columns that are written as `1:id 2:email`."""
+    return [SchemaColumn(id=id_, name=name) for id_, _, name in (one.partition(":") for one in text.split())]
+
+
 def of(then: str, now: str, *schemas: str, current: str | None = None) -> Table:
     """Describe a version; schemas are written as `1:id 2:email`, the last is the current one."""
     columns = tuple([Column(name=name, type="int") for name in now.split()])
     table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns, provider="iceberg")
     rows = [(name, "string", None) for name in then.split()]
-    read = [[(one.split(":")[0], one.split(":")[1]) for one in schema.split()] for schema in schemas]
+    read = [schema(one) for one in schemas]
     found: Schemas = (read, read[-1]) if read else ([], [])
     return version_table(table, NAME, rows, *found)
 
@@ -71,12 +80,13 @@ def test_where_nobody_tells_ids_the_same_names_are_the_same_columns() -> None:
 def test_a_version_that_is_not_described_is_read_by_names_that_never_moved() -> None:
     columns = (Column(name="a", type="int"), Column(name="b", type="int"))
     table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns)
-    now = [("1", "a"), ("2", "b")]
-    for before in (now, [("1", "a")], [("1", "x"), ("2", "b")], [("3", "b"), ("1", "a")]):
-        assert not some_version(table, NAME, [before, now], now).unfollowed
-    for before in ([("1", "b"), ("2", "a")], [("2", "A")]):
-        assert some_version(table, NAME, [before, now], now).unfollowed
-    assert not some_version(table, NAME, [], []).unfollowed
+    now = schema("1:a 2:b")
+    for before in ("1:a 2:b", "1:a", "1:x 2:b", "3:b 1:a"):
+        assert not some_version(table, NAME, [schema(before), now], now).unfollowed
+    for before in ("1:b 2:a", "2:A"):
+        assert some_version(table, NAME, [schema(before), now], now).unfollowed
+    # Nor where nobody tells the schemas: names may have moved.
+    assert some_version(table, NAME, [], []).unfollowed
 
 
 def test_schemas_of_iceberg() -> None:
@@ -84,7 +94,7 @@ def test_schemas_of_iceberg() -> None:
         {"schema-id": 0, "fields": [{"id": 1, "name": "a", "type": "int"}]},
         {"schema-id": 1, "fields": [{"id": 1, "name": "b", "type": "int"}]},
     ]
-    assert iceberg_schemas(json.dumps(schemas), "1") == ([[("1", "a")], [("1", "b")]], [("1", "b")])
+    assert iceberg_schemas(json.dumps(schemas), "1") == ([schema("1:a"), schema("1:b")], schema("1:b"))
     for wrong in (None, "", "[1]", "{}", json.dumps(schemas[:1])):
         with pytest.raises(NotUnderstood):
             iceberg_schemas(wrong, "1")
@@ -93,11 +103,11 @@ def test_schemas_of_iceberg() -> None:
 def test_schemas_of_delta() -> None:
     mapped = {"delta.columnMapping.physicalName": "a"}
 
-    def schema(*fields: dict[str, Any]) -> str:
-        return json.dumps({"type": "struct", "fields": list(fields)})
+    def written(**field: Any) -> str:
+        return json.dumps({"type": "struct", "fields": [{"type": "integer", **field}]})
 
-    rows = [("00000000000000000007", schema({"name": "b", "metadata": mapped})), ("0", schema({"name": "a"}))]
-    assert delta_schemas(rows) == ([[("a", "a")], [("a", "b")]], [("a", "b")])
+    rows = [("00000000000000000007", written(name="b", metadata=mapped)), ("0", written(name="a"))]
+    assert delta_schemas(rows) == ([schema("a:a"), schema("a:b")], schema("a:b"))
     for wrong in ([], [("", "{}")], [("1", "[]")], [("1", None)]):
         with pytest.raises(NotUnderstood):
             delta_schemas(wrong)
@@ -105,7 +115,7 @@ def test_schemas_of_delta() -> None:
 
 def test_schemas_of_paimon() -> None:
     rows = [(1, '[{"id":0,"name":"b","type":"INT"}]'), (0, '[{"id":0,"name":"a","type":"INT"}]')]
-    assert paimon_schemas(rows)[1] == [("0", "b")]
+    assert paimon_schemas(rows)[1] == schema("0:b")
     with pytest.raises(NotUnderstood):
         paimon_schemas([])
 
@@ -117,6 +127,42 @@ def test_only_a_plain_path_is_written_into_a_statement(path: str | None) -> None
     assert "path 's3a://b/x=1/v2.metadata.json'" in files_view(
         "text", "s3a://b/x=1/v2.metadata.json", "x 'y'"
     )
+
+
+def struct(**ids: int) -> dict[str, Any]:
+    """Write a struct as Iceberg does: the ids of its fields by their names."""
+    return {"type": "struct", "fields": [{"id": i, "name": n, "type": "string"} for n, i in ids.items()]}
+
+
+@pytest.mark.parametrize("around", [lambda of: of, lambda of: {"type": "list", "element": of}])
+def test_fields_that_changed_places_are_not_known(around: Any) -> None:
+    def unfollowed(then: dict[str, Any], now: dict[str, Any]) -> bool:
+        found = [
+            {"schema-id": at, "fields": [{"id": 1, "name": "s", "type": around(kind)}]}
+            for at, kind in enumerate((then, now))
+        ]
+        schemas, current = iceberg_schemas(json.dumps(found), 1)
+        column = Column(name="s", type="string")
+        table = Table(name=NAME.current, kind=TableKind.TABLE, columns=(column,), provider="iceberg")
+        told = version_table(table, NAME, [("s", "string", None)], schemas, current)
+        assert bool(told.unfollowed) == bool(some_version(table, NAME, schemas, current).unfollowed)
+        return bool(told.unfollowed)
+
+    assert unfollowed(struct(owner=2, author=3), struct(author=2, owner=3))
+    assert unfollowed(struct(owner=2, author=3), struct(approver=2, owner=3))
+    # What is gone, or called as nothing was: names are names.
+    for now in (struct(owner=2, author=3), struct(owner=2, x=3), struct(author=3, owner=2), struct(owner=9)):
+        assert not unfollowed(struct(owner=2, author=3), now)
+
+
+def test_metadata_that_is_compressed_is_read() -> None:
+    document = json.dumps({"schemas": [{"schema-id": 3, "fields": []}], "current-schema-id": 3})
+    packed = base64.b64encode(gzip.compress(document.encode())).decode()
+    assert iceberg_schemas(*unpacked([(packed,)])) == ([[]], [])
+    cut = base64.b64encode(gzip.compress(document.encode())[:-20]).decode()
+    for wrong in ([], [("",)], [("!",)], [(cut,)], [(None,)], [(base64.b64encode(b"{}").decode(),)]):
+        with pytest.raises(NotUnderstood):
+            unpacked(wrong)
 
 
 def test_who_forgets_a_table_forgets_its_versions() -> None:

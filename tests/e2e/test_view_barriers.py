@@ -70,6 +70,11 @@ VIEWS = {
     "HAVING max(id) < 9",
     "v_union": f"{_IN} WHERE dept = 'a') UNION ALL {_IN} WHERE dept = 'b')",
     "v_except": f"SELECT {ROWS} FROM {{db}}.pay EXCEPT SELECT {ROWS} FROM {{db}}.pay WHERE id = 9",
+    "v_intersect": f"SELECT {ROWS} FROM {{db}}.pay INTERSECT {_IN})",
+    "v_offset": f"SELECT {ROWS} FROM {{db}}.pay ORDER BY pay DESC OFFSET 1",
+    "v_scalar": f"SELECT {ROWS} FROM {{db}}.pay WHERE pay < (SELECT max(pay) FROM {{db}}.pay)",
+    "v_generated": f"SELECT {ROWS} FROM {{db}}.pay "
+    "LATERAL VIEW explode(IF(pay < 7000, array(1), array())) e AS one",
     "v_with": f"WITH o AS (SELECT dept FROM {{db}}.open) SELECT {ROWS} FROM {{db}}.pay "
     "WHERE dept IN (SELECT dept FROM o)",
     "v_over": f"SELECT {ROWS} FROM {{db}}.inner",

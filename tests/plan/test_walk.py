@@ -138,6 +138,8 @@ def test_a_path_that_can_mean_other_places_is_refused(spark: Any, path: str) -> 
     [
         ({"versionAsOf": "1"}, "`db`.`t` VERSION AS OF '1'"),
         ({"TIMESTAMPASOF": "2026-01-01"}, "`db`.`t` TIMESTAMP AS OF '2026-01-01'"),
+        ({"timestampAsOf": "2026-01-01 10:30:00.5"}, "`db`.`t` TIMESTAMP AS OF '2026-01-01 10:30:00.5'"),
+        ({"timestampAsOf": "2026-01-01T10:30:00Z"}, "`db`.`t` TIMESTAMP AS OF '2026-01-01T10:30:00Z'"),
         ({"snapshot-id": "12"}, "`db`.`t` VERSION AS OF 12"),
         ({"as-of-timestamp": "12"}, "`db`.`t` TIMESTAMP AS OF timestamp_millis(12)"),
         ({"branch": "b"}, "`db`.`t` VERSION AS OF 'b'"),
@@ -191,6 +193,8 @@ def test_names_of_metadata_are_read_as_text_that_says_what_they_mean(spark: Any)
         {"tag": "12"},
         {"branch": " 12 "},
         {"as-of-timestamp": "now()"},
+        {"timestampAsOf": "2026-01-01' OR '"},
+        {"timestampAsOf": "2026-01-01\n"},
     ],
 )
 def test_options_that_say_two_things_or_none_are_refused(spark: Any, options: dict[str, str]) -> None:

@@ -44,6 +44,9 @@ policies:
   - name: numbers
     on: {catalog: ice, database: shop, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_NULL}]
+  - name: rows of one's own, by a field
+    on: {catalog: ice, database: shop, table: changed_within}
+    filter: [{groups: [analysts], where: "s.owner = 'bob'"}]
   - name: the same column by names that it has now
     on: {catalog: ice, database: shop, table: "moved_*", column: [contact, email]}
     mask: [{groups: [analysts], type: MASK_HASH}]
@@ -288,7 +291,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     ),
     "a version by option": lambda spark, db: spark.read.option("versionAsOf", "first").table("customer"),
     "a time by option": lambda spark, db: (
-        spark.read.option("timestampAsOf", "2099-01-01").table("customer").select("id")
+        spark.read.option("timestampAsOf", "2099-01-01 10:30:00").table("customer").select("id")
     ),
     "two times joined": lambda spark, db: (
         spark.read.option("versionAsOf", "first").table("customer").join(spark.table("customer"), "email")
@@ -700,9 +703,34 @@ def test_names_that_changed_places_are_not_confused(lake: LakeSpark, gateway: Ru
             user="loader",
         )
         for ask in asked:
+            assert ask(f"SELECT note FROM {packed} VERSION AS OF 'old'") == [(None,)]
             with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
-                ask(f"SELECT note FROM {packed} VERSION AS OF 'old'")
+                ask(f"SELECT email FROM {table} TIMESTAMP AS OF concat('', '2124-01-01')")
         assert steward(f"SELECT note FROM {packed} VERSION AS OF 'old'") == [(CANARY,)]
+
+
+def test_nor_are_fields_that_changed_places(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """A filter that names a field would choose by another one."""
+    table = "ice.shop.changed_within"
+    lake.spark.query(
+        f"CREATE TABLE {table} (id INT, s STRUCT<owner: STRING, author: STRING>) USING iceberg",
+        f"INSERT INTO {table} VALUES (1, named_struct('owner', 'bob', 'author', 'ann')), "
+        f"(2, named_struct('owner', '{CANARY}', 'author', 'bob'))",
+        f"ALTER TABLE {table} CREATE TAG old",
+        user="loader",
+    )
+    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
+    with contextlib.ExitStack() as opened:
+        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in endpoints]
+        steward = opened.enter_context(one_pack.session(gateway, "thrift", "stew"))
+        for ask in asked:
+            assert ask(f"SELECT id FROM {table} VERSION AS OF 'old'") == [(1,)]
+        for old, new in (("owner", "other"), ("author", "owner"), ("other", "author")):
+            steward(f"ALTER TABLE {table} RENAME COLUMN s.{old} TO {new}")
+        for ask in asked:
+            assert ask(f"SELECT id FROM {table}") == [(2,)]
+            with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
+                ask(f"SELECT id FROM {table} VERSION AS OF 'old'")
 
 
 def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
