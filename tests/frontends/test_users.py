@@ -26,6 +26,7 @@ from gateway.frontends.users import (
     set_user,
 )
 from tests.frontends.listening import CHEAP
+from tests.speed import patience
 
 HASH = CHEAP.hash("secret")
 GOOD = f"users:\n  bob:\n    password: {HASH}\n    groups: [analysts, eu]\n    attributes: {{region: EU}}\n"
@@ -245,13 +246,13 @@ async def test_a_look_that_does_not_end_is_none(tmp_path: Path, monkeypatch: pyt
 
     def hang(_: Path) -> dict[str, User]:
         begun.set()
-        go_on.wait(60)
+        go_on.wait(patience())
         return {}
 
     monkeypatch.setattr("gateway.frontends.users.read_users", hang)
     path.touch()
     looking = asyncio.create_task(users.refresh())
-    await asyncio.to_thread(begun.wait, 60)
+    await asyncio.to_thread(begun.wait, patience())
     assert users.users
     now[0] = 60.5
     assert users.users == {}
