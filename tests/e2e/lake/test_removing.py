@@ -85,9 +85,9 @@ ALTER TABLE {t} REPLACE COLUMNS (id INT)
 """What removes or rewrites rows; `{first}` is a version of before."""
 
 
-@pytest.fixture(scope="module")
-def lake(lakes: OpenLake) -> LakeSpark:
-    lake = lakes("4.1")
+@pytest.fixture(scope="module", params=["4.1"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    lake = lakes(request.param)
     for format_, db in DATABASES.items():
         lake.spark.query(
             f"CREATE DATABASE {db}",
