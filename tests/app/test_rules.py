@@ -195,6 +195,70 @@ async def test_a_policy_at_fault_closes_what_it_is_about_and_nothing_else(tmp_pa
     assert may_read(rules, "employee", column="salary")
 
 
+DENY = "deny: [{groups: [public], access: [select]}]"
+HR = "catalog: spark_catalog, database: hr"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        f"{{name: bad, on: {{{HR}, tabel: employee}}, {DENY}}}",
+        f"{{name: bad, on: {{{HR}}}, {DENY}}}",
+        f"{{name: bad, on: {{{HR}, tabel: employee}}, filter: [{{groups: [public], where: 'a'}}]}}",
+        f"{{name: bad, on: {{{HR}, table: '{{NAME}}'}}, filter: [{{groups: [public], where: 'a'}}]}}",
+        f"{{name: bad, on: {{{HR}, table: 'emp*?', column: salary}}, {DENY}}}",
+        f"{{name: bad, om: {CARDS}, {DENY}}}",
+        f"{{name: bad, {DENY}}}",
+        f"{{name: bad, on: {CARDS}, allow: [{{users: [bob], access: [select]}}], x{DENY}}}",
+        f"{{name: analysts read, on: {CARDS}, mask: [{{groups: [public], type: MASK_NULL}}]}}",
+        f"{{name: bad, id: 7, on: {{{HR}, table: x}}, {DENY.replace('select', 'drop')}}}\n"
+        f"  - {{name: worse, id: 7, on: {CARDS}, {DENY}}}",
+    ],
+    ids=[
+        "a level that is none",
+        "a level too high",
+        "a filter's",
+        "a value that cannot be read",
+        "a value that never matches",
+        "on misspelt",
+        "no on",
+        "deny misspelt",
+        "a name twice",
+        "an id twice",
+    ],
+)
+async def test_a_policy_of_which_something_cannot_be_read_closes_all_that_it_may_be_about(
+    tmp_path: Path, entry: str
+) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    pack = (tmp_path / "hr.yaml").read_text()
+    denial = DENIAL.partition("policies:\n")[2]
+    (tmp_path / "hr.yaml").write_text(f"{pack}  - {entry}\n{denial}")
+    assert await rules.look()
+    assert not rules.faults
+    assert not may_read(rules, "department"), "a revocation in the same file is in force"
+    assert not may_read(rules, "employee", column="salary")
+    assert len(rules.sources()[0].closed) == 1
+
+
+async def test_a_policy_of_a_zone_that_cannot_be_read_closes_what_is_in_the_zone(tmp_path: Path) -> None:
+    zone = (
+        "service: spark\nzones: {z: {on: {catalog: spark_catalog, database: hr}}}\npolicies:\n"
+        "  - {name: z, zone: z, on: {catalog: spark_catalog, database: hr, table: '*', column: '*'}, "
+        "allow: [{groups: [analysts], access: [select]}]}\n"
+    )
+    (tmp_path / "hr.yaml").write_text(zone)
+    rules = rules_of(tmp_path)
+    await rules.start()
+    assert may_read(rules, "employee", column="salary")
+    (tmp_path / "hr.yaml").write_text(f"{zone}  - {{name: bad, zone: z, on: {CARDS}, x{DENY}}}\n")
+    assert await rules.look()
+    assert not may_read(rules, "employee", column="salary")
+    assert may_read(rules, "employee", column="name")
+
+
 async def test_a_policy_at_fault_that_only_allows_gives_nothing_and_takes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "true")
     rules = rules_of(tmp_path)

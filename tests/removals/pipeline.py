@@ -949,8 +949,15 @@ REMOVALS = (
     Removal(
         "a policy at fault closes what could be read of it",
         "policy.unusable",
-        "resources.get(level.name, _EVERY) for level in longest",
-        "resources[level.name] for level in longest if level.name in resources",
+        "known.get(level.name, _EVERY) for level in longest",
+        "known[level.name] for level in longest if level.name in known",
+        "policy.test_unusable",
+    ),
+    Removal(
+        "a policy at fault closes what lies below what could be read of it",
+        "policy.unusable",
+        "if names > here.keys()",
+        "if False",
         "policy.test_unusable",
     ),
     Removal(
