@@ -12,6 +12,7 @@ that are read again have these for themselves.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import resource
 import socket
 import ssl as ssl_module
@@ -29,6 +30,8 @@ _log = structlog.get_logger(__name__)
 BACKLOG = 512
 STRANGERS_PART = 8
 """Strangers of a listener are an eighth of the descriptors that connections may have, at most."""
+OTHERS_PART = 8
+"""Of the strangers of a listener, an eighth may not be of one address, however fast they come."""
 ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
@@ -45,6 +48,9 @@ class DoorLimits:
     strangers: int = 256
     """Connections on which nobody has logged in."""
     strangers_per_address: int = 64
+    """Those of an address that have been here for longer than `burst_s`; before that all but a part of all
+    strangers may be of one address: a pool opens its connections at once, and logs in on each."""
+    burst_s: float = 1.0
     first_byte_s: float = 5.0
     """From connecting to the first byte."""
     login_s: float = 15.0
@@ -215,7 +221,7 @@ class Door:
         own = self._by_address.get(address, {})
         # The bound that concerns fewest first: who fills it makes room for himself.
         for why, is_full in (
-            ("address", len(own) >= limits.strangers_per_address),
+            ("address", self._is_full(own)),
             ("strangers", len(self._strangers) >= self._most_strangers),
             ("connections", len(self._places) >= limits.connections),
             ("descriptors", sock.fileno() >= self._below),
@@ -231,6 +237,16 @@ class Door:
         self._by_address.setdefault(address, {})[place] = None
         place.due(limits.first_byte_s)
         loop.add_reader(sock, self._heard, place, sock)
+
+    def _is_full(self, own: dict[Stranger, None]) -> bool:
+        """Whether an address has as many strangers as it may have."""
+        most = self.limits.strangers_per_address
+        if len(own) < most:
+            return False
+        if len(own) >= self._most_strangers - self._most_strangers // OTHERS_PART:
+            return True
+        last = next(itertools.islice(own, most - 1, None))
+        return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s
 
     def _make_room(self, why: str, addresses: Iterable[dict[Stranger, None]]) -> bool:
         """End a stranger of the address that has most of them, if any waits."""

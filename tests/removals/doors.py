@@ -23,8 +23,22 @@ REMOVALS = (
     Removal(
         "strangers of one address are bounded",
         "frontends.doors",
-        '("address", len(own) >= limits.strangers_per_address),',
+        '("address", self._is_full(own)),',
         "",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "a pool logs in at once",
+        "frontends.doors",
+        "        return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s",
+        "        return True",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "one address leaves room for others, however fast it is",
+        "frontends.doors",
+        "if len(own) >= self._most_strangers - self._most_strangers // OTHERS_PART:",
+        "if False:",
         "frontends.test_doors",
     ),
     Removal(
