@@ -12,6 +12,7 @@ that are read again have these for themselves.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import itertools
 import resource
 import socket
@@ -62,10 +63,22 @@ class DoorLimits:
 class Stranger:
     """A connection: who it is is not known, until it is admitted. See `ports.Visitor`."""
 
-    __slots__ = ("_asked", "_door", "_end", "_timer", "address", "is_known", "since", "sock", "task")
+    __slots__ = (
+        "_asked",
+        "_door",
+        "_end",
+        "_timer",
+        "address",
+        "is_known",
+        "origin",
+        "since",
+        "sock",
+        "task",
+    )
 
     def __init__(self, door: Door, sock: socket.socket, address: str, since: float) -> None:
         self.address = address
+        self.origin = origin_of(address)
         self.sock: socket.socket | None = sock
         """Until the endpoint has it."""
         self.task: asyncio.Task[None] | None = None
@@ -145,7 +158,7 @@ class Door:
         self._places: dict[Stranger, None] = {}
         self._strangers: dict[Stranger, None] = {}
         self._by_address: dict[str, dict[Stranger, None]] = {}
-        """Strangers; the one who has been here longest first."""
+        """Strangers by their origins; the one who has been here longest first."""
         self._told: dict[str, float] = {}
         self._untold = Counter[str]()
         self._below = 0
@@ -218,7 +231,7 @@ class Door:
 
     def _arrived(self, sock: socket.socket, address: str) -> None:
         limits = self.limits
-        own = self._by_address.get(address, {})
+        own = self._by_address.get(origin_of(address), {})
         # The bound that concerns fewest first: who fills it makes room for himself.
         for why, is_full in (
             ("address", self._is_full(own)),
@@ -234,7 +247,7 @@ class Door:
         place = Stranger(self, sock, address, loop.time())
         self._places[place] = None
         self._strangers[place] = None
-        self._by_address.setdefault(address, {})[place] = None
+        self._by_address.setdefault(place.origin, {})[place] = None
         place.due(limits.first_byte_s)
         loop.add_reader(sock, self._heard, place, sock)
 
@@ -298,11 +311,11 @@ class Door:
     def known(self, place: Stranger) -> None:
         """Count a connection among those that somebody is logged in on."""
         self._strangers.pop(place, None)
-        own = self._by_address.get(place.address)
+        own = self._by_address.get(place.origin)
         if own is not None:
             own.pop(place, None)
             if not own:
-                del self._by_address[place.address]
+                del self._by_address[place.origin]
 
     def has(self, place: Stranger) -> bool:
         """Whether it is still here."""
@@ -335,3 +348,10 @@ def address_of(peer: Any) -> str:
     address = str(peer[0]) if isinstance(peer, tuple) else ""
     # A client of IPv4 at a socket for both: the limits are to count it once.
     return address.removeprefix("::ffff:") if "." in address else address
+
+
+def origin_of(address: str) -> str:
+    """Return what counts as one address: with IPv6 a network of 64 bits, all of which a host may have."""
+    if ":" not in address:
+        return address
+    return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8].hex()

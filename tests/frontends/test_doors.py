@@ -18,7 +18,7 @@ from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.frontends.doors import Door, DoorLimits, address_of
+from gateway.frontends.doors import Door, DoorLimits, address_of, origin_of
 from gateway.session.ports import Visitor
 from gateway.wire.sasl import Status, step
 from tests.frontends.connect_listening import connect_listening
@@ -244,6 +244,20 @@ def test_addresses_are_told_apart_however_they_are_written(peer: Any, address: s
 
 
 # -- at the endpoints ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("::1", "127.0.0.1", False),
+    ],
+)
+def test_a_network_that_one_host_may_have_is_one_address(address: str, other: str, same: bool) -> None:
+    assert (origin_of(address) == origin_of(other)) is same
 
 
 async def test_sql_clients_log_in_beside_strangers() -> None:

@@ -28,6 +28,13 @@ REMOVALS = (
         "frontends.test_doors",
     ),
     Removal(
+        "a network of IPv6 is one address",
+        "frontends.doors",
+        'if ":" not in address:',
+        "if True:",
+        "frontends.test_doors",
+    ),
+    Removal(
         "a pool logs in at once",
         "frontends.doors",
         "        return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s",
