@@ -493,6 +493,37 @@ async def test_a_busy_parser_closes_nothing_and_is_asked_again(
     assert rules.faults == ()
 
 
+async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    write(tmp_path, "region = 'slow'")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    read = ReaderThatCounts.read_expression
+    busy = [2]
+
+    async def late(self: ReaderThatCounts, text: str) -> ReadingAnswer:
+        if "slow" in text and busy[0]:
+            busy[0] -= 1
+            return NotRead("TIMEOUT", "the statement could not be read within 5 seconds")
+        return await read(self, text)
+
+    monkeypatch.setattr(ReaderThatCounts, "read_expression", late)
+    assert await rules.look()
+    assert may_read(rules, "employee"), "it was late twice"
+    busy[0] = 10**6
+    write(tmp_path, "region = 'slower'")
+    (tmp_path / "no.yaml").write_text(DENIAL.replace("department", "payroll"))
+    assert may_read(rules, "payroll")
+    assert await rules.look()
+    assert not may_read(rules, "payroll"), "a revocation is in force"
+    assert not may_read(rules, "employee")
+    assert may_read(rules, "department")
+    assert "does not come to an end with this filter" in rules.sources()[0].faults[0]
+
+
 def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
     write(tmp_path, "true")
     (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")

@@ -961,6 +961,13 @@ REMOVALS = (
         "policy.test_unusable",
     ),
     Removal(
+        "a text that the parser never ends with holds nothing back",
+        "app.proving",
+        "if _was_not_asked(other):",
+        "if True:",
+        "app.test_rules",
+    ),
+    Removal(
         "a policy at fault that only allows closes nothing",
         "policy.unusable",
         "enabled=policy.enabled and guards and named",
