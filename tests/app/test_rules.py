@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.proving import Proofs
 from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
 from gateway.errors import Faults, UnreadableFiles
-from gateway.model.policy import PolicySet
+from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
 from gateway.model.principal import Principal
 from gateway.model.reading import NotRead, ReadingAnswer
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
+from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings
 from tests.app.readers import ReaderThatCounts
+from tests.judge_world import SERVICE_DEFS
 from tests.speed import patience
+
+SPARK = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})["spark"]
 
 PACK = """\
 service: spark
@@ -522,6 +527,39 @@ async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
     assert not may_read(rules, "employee")
     assert may_read(rules, "department")
     assert "does not come to an end with this filter" in rules.sources()[0].faults[0]
+
+
+class Slow(ReaderThatCounts):
+    """Comes to no end with some texts, or with any."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word = word
+
+    async def read_expression(self, text: str) -> ReadingAnswer:
+        answer = await super().read_expression(text)
+        return NotRead("TIMEOUT", "it could not be read") if self.word in text else answer
+
+
+@pytest.mark.parametrize(("word", "told"), [("a", True), ("", False)], ids=["one text", "any text"])
+async def test_a_text_is_at_fault_only_where_the_parser_answers_about_others(word: str, told: bool) -> None:
+    made = Policy(
+        id=1,
+        name="p",
+        service="s",
+        type=PolicyType.ROW_FILTER,
+        resources={},
+        filters=(FilterItem(filter_expression="a = 1"),),
+    )
+    service = Service(name="s", definition=SPARK, policies=(made,))
+    policies = PolicySet(version=1, services={"s": service})
+    try:
+        found = await Proofs().unusable(policies, Slow(word))
+    except UnreadableFiles:
+        assert not told
+    else:
+        assert told
+        assert [policy for policy, _ in found] == [made]
 
 
 def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
