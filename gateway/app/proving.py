@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from gateway.errors import UnreadableFiles
@@ -42,6 +43,9 @@ _ARITHMETIC = frozenset(
 """Expressions whose value is never true or false."""
 _TRUTHS = frozenset({"true", "false", "null"})
 _BRACKETS = "() \t\r\n"
+
+ASKED_ALONE = 3
+"""How often a text is asked about that the parser does not answer, while it answers about others."""
 
 _NOT_ASKED = frozenset({"UNAVAILABLE", "TIMEOUT"})
 """Codes of answers that are about the parser and not about the text."""
@@ -117,16 +121,15 @@ async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:
 async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, str]:
     """Return what is wrong with each text that is wrong."""
     wrong: dict[_Text, str] = {}
-    unasked: list[str] = []
+    unasked: list[_Text] = []
     waiting = iter(texts)
 
     async def read() -> None:
         for text in waiting:
             expression, kind = text
             answer = await reader.read_expression(expression)
-            if isinstance(answer, NotRead) and answer.code in _NOT_ASKED:
-                # That says nothing of the text: nobody may lose a table, or keep one, over a busy parser.
-                unasked.append(f"the parser could not be asked about a {kind} of a policy: {answer.message}")
+            if _was_not_asked(answer):
+                unasked.append(text)
                 continue
             fault = fault_in(expression, kind, answer)
             if fault:
@@ -135,9 +138,35 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(read())
-    if unasked:
-        raise UnreadableFiles(unasked[:1])
+    for text in unasked:
+        fault = await _asked_alone(text, reader)
+        if fault:
+            wrong[text] = fault
     return wrong
+
+
+def _was_not_asked(answer: ReadingAnswer) -> bool:
+    return isinstance(answer, NotRead) and answer.code in _NOT_ASKED
+
+
+async def _asked_alone(text: _Text, reader: ReaderPort) -> str | None:
+    """Return what is wrong with a text that the parser gave no answer about among others.
+
+    That says nothing of the text: nobody may lose a table, or keep one, over a busy parser. But one that
+    answers about other texts, and never about this one, would hold back all policies for it. Raises
+    UnreadableFiles where it answers about no others either.
+    """
+    expression, kind = text
+    for _ in range(ASKED_ALONE):
+        answer = await reader.read_expression(expression)
+        if not _was_not_asked(answer):
+            return fault_in(expression, kind, answer)
+        # No text that was read before: answers are remembered.
+        other = await reader.read_expression(f"1 = {time.monotonic_ns()}")
+        if _was_not_asked(other):
+            why = " ".join(answer.message.split()) if isinstance(answer, NotRead) else ""
+            raise UnreadableFiles([f"the parser could not be asked about a {kind} of a policy: {why}"])
+    return f"the parser does not come to an end with this {kind}, and does with others"
 
 
 def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:

@@ -57,16 +57,16 @@ class Unlinked:
         """Say why local files may not be read, None when there is no link among them, or nothing at all."""
         if not source.root.startswith("file:"):
             return None
+        local = _root_of(source)
         known = self._kept.get((source.root, path))
-        if known is not None:
+        if known is not None and known[0].path == local:
             few = len(known) <= MAX_AT_ONCE
             if all(map(_is_there, known)) if few else await asyncio.to_thread(_are_there, known):
                 return None
-            self._forget(source, path)
+        self._forget(source, path)
         self.walks += 1
         try:
             began = self._clock()
-            local = source.root.removeprefix("file:")
             stamps = await asyncio.to_thread(_gone_through, local, path, source.pattern)
         except LeadsOut as why:
             return None if str(why) == NOTHING else str(why)
@@ -88,6 +88,11 @@ class Unlinked:
         self._count -= len(self._kept.pop((source.root, path), ()))
 
 
+def _root_of(source: FileSource) -> str:
+    """Return where the root is now: it may be reached by links, which the operator who named it changes."""
+    return os.path.realpath(source.root.removeprefix("file:"))
+
+
 def _is_there(stamp: _Stamp) -> bool:
     try:
         return _stamp_of(stamp.path, of_within=bool(stamp.changed_ns)) == stamp
@@ -107,8 +112,7 @@ def _stamp_of(path: str, *, of_within: bool = True) -> _Stamp:
 
 def _gone_through(root: str, path: tuple[str, ...], pattern: str) -> tuple[_Stamp, ...]:
     """Go through all files, and return the stamps that their directories had before. Raises LeadsOut."""
-    # The root itself may be reached by links: the operator named it.
-    above = [str(Path(root).resolve().joinpath(*path[:depth])) for depth in range(len(path) + 1)]
+    above = [str(Path(root).joinpath(*path[:depth])) for depth in range(len(path) + 1)]
     try:
         stamps = [_stamp_of(one, of_within=one is above[-1]) for one in above]
     except FileNotFoundError:

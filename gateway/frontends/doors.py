@@ -12,6 +12,8 @@ that are read again have these for themselves.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import itertools
 import resource
 import socket
 import ssl as ssl_module
@@ -29,6 +31,8 @@ _log = structlog.get_logger(__name__)
 BACKLOG = 512
 STRANGERS_PART = 8
 """Strangers of a listener are an eighth of the descriptors that connections may have, at most."""
+OTHERS_PART = 8
+"""Of the strangers of a listener, an eighth may not be of one address, however fast they come."""
 ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
@@ -45,6 +49,9 @@ class DoorLimits:
     strangers: int = 256
     """Connections on which nobody has logged in."""
     strangers_per_address: int = 64
+    """Those of an address that have been here for longer than `burst_s`; before that all but a part of all
+    strangers may be of one address: a pool opens its connections at once, and logs in on each."""
+    burst_s: float = 1.0
     first_byte_s: float = 5.0
     """From connecting to the first byte."""
     login_s: float = 15.0
@@ -56,10 +63,22 @@ class DoorLimits:
 class Stranger:
     """A connection: who it is is not known, until it is admitted. See `ports.Visitor`."""
 
-    __slots__ = ("_asked", "_door", "_end", "_timer", "address", "is_known", "since", "sock", "task")
+    __slots__ = (
+        "_asked",
+        "_door",
+        "_end",
+        "_timer",
+        "address",
+        "is_known",
+        "origin",
+        "since",
+        "sock",
+        "task",
+    )
 
     def __init__(self, door: Door, sock: socket.socket, address: str, since: float) -> None:
         self.address = address
+        self.origin = origin_of(address)
         self.sock: socket.socket | None = sock
         """Until the endpoint has it."""
         self.task: asyncio.Task[None] | None = None
@@ -139,7 +158,7 @@ class Door:
         self._places: dict[Stranger, None] = {}
         self._strangers: dict[Stranger, None] = {}
         self._by_address: dict[str, dict[Stranger, None]] = {}
-        """Strangers; the one who has been here longest first."""
+        """Strangers by their origins; the one who has been here longest first."""
         self._told: dict[str, float] = {}
         self._untold = Counter[str]()
         self._below = 0
@@ -212,10 +231,10 @@ class Door:
 
     def _arrived(self, sock: socket.socket, address: str) -> None:
         limits = self.limits
-        own = self._by_address.get(address, {})
+        own = self._by_address.get(origin_of(address), {})
         # The bound that concerns fewest first: who fills it makes room for himself.
         for why, is_full in (
-            ("address", len(own) >= limits.strangers_per_address),
+            ("address", self._is_full(own)),
             ("strangers", len(self._strangers) >= self._most_strangers),
             ("connections", len(self._places) >= limits.connections),
             ("descriptors", sock.fileno() >= self._below),
@@ -228,9 +247,19 @@ class Door:
         place = Stranger(self, sock, address, loop.time())
         self._places[place] = None
         self._strangers[place] = None
-        self._by_address.setdefault(address, {})[place] = None
+        self._by_address.setdefault(place.origin, {})[place] = None
         place.due(limits.first_byte_s)
         loop.add_reader(sock, self._heard, place, sock)
+
+    def _is_full(self, own: dict[Stranger, None]) -> bool:
+        """Whether an address has as many strangers as it may have."""
+        most = self.limits.strangers_per_address
+        if len(own) < most:
+            return False
+        if len(own) >= self._most_strangers - self._most_strangers // OTHERS_PART:
+            return True
+        last = next(itertools.islice(own, most - 1, None))
+        return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s
 
     def _make_room(self, why: str, addresses: Iterable[dict[Stranger, None]]) -> bool:
         """End a stranger of the address that has most of them, if any waits."""
@@ -282,11 +311,11 @@ class Door:
     def known(self, place: Stranger) -> None:
         """Count a connection among those that somebody is logged in on."""
         self._strangers.pop(place, None)
-        own = self._by_address.get(place.address)
+        own = self._by_address.get(place.origin)
         if own is not None:
             own.pop(place, None)
             if not own:
-                del self._by_address[place.address]
+                del self._by_address[place.origin]
 
     def has(self, place: Stranger) -> bool:
         """Whether it is still here."""
@@ -319,3 +348,10 @@ def address_of(peer: Any) -> str:
     address = str(peer[0]) if isinstance(peer, tuple) else ""
     # A client of IPv4 at a socket for both: the limits are to count it once.
     return address.removeprefix("::ffff:") if "." in address else address
+
+
+def origin_of(address: str) -> str:
+    """Return what counts as one address: with IPv6 a network of 64 bits, all of which a host may have."""
+    if ":" not in address:
+        return address
+    return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8].hex()

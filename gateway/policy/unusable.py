@@ -32,7 +32,8 @@ from gateway.policy.subjects import PUBLIC
 OVERRIDE = 1
 """Policies of this priority are asked first, so that none that overrides others opens what is closed here."""
 _EVERYBODY = frozenset({PUBLIC})
-_EVERY = ResourceValues(values=("*",))
+_EVERY = ResourceValues(values=())
+"""Levels without values match whatever is there, also those that know no wildcards."""
 
 
 def broken(
@@ -65,6 +66,14 @@ def broken(
         deny_all_else=False,
         broken=faults,
     )
+
+
+def twin(policy: Policy, faults: tuple[str, ...]) -> Policy:
+    """Return what a policy is about that has the name or the id of another one, and the faults."""
+    if policy.broken:
+        return replace(policy, broken=(*policy.broken, *faults))
+    guards = bool(policy.deny or policy.deny_all_else or policy.masks or policy.filters)
+    return broken(policy, faults, service=policy.service, zone=policy.zone, guards=guards, named=True)
 
 
 def broken_policies(policies: PolicySet) -> list[Policy]:
@@ -196,17 +205,15 @@ def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) ->
 def _sets(resources: ResourceSet, definition: ServiceDef) -> Sequence[ResourceSet]:
     """Return what a denial has to name to close what a policy is about.
 
-    A filter is about a table, and access is asked of its columns as well. A level that could not be read is
-    any; where none could, it is everything.
+    A filter is about a table, and access is asked of its columns as well: what lies below is closed with it.
+    A level that could not be read is any; where none could, it is everything.
     """
     hierarchies = hierarchies_of(definition.resources)
-    if frozenset(resources) not in hierarchies:
-        ways = [way for name in resources if (way := hierarchy_to(name, definition.resources)) is not None]
-        if not ways:
-            return [dict.fromkeys(names, _EVERY) for names in hierarchies]
-        longest: tuple[ResourceDef, ...] = max(ways, key=len)
-        resources = {level.name: resources.get(level.name, _EVERY) for level in longest}
-    if "column" in resources or "column" not in {level.name for level in definition.resources}:
-        return [resources]
-    below = {**resources, "column": _EVERY}
-    return [resources, below] if frozenset(below) in hierarchies else [resources]
+    ways = [way for name in resources if (way := hierarchy_to(name, definition.resources)) is not None]
+    if not ways:
+        return [dict.fromkeys(names, _EVERY) for names in hierarchies]
+    longest: tuple[ResourceDef, ...] = max(ways, key=len)
+    known = {name: values for name, values in resources.items() if values.values}
+    here = {level.name: known.get(level.name, _EVERY) for level in longest}
+    below = [names for names in hierarchies if names > here.keys()]
+    return [here, *({name: here.get(name, _EVERY) for name in names} for names in below)]

@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.proving import Proofs
 from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
 from gateway.errors import Faults, UnreadableFiles
-from gateway.model.policy import PolicySet
+from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
 from gateway.model.principal import Principal
 from gateway.model.reading import NotRead, ReadingAnswer
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
+from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings
 from tests.app.readers import ReaderThatCounts
+from tests.judge_world import SERVICE_DEFS
 from tests.speed import patience
+
+SPARK = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})["spark"]
 
 PACK = """\
 service: spark
@@ -193,6 +198,70 @@ async def test_a_policy_at_fault_closes_what_it_is_about_and_nothing_else(tmp_pa
     assert await rules.look()
     assert not rules.sources()[0].closed
     assert may_read(rules, "employee", column="salary")
+
+
+DENY = "deny: [{groups: [public], access: [select]}]"
+HR = "catalog: spark_catalog, database: hr"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        f"{{name: bad, on: {{{HR}, tabel: employee}}, {DENY}}}",
+        f"{{name: bad, on: {{{HR}}}, {DENY}}}",
+        f"{{name: bad, on: {{{HR}, tabel: employee}}, filter: [{{groups: [public], where: 'a'}}]}}",
+        f"{{name: bad, on: {{{HR}, table: '{{NAME}}'}}, filter: [{{groups: [public], where: 'a'}}]}}",
+        f"{{name: bad, on: {{{HR}, table: 'emp*?', column: salary}}, {DENY}}}",
+        f"{{name: bad, om: {CARDS}, {DENY}}}",
+        f"{{name: bad, {DENY}}}",
+        f"{{name: bad, on: {CARDS}, allow: [{{users: [bob], access: [select]}}], x{DENY}}}",
+        f"{{name: analysts read, on: {CARDS}, mask: [{{groups: [public], type: MASK_NULL}}]}}",
+        f"{{name: bad, id: 7, on: {{{HR}, table: x}}, {DENY.replace('select', 'drop')}}}\n"
+        f"  - {{name: worse, id: 7, on: {CARDS}, {DENY}}}",
+    ],
+    ids=[
+        "a level that is none",
+        "a level too high",
+        "a filter's",
+        "a value that cannot be read",
+        "a value that never matches",
+        "on misspelt",
+        "no on",
+        "deny misspelt",
+        "a name twice",
+        "an id twice",
+    ],
+)
+async def test_a_policy_of_which_something_cannot_be_read_closes_all_that_it_may_be_about(
+    tmp_path: Path, entry: str
+) -> None:
+    write(tmp_path, "true")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    pack = (tmp_path / "hr.yaml").read_text()
+    denial = DENIAL.partition("policies:\n")[2]
+    (tmp_path / "hr.yaml").write_text(f"{pack}  - {entry}\n{denial}")
+    assert await rules.look()
+    assert not rules.faults
+    assert not may_read(rules, "department"), "a revocation in the same file is in force"
+    assert not may_read(rules, "employee", column="salary")
+    assert len(rules.sources()[0].closed) == 1
+
+
+async def test_a_policy_of_a_zone_that_cannot_be_read_closes_what_is_in_the_zone(tmp_path: Path) -> None:
+    zone = (
+        "service: spark\nzones: {z: {on: {catalog: spark_catalog, database: hr}}}\npolicies:\n"
+        "  - {name: z, zone: z, on: {catalog: spark_catalog, database: hr, table: '*', column: '*'}, "
+        "allow: [{groups: [analysts], access: [select]}]}\n"
+    )
+    (tmp_path / "hr.yaml").write_text(zone)
+    rules = rules_of(tmp_path)
+    await rules.start()
+    assert may_read(rules, "employee", column="salary")
+    (tmp_path / "hr.yaml").write_text(f"{zone}  - {{name: bad, zone: z, on: {CARDS}, x{DENY}}}\n")
+    assert await rules.look()
+    assert not may_read(rules, "employee", column="salary")
+    assert may_read(rules, "employee", column="name")
 
 
 async def test_a_policy_at_fault_that_only_allows_gives_nothing_and_takes_nothing(tmp_path: Path) -> None:
@@ -427,6 +496,70 @@ async def test_a_busy_parser_closes_nothing_and_is_asked_again(
     assert "the parser could not be asked about a filter" in rules.faults[0]
     assert await rules.look()
     assert rules.faults == ()
+
+
+async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    write(tmp_path, "region = 'slow'")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    read = ReaderThatCounts.read_expression
+    busy = [2]
+
+    async def late(self: ReaderThatCounts, text: str) -> ReadingAnswer:
+        if "slow" in text and busy[0]:
+            busy[0] -= 1
+            return NotRead("TIMEOUT", "the statement could not be read within 5 seconds")
+        return await read(self, text)
+
+    monkeypatch.setattr(ReaderThatCounts, "read_expression", late)
+    assert await rules.look()
+    assert may_read(rules, "employee"), "it was late twice"
+    busy[0] = 10**6
+    write(tmp_path, "region = 'slower'")
+    (tmp_path / "no.yaml").write_text(DENIAL.replace("department", "payroll"))
+    assert may_read(rules, "payroll")
+    assert await rules.look()
+    assert not may_read(rules, "payroll"), "a revocation is in force"
+    assert not may_read(rules, "employee")
+    assert may_read(rules, "department")
+    assert "does not come to an end with this filter" in rules.sources()[0].faults[0]
+
+
+class Slow(ReaderThatCounts):
+    """Comes to no end with some texts, or with any."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word = word
+
+    async def read_expression(self, text: str) -> ReadingAnswer:
+        answer = await super().read_expression(text)
+        return NotRead("TIMEOUT", "it could not be read") if self.word in text else answer
+
+
+@pytest.mark.parametrize(("word", "told"), [("a", True), ("", False)], ids=["one text", "any text"])
+async def test_a_text_is_at_fault_only_where_the_parser_answers_about_others(word: str, told: bool) -> None:
+    made = Policy(
+        id=1,
+        name="p",
+        service="s",
+        type=PolicyType.ROW_FILTER,
+        resources={},
+        filters=(FilterItem(filter_expression="a = 1"),),
+    )
+    service = Service(name="s", definition=SPARK, policies=(made,))
+    policies = PolicySet(version=1, services={"s": service})
+    try:
+        found = await Proofs().unusable(policies, Slow(word))
+    except UnreadableFiles:
+        assert not told
+    else:
+        assert told
+        assert [policy for policy, _ in found] == [made]
 
 
 def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:

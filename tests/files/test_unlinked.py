@@ -174,3 +174,23 @@ async def test_of_other_stores_nothing_is_looked_at() -> None:
     unlinked = sure()
     assert await unlinked.trouble(source_at("s3a://bucket/lake"), ("raw",)) is None
     assert unlinked.walks == 0
+
+
+async def test_a_root_that_is_a_link_may_lead_elsewhere_later(root: Path) -> None:
+    """An operator who publishes versions of a source changes the link that is its root."""
+    other = root.parent / "other"
+    (other / "raw" / "events").mkdir(parents=True)
+    (other / "raw" / "events" / "a.csv").symlink_to(root.parent / "secret" / "a.csv")
+    current = root.parent / "current"
+    current.symlink_to(root)
+    looked = sure()
+    path = ("raw", "events")
+    assert await looked.trouble(source_of(current), path) is None
+    assert await looked.trouble(source_of(current), path) is None
+    assert looked.walks == 1
+    (root.parent / "next").symlink_to(other)
+    (root.parent / "next").rename(current)
+    assert "link" in (await looked.trouble(source_of(current), path) or "")
+    (root.parent / "next").symlink_to(root)
+    (root.parent / "next").rename(current)
+    assert await looked.trouble(source_of(current), path) is None

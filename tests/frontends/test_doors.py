@@ -18,7 +18,7 @@ from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.frontends.doors import Door, DoorLimits, address_of
+from gateway.frontends.doors import Door, DoorLimits, address_of, origin_of
 from gateway.session.ports import Visitor
 from gateway.wire.sasl import Status, step
 from tests.frontends.connect_listening import connect_listening
@@ -120,7 +120,7 @@ async def test_who_is_admitted_stays_and_leaves_room_for_strangers() -> None:
 
 
 async def test_of_one_address_the_oldest_who_waits_makes_room() -> None:
-    limits = DoorLimits(strangers_per_address=2, first_byte_s=patience(), login_s=patience())
+    limits = DoorLimits(strangers_per_address=2, burst_s=0, first_byte_s=patience(), login_s=patience())
     async with opened(limits) as here:
         elsewhere = await here.client("127.0.0.2")
         busy = await here.client(says=b"x")
@@ -135,6 +135,19 @@ async def test_of_one_address_the_oldest_who_waits_makes_room() -> None:
         assert await is_cut(busy)
         assert here.refused == {"address": 3}
         assert not any(one.at_eof() for one in (elsewhere, third, fourth))
+
+
+async def test_a_pool_logs_in_at_once_and_leaves_room_for_other_addresses() -> None:
+    async with listening(doors=LONG) as gateway:
+        pool = await asyncio.gather(*(RawClient.logged_in(gateway.port) for _ in range(200)))
+        assert [one.reader.at_eof() for one in pool] == [False] * 200
+    limits = DoorLimits(strangers=16, strangers_per_address=2, first_byte_s=patience(), login_s=patience())
+    async with opened(limits) as here:
+        for _ in range(20):
+            await here.client()
+        for n in range(2, 5):
+            await here.client(f"127.0.0.{n}", says=b"x")
+        assert here.refused == {"address": 6, "strangers": 1}
 
 
 async def test_of_many_addresses_the_one_with_most_strangers_makes_room() -> None:
@@ -231,6 +244,20 @@ def test_addresses_are_told_apart_however_they_are_written(peer: Any, address: s
 
 
 # -- at the endpoints ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("::1", "127.0.0.1", False),
+    ],
+)
+def test_a_network_that_one_host_may_have_is_one_address(address: str, other: str, same: bool) -> None:
+    assert (origin_of(address) == origin_of(other)) is same
 
 
 async def test_sql_clients_log_in_beside_strangers() -> None:

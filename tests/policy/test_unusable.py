@@ -151,9 +151,21 @@ EVERY = {level: values("*") for level in ("catalog", "database", "table", "colum
         ({"table": values("orders")}, {"orders"}),
         ({"catalog": values("c"), "table": values("orders"), "column": values("id")}, {"orders"}),
         ({"catalog": values("c"), "database": values("shop"), "table": values("orders")}, {"orders"}),
+        ({"catalog": values("c"), "database": values("shop")}, {"orders", "customers"}),
+        ({"catalog": values("c"), "database": values("other")}, set()),
+        ({**EVERY, "database": values(), "table": values("orders")}, {"orders"}),
         ({}, {"orders", "customers"}),
     ],
-    ids=["whole", "of the table alone", "without its database", "a table", "nothing that is known"],
+    ids=[
+        "whole",
+        "of the table alone",
+        "without its database",
+        "a table",
+        "a database",
+        "another database",
+        "values that cannot be read",
+        "nothing that is known",
+    ],
 )
 def test_a_policy_at_fault_closes_what_could_be_read_of_it(
     levels: dict[str, ResourceValues], closed: set[str]

@@ -29,7 +29,7 @@ from gateway.policy.packs.conditions import tag_definition, with_script_conditio
 from gateway.policy.packs.files import Pack
 from gateway.policy.packs.policies import ReadPolicy
 from gateway.policy.packs.warnings import warnings_of
-from gateway.policy.unusable import broken_policies, with_closed
+from gateway.policy.unusable import broken_policies, twin, with_closed
 
 TAG_SERVICE = "tag"
 """Service type without packs of its own: policies on tags stand in the packs of the service they guard."""
@@ -188,27 +188,30 @@ def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
     """
     taken: dict[int, str] = {}
     names: dict[tuple[str, str, str], str] = {}
-    reads: list[ReadPolicy] = []
+    reads: list[tuple[ReadPolicy, Policy, bool]] = []
     for pack in packs:
         for read in pack.policies:
             policy, path = read.policy, read.path
             place = str(pack.document.place(path))
-            if read.has_id and policy.id in taken:
-                pack.faults.add((*path, "id"), f"id {policy.id} is taken already ({taken[policy.id]})")
-            elif read.has_id:
+            already = len(pack.faults.faults)
+            has_id = read.has_id and policy.id not in taken
+            if has_id:
                 taken[policy.id] = place
+            elif read.has_id:
+                pack.faults.add((*path, "id"), f"id {policy.id} is taken already ({taken[policy.id]})")
             named = (policy.service, policy.zone, policy.name)
             if policy.name and named in names:
                 pack.faults.add(
                     (*path, "name"), f"there is a policy named `{policy.name}` already ({names[named]})"
                 )
             names.setdefault(named, place)
-            reads.append(read)
+            if pack.tolerant and len(pack.faults.faults) > already:
+                policy = twin(policy, pack.faults.withdraw(already))
+            reads.append((read, policy, has_id))
     numbered = {}
     free = 1
-    for read in reads:
-        policy = read.policy
-        if not read.has_id:
+    for read, policy, has_id in reads:
+        if not has_id:
             while free in taken:
                 free += 1
             policy = replace(policy, id=free)

@@ -55,7 +55,7 @@ class Pack:
         tolerant: bool = False,
     ) -> None:
         """`tolerant`: a policy at fault is taken as one that is broken, and is no fault of the file."""
-        self._tolerant = tolerant
+        self.tolerant = tolerant
         self.document = document
         self.faults = Diagnostics(document)
         self.service = ""
@@ -107,7 +107,7 @@ class Pack:
         for i, entry in enumerate(shapes.sequence(data, "policies", ())):
             already = len(self.faults.faults)
             policy = reader.read(entry, ("policies", i))
-            if self._tolerant and len(self.faults.faults) > already:
+            if self.tolerant and len(self.faults.faults) > already:
                 policy = reader.broken(entry, policy, ("policies", i), self.faults.withdraw(already))
             if policy is not None:
                 self.policies.append(policy)

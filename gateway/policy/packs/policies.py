@@ -149,7 +149,7 @@ class PackPolicyReader:
             already = len(self._faults.faults)
             sets = self._shapes.resource_sets(data, path, definition, PolicyType.ACCESS)
             self._faults.withdraw(already)
-            name = data.get("name")
+            name, zone = data.get("name"), data.get("zone")
             policy = Policy(
                 id=0,
                 name=name if isinstance(name, str) else "",
@@ -157,9 +157,17 @@ class PackPolicyReader:
                 type=PolicyType.ACCESS,
                 resources=sets[0],
                 additional_resources=tuple(sets[1:]),
+                enabled=data.get("enabled") is not False,
+                zone=zone if isinstance(zone, str) else "",
                 place=self._faults.place(path),
             )
-        hides = data.keys() & {"deny", "deny_all_else", "mask", "filter"}
+        hides = data.keys() & {"deny", "deny_all_else", "mask", "filter"} or {
+            # What looks like items, or like a flag, may be a denial whose key was misspelt.
+            key
+            for key, value in data.items()
+            if key not in _POLICY_KEYS
+            and (value is True or (isinstance(value, list) and any(isinstance(one, dict) for one in value)))
+        }
         guards = "allow" not in data or bool(hides)
         made = broken(
             policy,
@@ -167,7 +175,8 @@ class PackPolicyReader:
             service=self._service.name,
             zone=policy.zone,
             guards=guards,
-            named=bool(data.get("on")),
+            # One that hides something, of nothing that could be read, may hide anything of its service.
+            named=bool(data.get("on")) or bool(hides),
         )
         return ReadPolicy(policy=made, path=path, has_id=read is not None and read.has_id, on_tags=on_tags)
 

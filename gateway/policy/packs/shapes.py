@@ -24,6 +24,8 @@ from gateway.policy.script import Untranslatable
 
 T = TypeVar("T")
 
+UNREAD = ResourceValues(values=())
+"""Of a level whose values are at fault."""
 _SCHEME = re.compile(r"[A-Za-z*?][A-Za-z0-9+.*?-]*:/")
 _MACRO = re.compile(r"\$\{\{.*?\}\}")
 _UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\}|ROLES\})[^}]*\}?|\$\{")
@@ -155,7 +157,10 @@ class Shapes:
             if level is None:
                 self.faults.add((*path, name), f"there is no level `{name}`{hint(name, levels)}")
                 continue
-            sets[name] = self._values(level, written, (*path, name))
+            already = len(self.faults.faults)
+            values = self._values(level, written, (*path, name))
+            # Nobody can tell what was meant by it: then it is not read as what was written.
+            sets[name] = values if len(self.faults.faults) == already else UNREAD
         if sets and len(sets) == len(data):
             self._check_way(frozenset(sets), path, definition, type_)
         return sets

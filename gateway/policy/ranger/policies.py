@@ -38,6 +38,8 @@ T = TypeVar("T")
 _NO_CONDITIONS: tuple[Condition, ...] = ()
 _NOTHING: tuple[object, ...] = (None, [])
 """What a list may be that is not there; all else is looked at, were it only to tell that it is no list."""
+_UNREAD = ResourceValues(values=())
+"""Of a level whose values are at fault."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
 _LONGEST_KEPT = 512
@@ -262,12 +264,14 @@ class _PolicyReading:
                     (*path, level), f"there is no level `{level}`{hint(level, of.known_levels)}"
                 )
                 continue
-            found[level] = of.once(
+            already = len(self._reader.findings.faults)
+            values = of.once(
                 (type_, level),
                 written,
                 self._reader.findings,
                 partial(self._level, written, level, (*path, level), type_),
             )
+            found[level] = values if len(self._reader.findings.faults) == already else _UNREAD
         if found and len(found) == len(data) and frozenset(found) not in of.hierarchies[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
