@@ -126,6 +126,10 @@ async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> N
         ("SELECT measure(total) FROM mv TABLESAMPLE (1 ROWS)", "not read by itself"),
         ("SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region", "is read by MEASURE"),
         ("SELECT max(`#__0`) FROM mv", "gateway's own"),
+        ("SELECT measure(total), max(IDENTIFIER('`\\u0023__0`')) AS x FROM mv", "gateway's own"),
+        ("SELECT measure(total) FROM mv GROUP BY transform(array(1), x -> `#__0`)", "gateway's own"),
+        ("SELECT measure(total) FROM mv WHERE exists(array(1), x -> mv.`#__0` > 1)", "gateway's own"),
+        ("SELECT measure(total) FROM mv HAVING max(exists(array(1), x -> `#__0` > 1))", "gateway's own"),
         ("SELECT measure(two) FROM mv", "no function in it aggregates"),
         ("EXPLAIN SELECT measure(total) FROM mv", "not read by itself"),
     ],
@@ -246,6 +250,47 @@ async def test_hidden_columns_are_not_there(reader: ReaderPool) -> None:
     assert forwarded.startswith("SELECT measure(best) FROM (SELECT `region` FROM ")
 
 
+async def test_a_measure_of_a_hidden_dimension_is_refused(reader: ReaderPool) -> None:
+    """Its name would be looked for around the view."""
+    made = world(policies=HIDDEN.replace("best", "region"), definer="ann")
+    around = "SELECT (SELECT measure(best) FROM mv) FROM VALUES (1) t(region)"
+    for text in ("SELECT measure(best) FROM mv", around):
+        told = why(await made.judge(text, reader, user="bob"))
+        assert "computed from a column of it that is hidden" in told
+        assert "region" not in told
+    assert "(sum(`#__0`)" in cleared(await made.judge("SELECT measure(again) FROM mv", reader, user="bob"))
+
+
+async def test_views_in_views_name_what_they_are_computed_from_apart(reader: ReaderPool) -> None:
+    """The text of a view may name none of them either, whoever wrote it."""
+    made = world(definer="ann")
+    source = "SELECT region, measure(again) AS id, '' AS email FROM hr.mv GROUP BY 1"
+    outer = VIEW.replace("hr.employee", source)
+    name = replace(NAME, table="mv2")
+    table = made.tables[NAME]
+    body = replace(metric_view(outer, [c.name for c in table.columns], {}), definer="ann")
+    made.tables[name] = replace(table, name=name, view=body)
+    forwarded = cleared(await made.judge("SELECT measure(again) FROM mv2", reader, user="bob"))
+    assert forwarded.startswith("SELECT (sum(`#__0`)\n) AS `measure(again)` FROM ")
+    assert "(sum(`#___0`)\n) AS id" in forwarded
+    over = replace(NAME, table="mvover")
+    text = "SELECT max(transform(array(1), x -> `#___0`)) AS a, measure(again) AS b FROM hr.mv"
+    columns = (Column(name="a", type="array<int>"), Column(name="b", type="bigint"))
+    plain = replace(body, text=text, output=("a", "b"), metrics=None, catalog="spark_catalog", database="hr")
+    made.tables[over] = replace(table, name=over, columns=columns, view=plain)
+    assert "gateway's own" in why(await made.judge("SELECT a FROM mvover", reader, user="bob"))
+
+
+async def test_inserts_that_share_a_view_have_all_their_measures(reader: ReaderPool) -> None:
+    text = (
+        "FROM mv INSERT INTO sales.tmp_own SELECT measure(again), 'x' "
+        "INSERT INTO sales.tmp_card SELECT 1, measure(best)"
+    )
+    forwarded = cleared(await world().judge(text, reader, user="bob"))
+    assert "SELECT (sum(`#__0`)" in forwarded
+    assert "SELECT 1, (max(`region`)" in forwarded
+
+
 FRAMES: dict[str, Callable[[Frame], Frame]] = {
     "measure(total)": lambda mv: mv.groupBy("region").agg(F.expr("measure(total)")),
     "t": lambda mv: mv.alias("m").filter("m.region > 'a'").agg(F.expr("measure(m.total) + 1 AS t")),
@@ -278,6 +323,13 @@ async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Fr
         (lambda mv: mv.agg(F.expr("measure(total) + 1")), "a name by AS"),
         (lambda mv: mv.filter("measure(total) > 1").agg(F.count("*")), "stands in the list"),
         (lambda mv: mv.agg(F.max("#__0")), "gateway's own"),
+        (lambda mv: mv.agg(F.expr("max(IDENTIFIER('`\\u0023__0`')) AS x")), "gateway's own"),
+        (lambda mv: mv.filter("exists(array(1), x -> `#__0` > 1)").agg(F.count("*")), "gateway's own"),
+        (
+            lambda mv: mv.agg(F.transform(F.array("Mail"), lambda _: F.col("#__0"))),
+            "gateway's own",
+        ),
+        (lambda mv: mv.agg(F.countDistinct("*")), "name its columns"),
         (lambda mv: mv.agg(F.expr("measure(two)")), "no function in it aggregates"),
     ],
 )

@@ -24,13 +24,14 @@ from gateway.sql.evaluate import hidden_columns
 from gateway.sql.guard import has_obligations
 from gateway.sql.metric_views import UnreadMetrics, query_of, read_metrics
 from gateway.sql.metrics import (
-    INPUT,
     ComputedMeasures,
     MeasureCall,
     computed,
     expanded,
+    inputs_within,
     measure_calls,
     measure_splices,
+    not_ones_own,
 )
 from gateway.sql.required import Unsupported
 
@@ -135,8 +136,14 @@ async def write_out(
         views[relation.span] = table
     if not views:
         return NONE
-    if any(part.lower().startswith(INPUT) for one in prepared.reading.columns for part in one.parts):
-        return Unsupported(f"names that begin with `{INPUT}` are the gateway's own")
+    # INVARIANT (what measures are computed from is not shown): the parser's columns are not all that may name
+    # one: in a lambda function it could be a variable. What IDENTIFIER(…) writes otherwise is among them.
+    depth = prepared.place.depth
+    own = inputs_within(depth)
+    if own in prepared.text or any(
+        part.startswith(own) for one in prepared.reading.columns for part in one.parts
+    ):
+        return not_ones_own(depth)
     seen = {span: policies.views[table.name.folded()] for span, table in views.items()}
     hidden = {
         span: frozenset(name.lower() for name in hidden_columns(table, view))
@@ -152,7 +159,7 @@ async def write_out(
     rows: list[Governed] = []
     for span, table in views.items():
         view = seen[span]
-        measures = await measures_of(table, found[span], judging)
+        measures = await measures_of(table, found[span], hidden.get(span, frozenset()), judging, depth)
         if isinstance(measures, Unsupported):
             return measures
         if view is None:
@@ -180,7 +187,11 @@ async def write_out(
 
 
 async def measures_of(
-    table: Table, calls: Sequence[MeasureCall], judging: Judging
+    table: Table,
+    calls: Sequence[MeasureCall],
+    hidden: AbstractSet[str],
+    judging: Judging,
+    depth: int = 0,
 ) -> ComputedMeasures | Unsupported:
     """Read the measures that are called, and write them over what stands for the view."""
     metrics = metrics_of(table)
@@ -192,7 +203,7 @@ async def measures_of(
         if not isinstance(reading, Reading):
             return Unsupported(f"the measure `{name}` of {table.name} cannot be read")
         readings[name] = reading
-    return computed(table, readings, measures)
+    return computed(table, readings, measures, hidden, depth)
 
 
 def query_of_rows(table: Table, measures: ComputedMeasures) -> str:

@@ -19,7 +19,7 @@ from gateway.plan.guard import Edits
 from gateway.plan.metrics import PlanMeasures, names_inputs, plan_measures, write_measures
 from gateway.plan.reading import PlanReading
 from gateway.sql.evaluate import hidden_columns
-from gateway.sql.metrics import INPUT, expanded, not_alone
+from gateway.sql.metrics import INPUT, expanded, not_alone, not_ones_own
 from gateway.sql.required import Unsupported
 
 
@@ -66,13 +66,14 @@ async def write_out_reads(
             continue
         if read.read.streaming or read.read.options or read.read.changes:
             return not_alone(table)
-        if names_inputs(original):
-            return Unsupported(f"names that begin with `{INPUT}` are the gateway's own")
+        # A text may name one by IDENTIFIER(…), in which signs can be written otherwise.
+        if names_inputs(original) or any(INPUT in prepared.text for prepared in texts.all):
+            return not_ones_own()
         hidden = frozenset(one.lower() for one in hidden_columns(table, view))
         found = plan_measures(reading.message, read.read.relation, table, hidden, tree_of)
         if isinstance(found, Unsupported):
             return found
-        computed = await measures_of(table, found.measures, judging)
+        computed = await measures_of(table, found.measures, hidden, judging)
         if isinstance(computed, Unsupported):
             return computed
         body = await rows_of(table, query_of_rows(table, computed))

@@ -22,7 +22,8 @@ from gateway.sql.required import Unsupported
 
 INPUT = "#__"
 """Before the number of a column that a measure is computed from: nobody else may write such a name. It has no
-letters: to Spark, which compares by Java's rules, more of them are one than `lower` knows."""
+letters: to Spark, which compares by Java's rules, more of them are one than `lower` knows. Within a view that
+is written out they have one more sign for each level: what stands for an outer one names its own there."""
 
 MEASURE = "measure"
 _GROUPINGS = frozenset({"Cube", "GroupingSets", "Rollup"})
@@ -58,7 +59,7 @@ def measure_calls(
         calls = _calls_over(table, above, hidden.get(span, frozenset()))
         if isinstance(calls, Unsupported):
             return calls
-        found[span] = calls
+        found[span] = (*found.get(span, ()), *calls)  # INSERTs may share one FROM
     if missing := views.keys() - found.keys():
         return not_alone(views[min(missing, key=lambda span: span.start)])
     return found
@@ -229,13 +230,27 @@ class ComputedMeasures:
     """Columns beside the dimensions, with the columns of the source that they are."""
 
 
+def inputs_within(depth: int) -> str:
+    """Return what names of columns that measures are computed from begin with, `depth` views deep."""
+    return INPUT + "_" * depth
+
+
+def not_ones_own(depth: int = 0) -> Unsupported:
+    return Unsupported(f"names that begin with `{inputs_within(depth)}` are the gateway's own")
+
+
 def computed(
-    table: Table, readings: Mapping[str, Reading], measures: Mapping[str, str]
+    table: Table,
+    readings: Mapping[str, Reading],
+    measures: Mapping[str, str],
+    hidden: AbstractSet[str],
+    depth: int,
 ) -> ComputedMeasures | Unsupported:
     """Write measures over the dimensions, and over columns of the source under names of their own.
 
     As Spark finds names in a measure: a dimension first, then a column of the source, which has no qualifier
-    there. `readings`: what the parser says of each expression.
+    there. `readings`: what the parser says of each expression; `hidden`: names (lower case) of columns that
+    are not there.
     """
     metrics = table.view.metrics if table.view is not None else None
     dimensions = {name.lower(): name for name, _ in metrics.dimensions} if metrics is not None else {}
@@ -252,8 +267,12 @@ def computed(
         for column in reading.columns:
             first, *rest = column.parts
             name = dimensions.get(first.lower())
+            if name is not None and first.lower() in hidden:
+                return Unsupported(
+                    f"the measure `{measure}` of {table.name} is computed from a column of it that is hidden"
+                )
             if name is None:
-                name = inputs.setdefault(first.lower(), f"{INPUT}{len(inputs)}")
+                name = inputs.setdefault(first.lower(), f"{inputs_within(depth)}{len(inputs)}")
             if column.span is None:
                 return Unsupported(f"the measure `{measure}` of {table.name} is not written literally")
             places[column.span] = dotted((name, *rest))
@@ -309,6 +328,8 @@ def expanded(
     kept = {name: mask for name, mask in masks.items() if name.lower() not in measures}
     texts = [mask.expression for mask in kept.values()]
     texts += [view.row_filter.expression] if view.row_filter is not None else []
+    if any(INPUT in text for text in texts):
+        return not_ones_own()
     if named := [name for name in sorted(measures) if any(_has_word(text, name) for text in texts)]:
         return Unsupported(
             f"a mask or filter of the metric view {table.name} names `{named[0]}`, which may be a measure "

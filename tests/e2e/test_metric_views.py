@@ -137,6 +137,8 @@ REFUSED = {
     "SELECT measure(total) FROM {v} a JOIN lab.paidfree b ON true": "not read by itself",
     "SELECT measure(total) + 1 FROM {v}": "a name by AS",
     "SELECT `#__0` FROM {v} GROUP BY 1": "gateway's own",
+    "SELECT measure(total) FROM {v} GROUP BY transform(array(1), x -> `#__0`)": "gateway's own",
+    "SELECT measure(total) FROM {v} WHERE exists(array(1), x -> `#__0` > 7)": "gateway's own",
     "SELECT measure(total) OVER () AS w FROM {v}": "has no window",
 }
 
@@ -223,6 +225,9 @@ def test_frames_that_cannot_be_followed_are_refused(lab_gateway: RunningGateway)
             view.agg(F.call_function("measure", F.col("total")) + 1),
             view.filter(F.expr("measure(total) > 1")).groupBy().count(),
             view.agg(F.max("#__0")),
+            view.agg(F.expr("measure(total) AS t"), F.expr("max(IDENTIFIER('`\\u0023__0`')) AS x")),
+            view.filter("exists(array(1), x -> `#__0` > 7)").agg(F.expr("measure(total) AS t")),
+            view.agg(F.expr("measure(total) AS t"), F.countDistinct("*").alias("n")),
         ):
             with pytest.raises(SparkConnectException, match="SLUICE_NOT_GOVERNABLE") as refused:
                 frame.collect()
