@@ -215,5 +215,6 @@ def _sets(resources: ResourceSet, definition: ServiceDef) -> Sequence[ResourceSe
     longest: tuple[ResourceDef, ...] = max(ways, key=len)
     known = {name: values for name, values in resources.items() if values.values}
     here = {level.name: known.get(level.name, _EVERY) for level in longest}
-    below = [names for names in hierarchies if names > here.keys()]
+    levels = [level.name for level in definition.resources]
+    below = sorted(sorted(names, key=levels.index) for names in hierarchies if names > here.keys())
     return [here, *({name: here.get(name, _EVERY) for name in names} for names in below)]
