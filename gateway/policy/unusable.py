@@ -213,7 +213,8 @@ def _sets(resources: ResourceSet, definition: ServiceDef) -> Sequence[ResourceSe
     if not ways:
         return [dict.fromkeys(names, _EVERY) for names in hierarchies]
     longest: tuple[ResourceDef, ...] = max(ways, key=len)
-    known = {name: values for name, values in resources.items() if values.values}
-    here = {level.name: known.get(level.name, _EVERY) for level in longest}
-    below = [names for names in hierarchies if names > here.keys()]
-    return [here, *({name: here.get(name, _EVERY) for name in names} for names in below)]
+    known = {level.name: resources[level.name] for level in longest if level.name in resources}
+    known = {name: values for name, values in known.items() if values.values}
+    levels = [level.name for level in definition.resources]
+    found = sorted(sorted(names, key=levels.index) for names in hierarchies if names >= known.keys())
+    return [{name: known.get(name, _EVERY) for name in names} for names in found]

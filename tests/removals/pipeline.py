@@ -963,15 +963,15 @@ REMOVALS = (
     Removal(
         "a policy at fault closes what could be read of it",
         "policy.unusable",
-        "known.get(level.name, _EVERY) for level in longest",
-        "known[level.name] for level in longest if level.name in known",
+        "known.get(name, _EVERY)",
+        'known.get(name, ResourceValues(values=("none",)))',
         "policy.test_unusable",
     ),
     Removal(
         "a policy at fault closes what lies below what could be read of it",
         "policy.unusable",
-        "if names > here.keys()",
-        "if False",
+        "if names >= known.keys()",
+        "if names == known.keys()",
         "policy.test_unusable",
     ),
     Removal(
