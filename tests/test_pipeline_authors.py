@@ -52,6 +52,7 @@ def why(verdict: Verdict) -> str:
         ("bob", "EXISTS (SELECT 1 FROM spark_catalog.hr.units)", True),
         ("bob", "id IN (SELECT id FROM spark_catalog.sales.fit)", False),
         ("bob", "spark_catalog.hr.peek(id) = 1", False),
+        ("bob", "exists(array(1), x -> id = x + fit.id)", True),
         ("bob", "id IN (WITH d AS (SELECT id FROM spark_catalog.hr.ledger) SELECT id FROM d)", False),
     ],
 )
@@ -77,6 +78,15 @@ async def test_it_is_asked_anew_when_the_author_changes(reader: ReaderPool) -> N
     assert [one.user for one in verdict.definers] == ["bob"]
     made.principals["bob"] = replace(made.principals["bob"], groups=frozenset())
     assert CLOSED in why(await made.judge(READ, reader, user="bob"))
+
+
+@pytest.mark.parametrize(
+    "text", ["exists(array(1), x -> crad = x)", "exists(array(1), x -> exists(array(x), y -> crad.id = y))"]
+)
+async def test_a_misspelt_column_in_a_lambda_function_closes(reader: ReaderPool, text: str) -> None:
+    """Spark would look for it around the guard, where the user may have a column of that name."""
+    asked = "SELECT (SELECT max(id) FROM sales.fit) FROM VALUES (1) AS o(crad)"
+    assert "does not fit its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
 
 
 MASK = """

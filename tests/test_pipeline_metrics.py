@@ -330,6 +330,7 @@ async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Fr
             "gateway's own",
         ),
         (lambda mv: mv.agg(F.countDistinct("*")), "name its columns"),
+        (lambda mv: mv.agg(F.max(F.struct("*").isin(sql("SELECT 1, 2")))), "name its columns"),
         (lambda mv: mv.agg(F.expr("measure(two)")), "no function in it aggregates"),
     ],
 )

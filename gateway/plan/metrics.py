@@ -167,8 +167,6 @@ class _MeasureFinder:
             case = message.WhichOneof("expr_type")
             if case in _STARS:
                 return Unsupported(f"{self._what}: name its columns in place of `*`")
-            if case == "subquery_expression":
-                return None
             if case == "unresolved_attribute":
                 return self._inside.named_alone(_parts(message))
             if case == "expression_string":

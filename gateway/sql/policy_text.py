@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from gateway.model.catalog import Table, dotted
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
 from gateway.sql.nodes import node_refusal
@@ -73,7 +74,31 @@ def unfit(text: str, reading: Reading, table: Table, read: Sequence[Table | None
         qualified = len(parts) > 1 and parts[0] in qualifiers and (parts[1] in columns or inside)
         if not (named or qualified or (reference.star and parts[0] in qualifiers)):
             return written
-    return None
+    if "LambdaFunction" not in reading.expressions:
+        return None
+    return _unfit_in_lambdas(reading, own | inner, table, read)
+
+
+def _unfit_in_lambdas(
+    reading: Reading, columns: AbstractSet[str], table: Table, read: Sequence[Table | None]
+) -> str | None:
+    """Return what in lambda functions is neither a variable of theirs nor a column: to the parser it is a
+    variable, and Spark then looks for a column of that name."""
+    if reading.tree is None:
+        return "more in a lambda function than can be followed"
+    qualifiers = {one.name.table.lower() for one in (table, *read) if one is not None}
+    free = _free_variables(reading.tree, frozenset()) - columns - qualifiers - reading.subquery_aliases
+    return f"`{min(free)}`" if free else None
+
+
+def _free_variables(node: ExpressionNode, bound: frozenset[str]) -> frozenset[str]:
+    """Return what names in lambda functions begin with, lower case, where that is no variable of theirs."""
+    if node.node == "UnresolvedNamedLambdaVariable":
+        return frozenset({part.lower() for part in node.parts[:1]}) - bound
+    if node.node == "LambdaFunction":
+        bound |= {part.lower() for variable in node.children[1:] for part in variable.parts[:1]}
+    found = (_free_variables(one, bound) for one in (*node.children, *node.plans))
+    return frozenset[str]().union(*found)
 
 
 @lru_cache(maxsize=4096)

@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.UsingJoin;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -83,6 +84,9 @@ final class ExpressionTree {
             told.put("mode", ((Cast) expression).evalMode().toString());
         } else if (expression instanceof UnresolvedAttribute) {
             told.put("parts", ScalaValues.strings(((UnresolvedAttribute) expression).nameParts()));
+        } else if (expression instanceof UnresolvedNamedLambdaVariable) {
+            told.put("parts",
+                ScalaValues.strings(((UnresolvedNamedLambdaVariable) expression).nameParts()));
         } else if (expression instanceof UnresolvedStar) {
             told.put("parts", PlanWalk.starQualifier(expression));
         } else if (expression instanceof UnresolvedFunction) {
