@@ -83,6 +83,8 @@ def require_time(until: float) -> None:
 
 T = TypeVar("T")
 
+MAX_LOOKS = 5
+"""How often a session looks at tables that others change at the same time, before the statement fails."""
 NOT_THERE = "42P01"
 """The SQLSTATE of a table or view that is not there."""
 
@@ -246,6 +248,7 @@ async def look_again(
     What was dropped and made again, or promoted anew, is not read by the columns and files that it had.
     """
     looked: dict[TableName, int] = {}
+    attempts = 0
     while True:
         generation = changed.generation
         verdict = await judge(statement)
@@ -256,7 +259,13 @@ async def look_again(
         if not stale:
             session.judged(verdict, generation, looked)
             return without_dangling_views(session, without_ended_views(session, verdict))
-        await _look_at(stale, statement, verdict, run)
+        try:
+            await _look_at(stale, statement, verdict, run)
+        except BackendUnavailable:
+            attempts += 1
+            if changed.generation == generation or attempts == MAX_LOOKS:
+                raise
+            continue  # what is looked at was changed or dropped meanwhile
         for table in stale:
             session.looked_at[table] = verdict.period
             looked[table.folded()] = generation
