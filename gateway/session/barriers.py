@@ -284,7 +284,7 @@ async def _look_at(
                 await run(own)
             except (StatementRefused, StatementFailed) as error:
                 # Dropped outside since it was described: Spark says so of the statement itself.
-                if not isinstance(error, StatementFailed) or error.sqlstate != NOT_THERE:
+                if not _is_gone(error):
                     raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
         else:
             # It is no table now. A session that kept one looks again; one that did not fails.
@@ -315,6 +315,13 @@ async def _run_own(statement: Statement, run: RunStatement) -> None:
         await run(statement)
     except (StatementRefused, StatementFailed):
         raise BackendUnavailable(f"Spark could not {_purpose(statement)}") from None
+
+
+def _is_gone(error: StatementRefused | StatementFailed) -> bool:
+    """Whether Spark says that there is no such table: over Thrift at times in the words alone."""
+    if not isinstance(error, StatementFailed):
+        return False
+    return error.sqlstate == NOT_THERE or error.message.rstrip().endswith(f"SQLSTATE: {NOT_THERE}")
 
 
 def _purpose(statement: Statement) -> str:
