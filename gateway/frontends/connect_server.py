@@ -180,10 +180,14 @@ class ConnectServer:
         stopped = asyncio.ensure_future(self._server.stop(within_s))
         for task in list(self._calls):
             task.cancel()
-        await stopped
+        # What strangers have left half said would keep gRPC waiting: their connections end when calls have.
+        await asyncio.wait([stopped], timeout=within_s + LAST_WRITE_S)
         self._door.close()
         if self._relaying is not None:
             self._relaying.close()
+        await asyncio.wait([stopped], timeout=within_s)
+        if not stopped.done():
+            _log.warning("connect_server_not_stopped", waited_s=2 * within_s)
         self._authenticator.close()
 
     def end_of(self, users: Collection[str]) -> None:

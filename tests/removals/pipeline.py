@@ -413,8 +413,8 @@ REMOVALS = (
     Removal(
         "views within are read by all whose access shows them",
         "pipeline.views",
-        "readers, who = self.seen.readers(table.name, self.judging), self._asking",
-        "readers, who = (self.judging.principal,), self._asking",
+        "rights = view_rights(table, self.seen.readers(table.name, self.judging), self.judging)",
+        "rights = view_rights(table, (self.judging.principal,), self.judging)",
         "test_pipeline_definers",
     ),
     Removal(
