@@ -411,13 +411,6 @@ REMOVALS = (
         "test_pipeline_definers",
     ),
     Removal(
-        "views within are read by all whose access shows them",
-        "pipeline.views",
-        "rights = view_rights(table, self.seen.readers(table.name, self.judging), self.judging)",
-        "rights = view_rights(table, (self.judging.principal,), self.judging)",
-        "test_pipeline_definers",
-    ),
-    Removal(
         "policies are bound to whom they are about",
         "pipeline.policies",
         "splices = identity_splices(reading, principal.user, (table, *tables), named=False)",
