@@ -167,7 +167,7 @@ class ReadViews:
 
     async def rows(self, table: Table, text: str) -> JudgingOutcome:
         """Govern a query over what a metric view reads, by the access by which its own text is read."""
-        return await self._govern(table, text, self._within)
+        return await self._govern(table, text, self._within, self.seen.readers(table.name, self.judging))
 
     async def _body(self, table: Table, place: TextScope) -> JudgingOutcome:
         """Govern the text of a view, which stands at `place`."""
@@ -189,15 +189,17 @@ class ReadViews:
                 return not_governable(
                     Unsupported(f"{table.name} is a metric view that cannot be governed: {why.why}")
                 )
-        body = await self._govern(table, table.view.text, place)
+        body = await self._govern(table, table.view.text, place, readers)
         if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
             return not_governable(collated(f"the view {table.name}"))
         if isinstance(body, Governed) and place.above is None:
             self.judging.bodies[key] = body
         return body
 
-    async def _govern(self, table: Table, text: str, place: TextScope) -> JudgingOutcome:
-        rights = view_rights(table, self.seen.readers(table.name, self.judging), self.judging)
+    async def _govern(
+        self, table: Table, text: str, place: TextScope, readers: tuple[Principal, ...]
+    ) -> JudgingOutcome:
+        rights = view_rights(table, readers, self.judging)
         if isinstance(rights, Denied):
             return access_denied(rights, self.judging.evaluation())
         place = replace(place, rights=replace(rights, around=self._asking))

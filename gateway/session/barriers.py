@@ -277,19 +277,14 @@ async def _look_at(
     tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
     for table in stale:
         own = replace(statement, text="", plan=None, refreshes=table)
-        if table in verdict.policy_tables:
-            await _run_own(own, run)
-        elif table.folded() in tables:
-            try:
-                await run(own)
-            except (StatementRefused, StatementFailed) as error:
-                # Dropped outside since it was described: Spark says so of the statement itself.
-                if not _is_gone(error):
-                    raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
-        else:
-            # It is no table now. A session that kept one looks again; one that did not fails.
-            with contextlib.suppress(StatementRefused, StatementFailed):
-                await run(own)
+        try:
+            await run(own)
+        except (StatementRefused, StatementFailed) as error:
+            # What is no table now a session has kept, or does not know. Of one that was dropped outside since
+            # it was described Spark says so when the statement itself is run.
+            is_read = table.folded() in tables and not _is_gone(error)
+            if is_read or table in verdict.policy_tables:
+                raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
 
 
 async def run_before(

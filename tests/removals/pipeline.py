@@ -411,6 +411,13 @@ REMOVALS = (
         "test_pipeline_definers",
     ),
     Removal(
+        "views within are read by all whose access shows them",
+        "pipeline.views",
+        "readers, who = self.seen.readers(table.name, self.judging), self._asking",
+        "readers, who = (self.judging.principal,), self._asking",
+        "test_pipeline_definers",
+    ),
+    Removal(
         "policies are bound to whom they are about",
         "pipeline.policies",
         "splices = identity_splices(reading, principal.user, (table, *tables), named=False)",
