@@ -180,7 +180,8 @@ class ConnectServer:
         stopped = asyncio.ensure_future(self._server.stop(within_s))
         for task in list(self._calls):
             task.cancel()
-        # What strangers have left half said would keep gRPC waiting: their connections end when calls have.
+        # gRPC was seen to wait for connections without a call, after garbage had come: the door ends them
+        # when calls have had their time.
         await asyncio.wait([stopped], timeout=within_s + LAST_WRITE_S)
         self._door.close()
         if self._relaying is not None:

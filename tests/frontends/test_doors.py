@@ -312,8 +312,13 @@ async def test_frames_are_cut_that_never_log_in() -> None:
                 pass
         writer.close()
         assert await here.call(), "whoever logged in stays"
-        await asyncio.sleep(0.4)
-        assert len(here.server._door._places) == 1
+        late, gone = await asyncio.open_connection("127.0.0.1", here.port)
+        gone.write(b"PRI")
+        async with asyncio.timeout(patience()):
+            while await late.read(1000):
+                pass
+        gone.close()
+        assert len(here.server._door._places) == 1, "one who logged in longer ago than strangers may stay"
 
 
 async def test_what_did_not_come_through_the_door_is_refused() -> None:

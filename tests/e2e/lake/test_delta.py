@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.test_iceberg import COMMANDS
+from tests.e2e.lake.renames import require_commands_read_no_renamed_column
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway, connect_session
 
@@ -563,7 +563,7 @@ def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
 
 def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
     """While the gateway still knows the table as it was, a column with a policy's name is not found."""
-    for endpoint in ("thrift", "connect") if lake.spark.connect_port else ("thrift",):
+    for endpoint in lake.endpoints:
         table = f"shop.changed_outside_{endpoint}"
         lake.spark.query(
             f"CREATE TABLE {table} (id INT, note STRING) {MAPPED}",
@@ -582,8 +582,7 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
 def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
     lake: LakeSpark, gateway: RunningGateway
 ) -> None:
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
-    for endpoint in endpoints:
+    for endpoint in lake.endpoints:
         table = f"shop.changed_version_{endpoint}"
         text = f"SELECT note FROM {table} VERSION AS OF 1"
         lake.spark.query(
@@ -598,22 +597,7 @@ def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
 
 
 def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
-    """The table is described again before a command that reads it is cleared."""
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
-    for at, endpoint in enumerate(endpoints):
-        for number, text in enumerate(COMMANDS):
-            table = f"shop.changed_command_{at}_{number}"
-            lake.spark.query(
-                f"CREATE TABLE {table} (id INT, note STRING, other STRING) {MAPPED}",
-                f"INSERT INTO {table} VALUES (1, '{CANARY}', 'x')",
-                user="loader",
-            )
-            with one_pack.session(gateway, endpoint, "bob") as ask:
-                assert ask(f"SELECT * FROM {table}") == [(1, CANARY, "x")]
-                lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
-                with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
-                    ask(text.format(t=table))
-            assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, CANARY, "x")]
+    require_commands_read_no_renamed_column(lake, gateway, "shop", MAPPED, CANARY)
 
 
 def test_a_session_that_outlives_its_gateway_has_no_settings_of_its_client(lake: LakeSpark) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
+from tests.e2e.lake.renames import require_commands_read_no_renamed_column
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
@@ -675,9 +676,8 @@ def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
 def test_names_that_changed_places_are_not_confused(lake: LakeSpark, gateway: RunningGateway) -> None:
     """A version shows a column by what policies say of it now, or, where nobody can tell, not at all."""
     table, packed = "ice.shop.changed_places", "ice.shop.changed_packed"
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
     with contextlib.ExitStack() as opened:
-        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in endpoints]
+        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in lake.endpoints]
         steward = opened.enter_context(one_pack.session(gateway, "thrift", "stew"))
         steward(f"CREATE TABLE {table} (id INT, email STRING, note STRING) USING iceberg")
         steward(f"INSERT INTO {table} VALUES (1, 'open', '{CANARY}')")
@@ -719,9 +719,8 @@ def test_nor_are_fields_that_changed_places(lake: LakeSpark, gateway: RunningGat
         f"ALTER TABLE {table} CREATE TAG old",
         user="loader",
     )
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
     with contextlib.ExitStack() as opened:
-        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in endpoints]
+        asked = [opened.enter_context(one_pack.session(gateway, one, "bob")) for one in lake.endpoints]
         steward = opened.enter_context(one_pack.session(gateway, "thrift", "stew"))
         for ask in asked:
             assert ask(f"SELECT id FROM {table} VERSION AS OF 'old'") == [(1,)]
@@ -735,8 +734,7 @@ def test_nor_are_fields_that_changed_places(lake: LakeSpark, gateway: RunningGat
 
 def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
     """While the gateway still knows the table as it was, a column with a policy's name is not found."""
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
-    for endpoint in endpoints:
+    for endpoint in lake.endpoints:
         table = f"ice.shop.changed_outside_{endpoint}"
         lake.spark.query(
             f"CREATE TABLE {table} (id INT, note STRING) USING iceberg",
@@ -761,8 +759,7 @@ def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
     lake: LakeSpark, gateway: RunningGateway
 ) -> None:
     """It keeps its own names, so that no list of columns tells of a rename: it is described again."""
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
-    for endpoint in endpoints:
+    for endpoint in lake.endpoints:
         table = f"ice.shop.changed_version_{endpoint}"
         text = f"SELECT note FROM {table} VERSION AS OF 'old'"
         lake.spark.query(
@@ -778,28 +775,5 @@ def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
             assert ask(text) == ask("SELECT * FROM past") == [(None,)]
 
 
-COMMANDS = (
-    "UPDATE {t} SET other = email",
-    "DELETE FROM {t} WHERE email LIKE 'canary%'",
-    "MERGE INTO {t} AS m USING (SELECT 1 AS k) s ON m.id = s.k WHEN MATCHED THEN UPDATE SET other = m.email",
-)
-"""What reads its target past guards."""
-
-
 def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
-    """The table is described again before a command that reads it is cleared."""
-    endpoints = ("thrift", "connect") if lake.spark.connect_port else ("thrift",)
-    for at, endpoint in enumerate(endpoints):
-        for number, text in enumerate(COMMANDS):
-            table = f"ice.shop.changed_command_{at}_{number}"
-            lake.spark.query(
-                f"CREATE TABLE {table} (id INT, note STRING, other STRING) USING iceberg",
-                f"INSERT INTO {table} VALUES (1, '{CANARY}', 'x')",
-                user="loader",
-            )
-            with one_pack.session(gateway, endpoint, "bob") as ask:
-                assert ask(f"SELECT * FROM {table}") == [(1, CANARY, "x")]
-                lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
-                with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
-                    ask(text.format(t=table))
-            assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, CANARY, "x")]
+    require_commands_read_no_renamed_column(lake, gateway, "ice.shop", "USING iceberg", CANARY)

@@ -66,6 +66,11 @@ class LakeSpark:
     """Where its gateways put their settings; Spark's user can reach it."""
 
     @property
+    def endpoints(self) -> tuple[str, ...]:
+        """The endpoints that can be tried before it."""
+        return one_pack.ENDPOINTS if self.spark.connect_port else ("thrift",)
+
+    @property
     def warehouse(self) -> Path:
         """Where the tables of its formats lie."""
         return self.spark.directory / "warehouse"
