@@ -57,7 +57,7 @@ DAY_TIME = datetime(2026, 11, 20, tzinfo=UTC)
 async def made(
     tmp_path_factory: pytest.TempPathFactory, embedded_postgres: str
 ) -> AsyncIterator[tuple[Path, str]]:
-    """A record of two gateways, with a seal in the middle and one at the end: spools, and the database's name.
+    """A record of two gateways, with a seal in the middle and one at the end: spools, and a database.
 
     Nobody changes it: each test has a copy.
     """
