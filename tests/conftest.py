@@ -20,7 +20,14 @@ from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.pool import ReaderPool
 from tests.readers import patient_reader
 
-pytest_plugins = ["tests.costs", "tests.lanes", "tests.parts", "tests.patience", "tests.shares"]
+pytest_plugins = [
+    "tests.temporary",
+    "tests.costs",
+    "tests.lanes",
+    "tests.parts",
+    "tests.patience",
+    "tests.shares",
+]
 
 
 def pytest_collection_finish() -> None:
