@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -19,7 +20,14 @@ from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.pool import ReaderPool
 from tests.readers import patient_reader
 
-pytest_plugins = ["tests.costs", "tests.lanes", "tests.parts", "tests.patience", "tests.shares"]
+pytest_plugins = [
+    "tests.temporary",
+    "tests.costs",
+    "tests.lanes",
+    "tests.parts",
+    "tests.patience",
+    "tests.shares",
+]
 
 
 def pytest_collection_finish() -> None:
@@ -65,14 +73,21 @@ def embedded_postgres(reachable_directory: Path) -> Iterator[str]:
     server.stop()
 
 
+@asynccontextmanager
+async def new_database(server: str, template: str = "template1") -> AsyncIterator[str]:
+    """Create a database, as a copy of another one, and drop it at the end; yields its DSN."""
+    name = f"test_{uuid.uuid4().hex}"
+    connection = await asyncpg.connect(server)
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    await connection.close()
+    yield server.replace("/postgres?", f"/{name}?")
+    connection = await asyncpg.connect(server)
+    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await connection.close()
+
+
 @pytest.fixture
 async def database(embedded_postgres: str) -> AsyncIterator[str]:
     """The DSN of an empty database."""
-    name = f"test_{uuid.uuid4().hex}"
-    connection = await asyncpg.connect(embedded_postgres)
-    await connection.execute(f"CREATE DATABASE {name}")
-    await connection.close()
-    yield embedded_postgres.replace("/postgres?", f"/{name}?")
-    connection = await asyncpg.connect(embedded_postgres)
-    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await connection.close()
+    async with new_database(embedded_postgres) as dsn:
+        yield dsn

@@ -25,8 +25,11 @@ from typing import IO
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import Artifact, TableFormat
+from gateway.reader.class_archive import store_archive
 from gateway.reader.extension_jars import kept_jars, places_of
-from gateway.reader.java_runtime import find_kept_spark
+from gateway.reader.java_runtime import find_java, find_kept_spark, find_spark_home
+from gateway.reader.parsers import Parsers
+from gateway.reader.process import ENVIRONMENT, command
 
 _Progress = Callable[[str], None]
 
@@ -45,6 +48,16 @@ class NotFetched(SluiceError):
 
     code = "SPARK_JARS_NOT_FETCHED"
     sqlstate = "58000"
+
+
+def archive_classes() -> Path:
+    """Return the archive of the classes that a parser of this machine's Spark loads; make it if needed.
+
+    Raises JavaNotFound, NotArchived.
+    """
+    java, spark_home = find_java(), find_spark_home()
+    run = command(java, Parsers(spark_home=spark_home), heap="512m", threads=2, archived=False)
+    return store_archive(java, spark_home, run, ENVIRONMENT)
 
 
 def fetch(minor: Minor, into: Path, progress: _Progress = lambda _: None) -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 import orjson
 
 from gateway.model.java_options import QUICK_START
+from gateway.reader.class_archive import archive_options
 from gateway.reader.java_runtime import jdk_openings
 from gateway.reader.parsers import Parsers
 from gateway.reader.replies import Hello, JsonReply, hello_of
@@ -190,10 +191,11 @@ class ParserProcess:
             self._last_words.extend(chunk.decode(errors="replace").splitlines())
 
 
-def command(java: Path, parsers: Parsers, *, heap: str, threads: int) -> list[str]:
-    """Return the JVM's command line."""
+def command(java: Path, parsers: Parsers, *, heap: str, threads: int, archived: bool = True) -> list[str]:
+    """Return the JVM's command line; with the archive of classes, if there is one and it is `archived`."""
     return [
         str(java),
+        *(archive_options(java, parsers.spark_home) if archived else ()),
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",  # 100 MB less than the default collector at this size
         # A parser must be fast at once rather than after ten thousand statements: without the second compiler

@@ -8,10 +8,12 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 import pytest
+import pytest_asyncio
 from apache_ranger.client.ranger_client import RangerClient
 from prometheus_client import CollectorRegistry
 
@@ -25,6 +27,7 @@ from gateway.frontends.doors import Door
 from gateway.model.credentials import Credentials, Password
 from gateway.model.principal import Principal
 from gateway.policy.documents import parse_document
+from tests.conftest import new_database
 
 T = TypeVar("T")
 DEFINITIONS = Path(__file__).resolve().parents[2] / "rules" / "service_defs"
@@ -125,6 +128,24 @@ async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
     found = re.search(r"FROM ([\w.]+)", text)
     unchecked = f"`{text}` was not held against tables" if "unknown" in text else ""
     return PolicyText(fault, f"reads `{found[1]}`" if found else "", unchecked, "lab.open" in text)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def prepared(embedded_postgres: str) -> AsyncIterator[str]:
+    """The name of a database with the tables and definitions that the API begins with, to be copied."""
+    async with new_database(embedded_postgres) as dsn:
+        store = Store(dsn, prepare=shipped)
+        async with store.reading():
+            pass
+        await store.close()
+        yield urlsplit(dsn).path.removeprefix("/")
+
+
+@pytest.fixture
+async def database(prepared: str, embedded_postgres: str) -> AsyncIterator[str]:
+    """The DSN of such a copy."""
+    async with new_database(embedded_postgres, prepared) as dsn:
+        yield dsn
 
 
 @pytest.fixture

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import orjson
 import pytest
+import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,29 +46,52 @@ from gateway.errors import Faults, LedgerUnavailable
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
 from tests.audit.samples import until as in_time
+from tests.conftest import new_database
 
 KEY = Ed25519PrivateKey.generate()
 DAY = date(2026, 11, 20)
 DAY_TIME = datetime(2026, 11, 20, tzinfo=UTC)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def made(
+    tmp_path_factory: pytest.TempPathFactory, embedded_postgres: str
+) -> AsyncIterator[tuple[Path, str]]:
+    """A record of two gateways, with a seal in the middle and one at the end: spools, and a database.
+
+    Nobody changes it: each test has a copy.
+    """
+    spools = tmp_path_factory.mktemp("made")
+    async with new_database(embedded_postgres) as dsn:
+        for number in range(2):
+            async with running(spools / str(number), dsn, name=f"gate{number}") as ledger:
+                for text in ("SELECT 'ü\0\ud800'", "SELECT 1e16", "SELECT 3"):
+                    event = dataclasses.replace(cleared(text), gateway=ledger.gateway)
+                    await ledger.decided(event)
+                    end = completed(event)
+                    odd = {**end.body, "numbers": [1e16, 0.1, -0.0, 2**53, 1.0], "duration_ms": 12.5}
+                    await ledger.record(dataclasses.replace(end, gateway=ledger.gateway, body=odd))
+                await ledger.decided(dataclasses.replace(refused(), gateway=ledger.gateway))
+                await ledger.record(dataclasses.replace(login(), gateway=ledger.gateway))
+                await shipped(ledger)
+            connection = await asyncpg.connect(dsn)
+            await make_seal(connection, KEY, DAY + timedelta(days=number))
+            await connection.close()
+        yield spools, urlsplit(dsn).path.removeprefix("/")
+
+
 @pytest.fixture
-async def record(tmp_path: Path, database: str) -> AsyncIterator[Any]:
-    """A connection to a record of two gateways, with a seal in the middle and one at the end."""
-    for number in range(2):
-        async with running(tmp_path / str(number), database, name=f"gate{number}") as ledger:
-            for text in ("SELECT 'ü\0\ud800'", "SELECT 1e16", "SELECT 3"):
-                event = dataclasses.replace(cleared(text), gateway=ledger.gateway)
-                await ledger.decided(event)
-                end = completed(event)
-                odd = {**end.body, "numbers": [1e16, 0.1, -0.0, 2**53, 1.0], "duration_ms": 12.5}
-                await ledger.record(dataclasses.replace(end, gateway=ledger.gateway, body=odd))
-            await ledger.decided(dataclasses.replace(refused(), gateway=ledger.gateway))
-            await ledger.record(dataclasses.replace(login(), gateway=ledger.gateway))
-            await shipped(ledger)
-        connection = await asyncpg.connect(database)
-        await make_seal(connection, KEY, DAY + timedelta(days=number))
-        await connection.close()
+async def database(made: tuple[Path, str], embedded_postgres: str, tmp_path: Path) -> AsyncIterator[str]:
+    """The DSN of a copy of that record, whose gateways' spools are in `tmp_path`."""
+    spools, name = made
+    shutil.copytree(spools, tmp_path, dirs_exist_ok=True)
+    async with new_database(embedded_postgres, name) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+async def record(database: str) -> AsyncIterator[Any]:
+    """A connection to it."""
     connection = await asyncpg.connect(database)
     try:
         yield connection

@@ -30,7 +30,7 @@ from tests.catalog.contract import Ability, holds, raises
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, query
 
-pytestmark = pytest.mark.in_turn(2, place=1)
+pytestmark = pytest.mark.in_turn(4, place=0)
 
 SECRET = "s3cret-of-the-shop"
 CLASS = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"

@@ -19,7 +19,7 @@ from gateway.frontends.users import remove_user, set_user
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(4)
 
 GROUPS = {"ann": ["analysts"], "abe": ["analysts"], "hal": ["hr"], "ray": [], "zoe": ["movers"]}
 PACK = """

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(4)
 
 FRESH_S = 5.0
 """How long a session may go by what Spark knew of a mapping table."""

@@ -38,7 +38,7 @@ from tests.jobs.test_recommend import CHOSEN
 from tests.jobs.test_replay import NEW, OLD, recorded
 from tests.judge_world import World
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn(6)
 
 KEY = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
 CLOSURE = {"pack": PACK, "propagation": PROPAGATION}

@@ -379,7 +379,7 @@ async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader:
     ],
 )
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_what_the_gateway_does_wrong_is_an_alarm(
     ground: Ground, reader: ReaderPool, broken: str, shown: set[str]
 ) -> None:
@@ -499,7 +499,7 @@ BY_ITSELF = [("dan", "own", "ron", "eva")[i % 4] for i in range(40)]
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(4, place=2)
+@pytest.mark.in_turn(8, place=6)
 async def test_views_show_what_their_definers_lend(ground: Ground, reader: ReaderPool) -> None:
     world = world_of(v_lost="eva", unknown="eva")
     rows = [(i, f"name {i}", who, f"pin {i}") for i, who in enumerate(BY_ITSELF)]

@@ -112,7 +112,7 @@ async def test_usage_is_what_the_record_says(place: Place) -> None:
         assert DAY <= row["first_at"] <= row["last_at"] < DAY + timedelta(days=1)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 async def test_refusals_are_counted_with_logins(place: Place) -> None:
     await place.fill(day_of_events(count=48))
     await place.roll_up()
@@ -178,7 +178,7 @@ async def test_a_plan_of_sql_counts_with_the_sql_and_no_value_of_another_is_told
     }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_a_read_of_a_temporary_view_is_one_of_what_it_was_made_of(place: Place) -> None:
     """Through views of views and cached relations, made on the day before; masks are those that are in it."""
     (scan,) = SCANS
@@ -223,7 +223,7 @@ async def test_a_read_of_a_temporary_view_is_one_of_what_it_was_made_of(place: P
     assert await read("ann", DAY.date()) == expected
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_what_a_client_takes_from_another_run_of_a_gateway_counts(place: Place) -> None:
     """Its gateway ended; the client came back to another after midnight, and again: Spark went on."""
     decided, end = sent("spark.table(…)", 1, operation="o-1", sess="s-1")
@@ -332,7 +332,7 @@ async def test_a_count_reads_no_column(place: Place) -> None:
     assert {row["statements"] for row in tagged} == {1}
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     await place.fill(day_of_events(count=40))
     await place.connection.execute(
@@ -361,7 +361,7 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     assert not await reports.slow(place.connection, RollupFilter(tag="NAME"))
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_statement(
     place: Place, database: str
 ) -> None:
@@ -393,7 +393,7 @@ async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_stat
     assert (row["day"], row["finished"], row["rows"]) == (DAY.date(), 1, 3)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
     ran = await place.roll_up()
     assert (ran.rows_in, ran.application) == (0, "")
@@ -410,7 +410,7 @@ async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
     assert await place.everything() == before
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> None:
     await place.fill(day_of_events(count=30))
     # One that ends after midnight, on a day that stays.
@@ -447,7 +447,7 @@ async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> N
     assert (await place.roll_up()).rows_in == 0
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Place) -> None:
     await place.roll_up()
     await place.fill(day_of_events(count=8))
@@ -462,7 +462,7 @@ async def test_days_that_went_before_the_roll_ups_came_to_them_count(place: Plac
     assert await place.everything() == found
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_ended(place: Place) -> None:
     """Its gateway had no way to PostgreSQL for as long, say. One was sent at the end of an hour, and judged
     in the next; in PostgreSQL there is nothing of either."""
@@ -484,7 +484,7 @@ async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_
     assert (await place.roll_up()).rows_in == 0
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
     await place.fill(day_of_events(count=8))
     await place.roll_up()

@@ -11,6 +11,7 @@ import pytest
 from gateway.admin.ranger.kinds import ChangedObject, Conflict, ObjectKind, What
 from gateway.admin.ranger.store import Store
 from tests.admin.conftest import Served, shipped, shipped_names
+from tests.conftest import new_database
 
 API = "/public/v2/api"
 
@@ -162,8 +163,13 @@ async def test_an_older_version_is_a_conflict_and_none_is_not(database: str) -> 
     await store.close()
 
 
-async def test_gateways_that_start_at_once_put_the_definitions_in_once(database: str) -> None:
-    stores = [Store(database, prepare=shipped) for _ in range(3)]
+async def test_gateways_that_start_at_once_put_the_definitions_in_once(embedded_postgres: str) -> None:
+    async with new_database(embedded_postgres) as empty:
+        await start_at_once(empty)
+
+
+async def start_at_once(dsn: str) -> None:
+    stores = [Store(dsn, prepare=shipped) for _ in range(3)]
 
     async def names(store: Store) -> list[str]:
         async with store.reading() as reading:

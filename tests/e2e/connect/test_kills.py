@@ -28,7 +28,7 @@ from tests.e2e.connect.conftest import REPOSITORY, as_user, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn(6)
 
 ROWS = 3_000_000
 COLUMNS = ("id", "id * 3 AS a", "CAST(id AS DOUBLE) / 2 AS b", "concat('row ', id) AS c")

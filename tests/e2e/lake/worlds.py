@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -122,9 +123,13 @@ class Lakes:
         return lake
 
     def stop(self) -> None:
-        process, self._process, self._lake = self._process, None, None
+        process, lake = self._process, self._lake
+        self._process = self._lake = None
         if process is not None:
             self._loop.run(process.stop())
+        if lake is not None:
+            # Jars that its user could not reach are copies: 400 MB.
+            shutil.rmtree(lake.directory, ignore_errors=True)
 
     def _start(self, minor: Minor, formats: tuple[str, ...]) -> LakeSpark:
         directory = self._directory / "-".join(("lake", str(minor), *formats))

@@ -1,0 +1,136 @@
+"""Java's archive of the classes that a parser loads, beside the jars that they are from.
+
+With it a parser starts in half the time. It is optional: Java takes it only while jars and Java are those
+that it was made with, and loads classes from the jars otherwise. It lies in the directory of the Spark, since
+who may write there may change the jars as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from gateway.errors import SluiceError
+
+_LENGTH = struct.Struct(">I")
+PREFIX = "sluice-parser-"
+SUFFIX = ".jsa"
+STORE_S = 300.0
+"""Seconds that making one may take; it takes about five."""
+
+TYPICAL = (
+    "WITH c AS (SELECT id, count(*) AS n FROM s.t WHERE day >= DATE'2026-01-01' GROUP BY id) "
+    "SELECT c.id, CASE WHEN n > 1 THEN upper(u.name) ELSE 'x' END AS name, "
+    "row_number() OVER (ORDER BY n) AS r FROM c LEFT JOIN s.u AS u ON c.id = u.id "
+    "WHERE u.name LIKE 'a%' AND u.id IN (SELECT id FROM s.v) LIMIT 5",
+    "INSERT INTO s.t SELECT * FROM s.u",
+    "CREATE TABLE s.w (id BIGINT, name STRING) USING parquet",
+    "SHOW TABLES IN s",
+)
+"""Statements whose classes go into it; those of others are loaded from the jars."""
+
+
+class NotArchived(SluiceError):
+    """Java could not store its archive of classes."""
+
+    code = "CLASSES_NOT_ARCHIVED"
+    sqlstate = "58000"
+
+
+def archive_of(java: Path, spark_home: Path) -> Path:
+    """Return where the archive is for this Java and these jars, whether or not there is one."""
+    seen = hashlib.sha256()
+    for file in (java.resolve(), *sorted((spark_home / "jars").glob("*.jar"))):
+        with contextlib.suppress(OSError):
+            found = file.stat()
+            seen.update(f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
+    return spark_home / f"{PREFIX}{seen.hexdigest()[:16]}{SUFFIX}"
+
+
+def archive_options(java: Path, spark_home: Path) -> list[str]:
+    """Return the options by which a parser's JVM uses the archive; none when there is no archive."""
+    archive = archive_of(java, spark_home)
+    if not archive.is_file():
+        return []
+    # Standard output is the parser's connection: what Java has to say of an archive goes elsewhere.
+    return ["-Xlog:disable", "-Xlog:all=error:stderr", f"-XX:SharedArchiveFile={archive}"]
+
+
+def store_archive(java: Path, spark_home: Path, command: list[str], environment: dict[str, str]) -> Path:
+    """Run a parser once and store the classes that it loads; return the archive, old ones removed.
+
+    `command`: a parser's command line for this Java, without an archive. Raises NotArchived.
+    """
+    archive = archive_of(java, spark_home)
+    if archive.is_file():
+        return archive
+    try:
+        with _beside(archive) as place:
+            _train([command[0], f"-XX:ArchiveClassesAtExit={place}", *command[1:]], environment, place)
+            place.replace(archive)
+    except OSError as error:
+        raise NotArchived(f"`{archive}` cannot be written: {error}") from error
+    for other in spark_home.glob(f"{PREFIX}*{SUFFIX}"):
+        if other != archive:
+            other.unlink(missing_ok=True)
+    return archive
+
+
+@contextlib.contextmanager
+def _beside(archive: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=f".{PREFIX}", dir=archive.parent) as directory:
+        yield Path(directory) / archive.name
+
+
+def _train(command: list[str], environment: dict[str, str], archive: Path) -> None:
+    """Have a JVM load what a parser needs, and write the archive as it ends."""
+    ours, theirs = socket.socketpair()
+    with ours, tempfile.TemporaryFile() as said:
+        with theirs:
+            process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=said, env=environment, cwd="/"
+            )
+        try:
+            ours.settimeout(STORE_S)
+            _receive(ours)  # its hello
+            for number, text in enumerate(TYPICAL, 1):
+                frame = orjson.dumps({"id": number, "op": "read", "text": text})
+                ours.sendall(_LENGTH.pack(len(frame)) + frame)
+                _receive(ours)
+            ours.close()  # at which it ends
+            process.wait(STORE_S)
+        except (OSError, EOFError, subprocess.TimeoutExpired) as error:
+            reason = repr(error)
+        else:
+            reason = "this Java stores none"
+        finally:
+            process.kill()
+            process.wait()
+        if not archive.is_file():
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise NotArchived(f"no archive of classes was written: {''.join(last) or reason}")
+        archive.chmod(0o444)
+
+
+def _receive(connection: socket.socket) -> bytes:
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    return _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        part = connection.recv(size - len(received))
+        if not part:
+            raise EOFError("the parser ended")
+        received += part
+    return received
