@@ -295,6 +295,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             parts.reader,
             spark=texts,
             judge=parts.judge,
+            principals=lambda user: parts.users.principals.get(user),
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app
