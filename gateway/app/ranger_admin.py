@@ -10,7 +10,7 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
-from gateway.app.policy_authors import JudgeText, may_select_all
+from gateway.app.policy_authors import AuthorRights
 from gateway.app.policy_texts import SparkTexts
 from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
@@ -39,11 +39,11 @@ class RangerAdmin:
         reader: ReaderPort,
         *,
         spark: SparkTexts | None = None,
-        judge: JudgeText | None = None,
+        authors: AuthorRights | None = None,
         principals: Callable[[str], Principal | None] = lambda user: None,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
-        policies before they are stored, `spark` is asked about them, and `judge` says what their authors may
+        policies before they are stored, `spark` is asked about them, and `authors` says what authors may
         select, who are found by their names in `principals`."""
         self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
@@ -81,7 +81,7 @@ class RangerAdmin:
         async def may_select(author: Principal, text: str) -> bool | None:
             """Return None where it is not known: what is in the catalog cannot be asked now."""
             try:
-                return judge is not None and await may_select_all(text, author, reader, judge)
+                return authors is not None and await authors.may_select_all(text, author)
             except BackendUnavailable:
                 return None
 

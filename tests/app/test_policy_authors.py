@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.app.policy_authors import PolicyAuthors
+from gateway.app.policy_authors import AuthorRights, JudgeText, PolicyAuthors
 from gateway.errors import BackendUnavailable
+from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
+from tests.judge_world import World
 from tests.test_pipeline_authors import world
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def rights(made: World, reader: ReaderPool, judge: JudgeText) -> AuthorRights:
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
+        return made.snapshot(frozenset(names)).catalog
+
+    return AuthorRights(reader, judge, lambda: made.snapshot(frozenset()).catalog, look_up)
+
+
 POLICY = "spark: a filter with a subquery that fits"
 
 
@@ -28,7 +40,7 @@ async def test_what_closes_is_told_once_and_until_it_opens(reader: ReaderPool) -
             Statement(text=text, principal=principal, context=SessionContext()), reader
         )
 
-    authors = PolicyAuthors(lambda: made.policies, made.principals.get, reader, judge)
+    authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
     await authors.look()
     assert (asked, await authors.told()) == (1, None)
     bob = made.principals["bob"]
@@ -58,7 +70,7 @@ async def test_a_spark_that_is_away_changes_nothing(reader: ReaderPool) -> None:
             raise BackendUnavailable("Spark is away")
         return await made.judge(text, reader, user=principal.user)
 
-    authors = PolicyAuthors(lambda: made.policies, made.principals.get, reader, judge)
+    authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
     with pytest.raises(BackendUnavailable):
         await authors.look()
     assert await authors.told() is None
