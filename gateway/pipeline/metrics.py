@@ -160,6 +160,7 @@ async def write_out(
     queries: dict[Span, str] = {}
     splices: list[Splice] = []
     rows: list[Governed] = []
+    inputs: list[str] = []
     for span, table in views.items():
         view = seen[span]
         measures = await measures_of(table, found[span], hidden.get(span, frozenset()), judging, depth)
@@ -183,10 +184,13 @@ async def write_out(
         if isinstance(query, Unsupported):
             return query
         queries[span] = query
+        inputs += [name for name, _ in measures.inputs]
         rows.append(body)
         splices += measure_splices(found[span], measures.expressions)
-    words = tuple((splice.text, splice.span.of(prepared.text)) for splice in splices)
-    return WrittenOut(queries, tuple(rows), tuple(splices), words)
+    words = [(splice.text, splice.span.of(prepared.text)) for splice in splices]
+    # Spark proposes names of columns in place of a misspelt one.
+    words += [pair for name in inputs for pair in ((f"`{name}`, ", ""), (f", `{name}`", ""))]
+    return WrittenOut(queries, tuple(rows), tuple(splices), tuple(words))
 
 
 def _typed(

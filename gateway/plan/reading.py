@@ -170,8 +170,11 @@ class PlanReading:
 
     @property
     def shape(self) -> bool:
-        """Whether it asks for nothing but what columns there are, and what kind of rows."""
-        return self.analysis in _SHAPES
+        """Whether it asks for nothing but what columns there are, and what kind of rows; or for no rows."""
+        if self.shown is None or not isinstance(self.message, pb.Plan):
+            return self.analysis in _SHAPES
+        relation = self.message.root
+        return relation.WhichOneof("rel_type") == "limit" and relation.limit.limit == 0
 
     @property
     def lazy(self) -> bool:

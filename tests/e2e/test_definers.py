@@ -158,6 +158,55 @@ def test_a_denial_closes_the_view_for_everybody(ask: Any, place: Place, endpoint
     assert hal("SELECT * FROM dv.v_rev") == [(1,)]
 
 
+METRICS = """CREATE VIEW dv.v_mv WITH METRICS LANGUAGE YAML AS $$
+version: 0.1
+source: dv.people
+filter: {rows}
+dimensions:
+  - name: region
+    expr: region
+measures:
+  - name: last
+    expr: max(ssn)
+$$"""
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_metric_views_lend_what_their_definers_have_now(ask: Any, place: Place, endpoint: str) -> None:
+    """In sessions that are open, whatever they have read before."""
+    hal, ann, ray = (ask(endpoint, user) for user in ("hal", "ann", "ray"))
+    hal(METRICS.format(rows="id > 0"))
+    read = "SELECT region, measure(last) FROM dv.v_mv GROUP BY region"
+    whole, masked = [("EU", "22"), ("US", "33")], [("EU", "x22")]
+    with place.gateway.session("ray", PASSWORD) as session:
+        frame = session.table("dv.v_mv").groupBy("region").agg(F.expr("measure(last) AS last"))
+        for _ in range(2):
+            assert [hal(read), ray(read), ann(read)] == [whole, whole, masked]
+            assert sorted(map(tuple, frame.collect())) == whole
+        place.policies(PACK + DENIED.replace("users: [ann]", "users: [hal]"))
+        for reader in (hal, ray, ann):
+            assert "SLUICE_ACCESS_DENIED" in refusal(reader, read)
+        with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
+            frame.collect()
+        place.policies(PACK + DENIED.replace("users: [ann]", "users: [ray]"))
+        # Who reads by a definer need not select himself what a view reads.
+        assert [hal(read), ray(read), ann(read)] == [whole, whole, masked]
+        place.policies(PACK)
+        hal("DROP VIEW dv.v_mv")
+        hal(METRICS.format(rows="region = 'EU' AND ssn < '20'"))
+        assert [hal(read), ray(read), ann(read)] == [[("EU", "11")], [("EU", "11")], []]
+        assert sorted(map(tuple, frame.collect())) == [("EU", "11")]
+        hal("DROP VIEW dv.v_mv")
+        hal("CREATE VIEW dv.v_mv AS SELECT region, ssn AS last FROM dv.people")
+        assert [ray("SELECT max(last) FROM dv.v_mv"), ann("SELECT max(last) FROM dv.v_mv")] == [
+            [("33",)],
+            [("x22",)],
+        ]
+        with pytest.raises(PySparkException):
+            frame.collect()
+    hal("DROP VIEW dv.v_mv")
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_everybody_gets_his_own_obligations(ask: Any, spark: Spark, endpoint: str) -> None:
     """As dbt makes its models: what a masked analyst made is whole for whom nothing is hidden from."""
