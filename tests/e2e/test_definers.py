@@ -207,6 +207,68 @@ def test_metric_views_lend_what_their_definers_have_now(ask: Any, place: Place, 
     hal("DROP VIEW dv.v_mv")
 
 
+AUTHORED = """
+  - name: rows of free, by hal
+    author: hal
+    on: {catalog: spark_catalog, database: dv, table: free}
+    filter: [{users: [ray, zoe], where: "id IN (SELECT id FROM spark_catalog.dv.secret)"}]
+  - name: ray reads free
+    on: {catalog: spark_catalog, database: dv, table: free, column: "*"}
+    allow: [{users: [ray], access: [select]}]
+"""
+CLOSED = "is closed, because who wrote it may not select all"
+
+
+def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) -> None:
+    """Whatever these have read before: in SQL, by views, temporary views, frames, and what runs at once."""
+    place.policies(PACK + AUTHORED)
+    readers = [ask(endpoint, user) for endpoint in ENDPOINTS for user in ("ray", "zoe")]
+    ask("thrift", "zoe")("CREATE OR REPLACE VIEW dv.v_texts AS SELECT id FROM dv.free")
+    texts = ["SELECT id FROM dv.free", "SELECT id FROM t_texts", "SELECT id FROM dv.v_texts"]
+    for reader in readers:
+        reader("CREATE OR REPLACE TEMPORARY VIEW t_texts AS SELECT id FROM dv.free")
+    with place.gateway.session("ray", PASSWORD) as session:
+        frames = [session.table("dv.free"), session.sql("SELECT id FROM dv.free WHERE id < ?", args=[9])]
+        frames.append(frames[0].filter("id > 0").select(F.col("id")))
+
+        def opened() -> None:
+            for _ in range(2):
+                assert [reader(text) for reader in readers for text in texts] == [[(1,)]] * 12
+                assert [[row.id for row in frame.collect()] for frame in frames] == [[1]] * 3
+
+        def closed() -> None:
+            for reader in readers:
+                for text in texts:
+                    assert CLOSED in refusal(reader, text)
+                refusal(reader, "CREATE OR REPLACE TEMPORARY VIEW t_more AS SELECT id FROM dv.free")
+            for frame in frames:
+                with pytest.raises(PySparkException, match=CLOSED):
+                    frame.collect()
+
+        opened()
+        for rights in (
+            DENIED.replace("users: [ann]", "users: [hal]"),
+            "  - name: a mask\n    on: {catalog: spark_catalog, database: dv, table: secret, column: pin}\n"
+            "    mask: [{users: [hal], type: MASK_NULL}]\n",
+            "  - name: a filter\n    on: {catalog: spark_catalog, database: dv, table: secret}\n"
+            "    filter: [{users: [hal], where: id > 0}]\n",
+        ):
+            place.policies(PACK + AUTHORED + rights)
+            closed()
+            place.policies(PACK + AUTHORED)
+            opened()
+        for change in (
+            lambda file: set_user(file, "hal", password=PASSWORD, groups=[]),
+            lambda file: remove_user(file, "hal"),
+        ):
+            place.users(change)
+            closed()
+            place.users(lambda file: set_user(file, "hal", password=PASSWORD, groups=GROUPS["hal"]))
+            opened()
+        place.policies(PACK + AUTHORED.replace("author: hal", "author: ray"))
+        closed()
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_everybody_gets_his_own_obligations(ask: Any, spark: Spark, endpoint: str) -> None:
     """As dbt makes its models: what a masked analyst made is whole for whom nothing is hidden from."""
