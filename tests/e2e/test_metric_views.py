@@ -209,7 +209,6 @@ LOOKS: dict[str, Callable[[Any, str], Any]] = {
     "filter": lambda s, v: s.table(v).filter("total > 1").select("region", F.col("total").alias("t")),
     "sql": lambda s, v: s.sql(f"SELECT region, total FROM {v} WHERE region > ''"),
     "star": lambda s, v: s.sql(f"SELECT * FROM {v}"),
-    "joined": lambda s, v: s.table(v).join(s.table(v).select("region"), "region"),
 }
 
 
