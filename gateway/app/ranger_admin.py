@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gateway.admin.ranger.access import Access, AdminRights, PolicyText, TextQuestion
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText, ReadText, TextQuestion
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
@@ -85,6 +85,8 @@ class RangerAdmin:
             except BackendUnavailable:
                 return None
 
+        self.read_text: ReadText = read_text
+        """Reads a text that somebody wants to store."""
         self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
 
     async def close(self) -> None:

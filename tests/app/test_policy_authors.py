@@ -8,14 +8,19 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.admin.ranger.access import TextQuestion
 from gateway.app.policy_authors import AuthorRights, JudgeText, PolicyAuthors
+from gateway.app.ranger_admin import RangerAdmin
 from gateway.errors import BackendUnavailable
-from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.catalog import FUNCTION, CatalogSnapshot, TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
+from gateway.settings.models import PolicySettings, RangerApiSettings
+from tests.frontends.listening import Gateway
 from tests.judge_world import World
-from tests.test_pipeline_authors import world
+from tests.session.fakes import World as Served
+from tests.test_pipeline_authors import CALLING, function, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -77,3 +82,52 @@ async def test_a_spark_that_is_away_changes_nothing(reader: ReaderPool) -> None:
     away = False
     await authors.look()
     assert POLICY in str(await authors.told())
+
+
+@pytest.mark.parametrize("call", ["", "spark_catalog.hr.f(id)"])
+async def test_who_writes_a_text_again_is_told_whether_its_author_still_may(
+    reader: ReaderPool, call: str
+) -> None:
+    text = f"{call or 'id'} IN (SELECT id FROM spark_catalog.hr.department)"
+    made = world("bob", text, CALLING)
+    made.tables[TableName("spark_catalog", "hr", "f", FUNCTION)] = function("f", "hr.g(x)")
+    made.tables[TableName("spark_catalog", "hr", "g", FUNCTION)] = function("g", "x + 1")
+    away = False
+
+    async def judge(text: str, principal: Principal) -> Verdict:
+        if away:
+            raise BackendUnavailable("Spark is away")
+        return await made.judge_statement(
+            Statement(text=text, principal=principal, context=SessionContext()), reader
+        )
+
+    logins = Gateway(Served()).authenticator
+    admin = RangerAdmin(
+        RangerApiSettings(administrators=("ann",)),
+        PolicySettings(),
+        "postgresql://nobody@127.0.0.1:9/none",
+        logins,
+        reader,
+        authors=rights(made, reader, judge),
+        principals=made.principals.get,
+    )
+
+    async def asked(writer: str, author: str, trusted: bool = False) -> tuple[bool, bool]:
+        question = TextQuestion("filter", text, "spark", "spark", "{}", trusted=trusted, author=author)
+        found = await admin.read_text(question, made.principals[writer])
+        assert (found.fault, bool(found.reach)) == (None, True)
+        return found.selectable, found.lapsed
+
+    assert await asked("bob", "") == (True, False)
+    assert await asked("eve", "") == (False, False)
+    assert await asked("bob", "eve") == (True, True)
+    assert await asked("ann", "bob", trusted=True) == (True, False)
+    assert await asked("ann", "nobody", trusted=True) == (True, True)
+    assert await asked("eve", "bob") == (False, False)
+    made.tables[TableName("spark_catalog", "hr", "g", FUNCTION)] = function(
+        "g", "(SELECT max(id) FROM hr.employee)"
+    )
+    assert await asked("ann", "bob", trusted=True) == (True, bool(call))
+    away = True
+    assert await asked("ann", "bob", trusted=True) == (True, False), "it is not known"
+    await admin.close()
