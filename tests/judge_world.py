@@ -16,6 +16,7 @@ from gateway.pipeline import Rules, judge
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.port import ReaderPort
+from gateway.sql.metric_views import metric_view
 
 CASES = Path(__file__).parent / "cases" / "judge"
 SERVICE_DEFS = Path(__file__).parents[1] / "rules" / "service_defs"
@@ -117,6 +118,10 @@ class World:
         return Table(name=_name(name), kind=TableKind.TABLE, columns=_columns(columns))
 
     def _view(self, name: str, view: dict[str, Any]) -> Table:
+        columns = _columns(view["columns"])
+        if "metrics" in view:
+            body = metric_view(view["metrics"], [column.name for column in columns], {})
+            return Table(name=_name(name), kind=TableKind.VIEW, columns=columns, view=body)
         body = ViewBody(
             text=view["text"],
             catalog=view.get("catalog", "spark_catalog"),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.model.catalog import TableName
+from gateway.catalog.describe import function_from_rows
+from gateway.model.catalog import FUNCTION, Column, Table, TableKind, TableName, ViewBody
 from gateway.model.statement import Cleared, Verdict
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import CASES, World
@@ -87,6 +88,71 @@ async def test_a_misspelt_column_in_a_lambda_function_closes(reader: ReaderPool,
     """Spark would look for it around the guard, where the user may have a column of that name."""
     asked = "SELECT (SELECT max(id) FROM sales.fit) FROM VALUES (1) AS o(crad)"
     assert "does not fit its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
+
+
+CALLING = """
+  - name: they call functions
+    on: {catalog: spark_catalog, database: hr, udf: "*"}
+    allow: [{users: [ann, bob, eve], access: [execute]}]
+  - name: and read a view that does
+    on: {catalog: spark_catalog, database: hr, table: calling, column: "*"}
+    allow: [{users: [bob], access: [select]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("author", "call", "body", "is_open"),
+    [
+        ("bob", "f", "(SELECT max(id) FROM spark_catalog.hr.department)", True),
+        ("bob", "f", "SELECT max(id) FROM hr.department", True),
+        ("eve", "f", "SELECT max(id) FROM hr.department", False),
+        ("bob", "f", "(SELECT max(id) FROM department)", False),  # of any database
+        ("bob", "f", "(SELECT max(id) FROM hr.employee)", False),
+        ("ann", "f", "(SELECT max(id) FROM hr.employee)", True),
+        ("bob", "f", "x * 2", True),
+        ("bob", "f", "", True),  # code
+        ("bob", "f", None, False),  # nobody knows
+        ("bob", "g", "(SELECT max(id) FROM hr.employee)", False),
+        ("ann", "g", "(SELECT max(id) FROM hr.employee)", True),
+        ("bob", "g", "hr.g(x)", True),
+        ("bob", "f", "hr.nowhere(x)", False),
+        ("bob", "f", "(SELECT max(id) FROM hr.nowhere)", False),
+        ("bob", "f", "input_file_name()", False),
+        ("bob", "v", "(SELECT max(id) FROM hr.employee)", False),
+        ("ann", "v", "(SELECT max(id) FROM hr.employee)", True),
+        ("bob", "v", "(SELECT max(id) FROM hr.department)", True),
+    ],
+)
+async def test_bodies_of_functions_count(
+    reader: ReaderPool, author: str, call: str, body: str | None, is_open: bool
+) -> None:
+    """`g` calls `f`, and so does the view `calling`."""
+    text = f"spark_catalog.hr.{call}(id) = 1"
+    by_view = "id IN (SELECT v FROM spark_catalog.hr.calling)"
+    made = world(author, by_view if call == "v" else text, CALLING)
+    view = TableName("spark_catalog", "hr", "calling")
+    called = "SELECT spark_catalog.hr.f(1) AS v"
+    body_of = ViewBody(text=called, catalog="spark_catalog", database="hr", output=("v",), definer="ann")
+    columns = (Column(name="v", type="int"),)
+    made.tables[view] = Table(name=view, kind=TableKind.VIEW, columns=columns, view=body_of)
+    bodies = {"g": "1 + hr.f(x)"} | ({} if body is None else {"f": body})
+    for name, written in bodies.items():
+        made.tables[replace(view, table=name, version=FUNCTION)] = function(name, written)
+    for verdict in (
+        await made.judge(READ, reader, user="bob"),
+        await made.judge_plan(execute(table("sales.fit")), reader, user="bob"),
+    ):
+        assert (why(verdict) == "") if is_open else (CLOSED in why(verdict)), why(verdict)
+        if isinstance(verdict, Cleared) and call != "v":
+            assert TableName("spark_catalog", "hr", call, FUNCTION) in verdict.names
+
+
+def function(name: str, body: str) -> Table:
+    rows = [
+        (line,)
+        for line in (f"Function: {name}", "Comment: Body: x", f"Body:  {body}" if body else "Class: X")
+    ]
+    return function_from_rows(rows, TableName("spark_catalog", "hr", name, FUNCTION))
 
 
 MASK = """

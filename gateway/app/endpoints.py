@@ -21,7 +21,7 @@ from aiohttp import web
 from gateway.admin.listener import AdminServer, Check
 from gateway.app.closed_policies import told_of
 from gateway.app.lineage_following import trouble
-from gateway.app.policy_authors import JudgeText
+from gateway.app.policy_authors import AuthorRights
 from gateway.app.rules import RulesInForce
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
@@ -75,8 +75,8 @@ class GatewayParts:
     lineage: Follower | None
     notes: Mapping[str, Check]
     """More that `/readyz` tells, and that does not stop clients from being sent here."""
-    judge: JudgeText
-    """Judges what the authors of policies may select."""
+    authors: AuthorRights
+    """Says what the authors of policies may select."""
 
     def authenticator(self) -> Authenticator:
         """Return an endpoint's own: failed logins are counted for each."""
@@ -294,7 +294,8 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             parts.authenticator(),
             parts.reader,
             spark=texts,
-            judge=parts.judge,
+            authors=parts.authors,
+            principals=lambda user: parts.users.principals.get(user),
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

@@ -33,7 +33,7 @@ from gateway.app.lineage_following import LineageCollector, lineage_input, make_
 from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
-from gateway.app.policy_authors import PolicyAuthors
+from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
@@ -221,7 +221,8 @@ class Gateway:
             statement = Statement(text=text, principal=principal, context=SessionContext())
             return await dependencies.verdicts.judge(statement, Client(protocol="policies"))
 
-        authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), reader, judge)
+        rights = AuthorRights(reader, judge, lambda: catalog.snapshot, catalog.look_up)
+        authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), rights)
         notes: dict[str, Check] = {
             "metalakes": metalakes.told,
             "authors": authors.told,
@@ -251,7 +252,7 @@ class Gateway:
                 dsn=dsn,
                 lineage=lineage,
                 notes=notes,
-                judge=judge,
+                authors=rights,
             )
         )
         every_s = settings.policies.reload_s

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 import structlog
 
 from gateway.errors import BackendUnavailable
+from gateway.model.catalog import CatalogSnapshot, LookUp, TableName
 from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading
-from gateway.model.statement import Cleared, Verdict
+from gateway.model.statement import Cleared, NeedsCatalog, Verdict
+from gateway.pipeline.authors import asked_for
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
-from gateway.sql.policy_text import asked_of_author
 
 log = structlog.get_logger(__name__)
 
@@ -26,15 +27,29 @@ JudgeText = Callable[[str, Principal], Awaitable[Verdict]]
 """Judges a statement of somebody's, under the policies in force."""
 
 
-async def may_select_all(text: str, author: Principal, reader: ReaderPort, judge: JudgeText) -> bool:
-    """Whether somebody may select, whole and now, all that the text of a mask or filter reads, and execute
-    what it calls. Raises BackendUnavailable when that cannot be asked."""
-    answer = await reader.read_expression(sample(text))
-    asked = asked_of_author(answer) if isinstance(answer, Reading) else None
-    if asked is None:
-        return False
-    verdicts = [await judge(statement, author) for statement in asked]
-    return all(isinstance(verdict, Cleared) and verdict.plain for verdict in verdicts)
+@dataclass(frozen=True, slots=True)
+class AuthorRights:
+    """Says what the authors of texts may select."""
+
+    reader: ReaderPort
+    judge: JudgeText
+    catalog: Callable[[], CatalogSnapshot]
+    look_up: LookUp
+
+    async def may_select_all(self, text: str, author: Principal) -> bool:
+        """Whether somebody may select, whole and now, all that the text of a mask or filter reads, itself and
+        by the functions that it calls, and execute these. Raises BackendUnavailable when that cannot be
+        asked."""
+        catalog, needed = self.catalog(), dict[TableName, None]()
+        asked = await asked_for(sample(text), self.reader, catalog)
+        while isinstance(asked, NeedsCatalog):
+            needed.update(dict.fromkeys(asked.tables))
+            catalog = await self.look_up(tuple(needed))
+            asked = await asked_for(sample(text), self.reader, catalog)
+        if asked is None:
+            return False
+        verdicts = [await self.judge(statement, author) for statement in asked.statements]
+        return all(isinstance(verdict, Cleared) and verdict.plain for verdict in verdicts)
 
 
 class PolicyAuthors:
@@ -44,13 +59,11 @@ class PolicyAuthors:
         self,
         policies: Callable[[], PolicySet],
         author: Callable[[str], Principal | None],
-        reader: ReaderPort,
-        judge: JudgeText,
+        rights: AuthorRights,
     ) -> None:
         self._policies = policies
         self._author = author
-        self._reader = reader
-        self._judge = judge
+        self._rights = rights
         self._known: tuple[PolicySet, list[tuple[Policy, str, str]]] | None = None
         self._closed: dict[str, str] = {}
         """Policy, as it is told → its author."""
@@ -79,7 +92,7 @@ class PolicyAuthors:
         closed: dict[str, str] = {}
         for policy, text, user in await self._texts():
             author = self._author(user)
-            if author is None or not await may_select_all(text, author, self._reader, self._judge):
+            if author is None or not await self._rights.may_select_all(text, author):
                 closed[f"{policy.service}: {policy.name}"] = user
         for name, user in sorted(closed.items() - self._closed.items()):
             fault = "its author may not select all that it reads"

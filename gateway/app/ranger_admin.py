@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from gateway.admin.ranger.access import Access, AdminRights, PolicyText, TextQuestion
+from gateway.admin.ranger.access import Access, AdminRights, PolicyText, ReadText, TextQuestion
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
-from gateway.app.policy_authors import JudgeText, may_select_all
+from gateway.app.policy_authors import AuthorRights
 from gateway.app.policy_texts import SparkTexts
 from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
@@ -39,11 +39,12 @@ class RangerAdmin:
         reader: ReaderPort,
         *,
         spark: SparkTexts | None = None,
-        judge: JudgeText | None = None,
+        authors: AuthorRights | None = None,
+        principals: Callable[[str], Principal | None] = lambda user: None,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
-        policies before they are stored, `spark` is asked about them, and `judge` says what their authors may
-        select."""
+        policies before they are stored, `spark` is asked about them, and `authors` says what authors may
+        select, who are found by their names in `principals`."""
         self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
@@ -65,19 +66,27 @@ class RangerAdmin:
             if fault is not None or not isinstance(answer, Reading):
                 return PolicyText(fault)
             reach = reach_of(answer)
-            selectable = question.trusted or not reach or await may_select(author, question.text)
+            selectable = question.trusted or not reach or await may_select(author, question.text) is True
             if not selectable:
                 # Refused in any case: Spark's answer would tell of tables that its author may not know.
                 return PolicyText(None, reach)
+            if question.author:
+                before = principals(question.author)
+                lapsed = before is None or await may_select(before, question.text) is False
+                if not lapsed:
+                    return PolicyText(None, reach, selectable=selectable)
             fault, unchecked = (None, "") if spark is None else await spark.say(question, answer)
-            return PolicyText(fault, reach, unchecked, selectable)
+            return PolicyText(fault, reach, unchecked, selectable, bool(question.author))
 
-        async def may_select(author: Principal, text: str) -> bool:
+        async def may_select(author: Principal, text: str) -> bool | None:
+            """Return None where it is not known: what is in the catalog cannot be asked now."""
             try:
-                return judge is not None and await may_select_all(text, author, reader, judge)
+                return authors is not None and await authors.may_select_all(text, author)
             except BackendUnavailable:
-                return False  # what is in the catalog cannot be asked now
+                return None
 
+        self.read_text: ReadText = read_text
+        """Reads a text that somebody wants to store."""
         self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
 
     async def close(self) -> None:

@@ -351,6 +351,32 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     )
 
 
+_BODY = "Body:"
+_CLASS = "Class:"
+
+
+def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
+    """Read `DESCRIBE FUNCTION EXTENDED`: a row for each line, of which a function in SQL has its body last.
+
+    Where names in a body begin is not told: Spark finds them where whoever made the function was.
+    """
+    lines = [row[0] for row in rows if len(row) == 1 and isinstance(row[0], str)]
+    if len(lines) != len(rows) or not lines or not lines[0].startswith("Function:"):
+        raise NotUnderstood("a description of another shape")
+    bodies = [line for line in lines if line.startswith(_BODY)]
+    if not bodies and any(line.startswith(_CLASS) for line in lines):
+        return Table(name=name, kind=TableKind.TABLE, columns=())
+    if len(bodies) != 1 or bodies[0] is not lines[-1]:
+        raise NotUnderstood("a function that is neither SQL nor code")
+    text = bodies[0].removeprefix(_BODY).strip()
+    return Table(
+        name=name,
+        kind=TableKind.VIEW,
+        columns=(),
+        view=ViewBody(text=text, catalog="", database="", output=()),
+    )
+
+
 def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
     catalog, as Paimon's and those of JDBC catalogs, which say no provider, do. It is compared and not taken

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from gateway.catalog.describe import (
     Row,
     catalog_view_from_rows,
+    function_from_rows,
     is_catalog_view,
     property_from_rows,
     table_from_json,
@@ -42,6 +43,7 @@ from gateway.catalog.versions import (
 )
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
+    FUNCTION,
     SOME_VERSION,
     CatalogSnapshot,
     Table,
@@ -74,6 +76,7 @@ and `message` as attributes), BackendUnavailable when Spark is gone.
 
 _NO_SUCH_TABLE = "42P01"
 _NO_SUCH_NAMESPACE = "42704"
+_NO_SUCH_FUNCTION = "42883"
 _NOT_SUPPORTED = "0A000"
 _NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
 """Spark's condition, before it had an SQLSTATE, for a catalog that has no views."""
@@ -287,15 +290,28 @@ class LiveCatalog:
     # -- questions -------------------------------------------------------------------------------------------
 
     async def _look_up(self, name: TableName) -> None:
-        table = await self._describe(name.current)
-        if name.version:
-            table = await self._version(table, name)
+        if name.version == FUNCTION:
+            table = await self._function(name)
+        else:
+            table = await self._describe(name.current)
+            if name.version:
+                table = await self._version(table, name)
         comes_and_goes = name.catalog in self._now_listed.revisions or self._known.is_of_files(name)
         if table is not None and self._owners is not None and comes_and_goes:
             table = replace(table, owner=await self._owners(table))
         if self._still_asked(name):
             self._known.learn(name, table, self._clock())
             self._learned(name, table)
+
+    async def _function(self, name: TableName) -> Table | None:
+        """Return what our session knows of a function; None also for what Spark does not describe."""
+        rows = await self._rows(f"DESCRIBE FUNCTION EXTENDED {dotted(name.parts)}", refusable=True)
+        if isinstance(rows, str):
+            return None
+        try:
+            return function_from_rows(rows, name)
+        except NotUnderstood:
+            return None
 
     async def _describe(self, name: TableName) -> Table | None:
         full_name = dotted(name.parts)

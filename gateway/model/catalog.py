@@ -32,6 +32,9 @@ def namespaces_of(database: str) -> tuple[str, ...]:
 
 SOME_VERSION = "AS OF some version"
 """Stands for the clause of a version that Spark is not asked about."""
+FUNCTION = "FUNCTION"
+"""In the place of such a clause: not a table is meant, but the function of that name. It is looked up as a
+view whose text is its body; one that is code and no SQL is a table without columns."""
 
 
 @dataclass(frozen=True, slots=True)

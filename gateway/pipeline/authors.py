@@ -2,33 +2,51 @@
 
 Somebody who may write policies on some resources alone would read any other by a mask of his own. What he
 wrote counts for no more than he may select himself, whole, at the moment at which it is used: when he may not
-any more, the table that it is for is closed until he may, or somebody who may writes it again.
+any more, the table that it is for is closed until he may, or somebody who may writes it again. A function in
+SQL reads what its body does, whoever calls it, so that bodies are looked into.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, ViewBody, dotted
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading
+from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Governed, Judging
 from gateway.pipeline.metrics import Govern
 from gateway.pipeline.seeing import Seen, TextScope
-from gateway.sql.policy_text import asked_of_author
+from gateway.reader.port import ReaderPort
+from gateway.sql.policy_text import asked_of_author, called_of_author
 from gateway.sql.required import Unsupported
 
+MAX_BODIES = 64
+"""Functions and views that one text leads to."""
+_IN_A_CATALOG: Final = 3
+"""Parts of a name that begins with its catalog."""
 
-async def authors_of(
-    seen: Seen, govern: Govern, judging: Judging
-) -> frozenset[Principal] | Unsupported | NeedsCatalog:
+
+@dataclass(frozen=True, slots=True)
+class Authors:
+    """On whose access the masks and filters of what is read rest."""
+
+    principals: frozenset[Principal] = frozenset()
+    names: frozenset[TableName] = frozenset()
+    """The functions whose bodies that rests on, and the tables that these may read."""
+
+
+async def authors_of(seen: Seen, govern: Govern, judging: Judging) -> Authors | Unsupported | NeedsCatalog:
     """Return those on whose access the masks and filters of what is read rest.
 
     Unsupported: one of them may not select all that a text of his reads.
     """
-    found: set[Principal] = set()
+    principals: set[Principal] = set()
+    names: set[TableName] = set()
     if judging.as_author:
-        return frozenset()  # what has a mask or filter for him he does not see whole, whoever wrote it
+        return Authors()  # what has a mask or filter for him he does not see whole, whoever wrote it
     for name, one in seen.tables.items():
         for _, view in one.eyes if one is not None else ():
             rows = () if view.row_filter is None else (view.row_filter,)
@@ -43,23 +61,136 @@ async def authors_of(
                         f"a policy for {name} is closed, because who wrote it may not select all that it "
                         f"reads; it opens when he may, or when somebody who may writes it again"
                     )
-                found.add(author)
-    return frozenset(found)
+                principals |= author.principals
+                names |= author.names
+    return Authors(frozenset(principals), frozenset(names))
 
 
-async def _author(text: str, user: str, govern: Govern, judging: Judging) -> Principal | NeedsCatalog | None:
+async def _author(text: str, user: str, govern: Govern, judging: Judging) -> Authors | NeedsCatalog | None:
     """Return the author of a text; None when he may not select what it reads."""
     author = judging.snapshot.principals.get(user)
-    reading = await judging.reader.read_expression(text)
-    asked = asked_of_author(reading) if isinstance(reading, Reading) else None
+    asked = await asked_for(text, judging.reader, judging.snapshot.catalog)
     if author is None or asked is None:
         return None
+    if isinstance(asked, NeedsCatalog):
+        return asked
     own = replace(judging, principal=author, as_author=True, bodies={}, narrowed=[])
-    for statement in asked:
+    for statement in asked.statements:
         outcome = await govern(statement, SessionContext(catalogs=judging.told), own, TextScope())
         if isinstance(outcome, NeedsCatalog):
             return outcome
         # INVARIANT (nothing beyond one's own): a view counts with all that it reads.
         if not isinstance(outcome, Governed) or not outcome.plain:
             return None
-    return author
+    return Authors(frozenset({author}), asked.names)
+
+
+@dataclass(slots=True)
+class Asked:
+    """Statements of which whoever writes a text must be allowed to see the whole answers."""
+
+    statements: tuple[str, ...] = ()
+    names: frozenset[TableName] = frozenset()
+    """What was looked up to say so."""
+
+
+@dataclass(slots=True)
+class _Bodies:
+    """The bodies of functions, and the texts of views for the functions in them, on the way."""
+
+    catalog: CatalogSnapshot
+    pending: list[Table] = field(default_factory=list)
+    names: dict[TableName, None] = field(default_factory=dict)
+    unknown: dict[TableName, None] = field(default_factory=dict)
+
+    def find(
+        self, parts: Sequence[str], version: str = "", within: ViewBody | None = None
+    ) -> list[Table] | None:
+        """Return what a name may mean, and have it read; None where that is anything, or nothing.
+
+        INVARIANT (a name is judged as it will be resolved): Spark finds one in the body of a function from
+        where that was made, and does not tell where that was. So a name of two parts means a table of any
+        catalog, and one of one part could be anywhere. Of a view it is known.
+        """
+        names = []
+        catalogs = sorted(self.catalog.catalogs) if within is None or not within.catalog else [within.catalog]
+        if len(parts) >= _IN_A_CATALOG and all("." not in part for part in parts):
+            names = [TableName.of(parts)]
+        elif len(parts) == _IN_A_CATALOG - 1 and parts[0].lower() not in self.catalog.catalogs:
+            names = [TableName.of((catalog, *parts)) for catalog in catalogs]
+        elif len(parts) == 1 and within is not None and within.catalog:
+            names = [TableName(within.catalog, within.database, parts[0])]
+        found: list[Table] = []
+        for name in (replace(one, version=version).folded() for one in names):
+            self.names[name] = None
+            if not self.catalog.knows(name):
+                self.unknown[name] = None
+            elif (table := self.catalog.table(name)) is not None:
+                found.append(table)
+        self.pending += found
+        return found if found or self.unknown else None
+
+    def call(self, reading: Reading, within: ViewBody | None = None) -> list[str] | None:
+        """Return what is asked for the functions that a text calls."""
+        asked: list[str] = []
+        for parts in called_of_author(reading):
+            found = self.find(parts, FUNCTION, within)
+            if found is None:
+                return None
+            asked += [f"SELECT {dotted(function.name.parts)}()" for function in found]
+        return asked
+
+    def read(self, reading: Reading, within: ViewBody | None = None) -> list[str] | None:
+        """Return what is asked for the tables that a text reads."""
+        asked: list[str] = []
+        for relation in reading.relations:
+            if relation.role is RelationRole.SCAN:
+                found = self.find(relation.parts, within=within)
+                if found is None:
+                    return None
+                asked += [f"TABLE {dotted(table.name.parts)}" for table in found]
+        return asked
+
+    def body(self, reading: Reading, of: Table) -> list[str] | None:
+        """Return what is asked for the body of a function; for the text of a view nothing: whoever selects it
+        whole is asked for all that it reads, but for what functions in it do."""
+        if of.name.version != FUNCTION:
+            known = self.call(reading, of.view), self.read(reading, of.view)
+            return None if None in known else []
+        called, read = self.call(reading), self.read(reading)
+        if called is None or read is None or asked_of_author(reading) is None:
+            return None
+        return [*called, *read]
+
+
+async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> Asked | NeedsCatalog | None:
+    """Return what is asked of whoever writes the text of a mask or a filter, with the bodies of functions.
+    None: what it needs cannot be told."""
+    reading = await reader.read_expression(text)
+    statements = asked_of_author(reading) if isinstance(reading, Reading) else None
+    if statements is None or not isinstance(reading, Reading):
+        return None
+    bodies, seen, asked = _Bodies(catalog), set[TableName](), dict.fromkeys(statements)
+    if bodies.call(reading) is None or bodies.read(reading) is None:
+        return None
+    while bodies.pending:
+        one = bodies.pending.pop()
+        if one.name in seen or one.view is None:
+            continue  # code is what `execute` decides on
+        seen.add(one.name)
+        body = await _body(one.view.text, reader)
+        named = bodies.body(body, one) if body is not None and len(seen) <= MAX_BODIES else None
+        if named is None:
+            return None
+        asked |= dict.fromkeys(named)
+    if bodies.unknown:
+        return NeedsCatalog(tuple(bodies.unknown), promotes=False)
+    return Asked(tuple(asked), frozenset(bodies.names))
+
+
+async def _body(text: str, reader: ReaderPort) -> Reading | None:
+    """Read the body of a function, which is an expression or a query, or the text of a view."""
+    for reading in (await reader.read_expression(text), await reader.read(text)):
+        if isinstance(reading, Reading) and not reading.commands:
+            return reading
+    return None

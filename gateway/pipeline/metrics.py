@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.model.catalog import MetricDefinition, Table, TableName
-from gateway.model.reading import Reading, RelationRole, Span, Splice
+from gateway.model.reading import ExpressionNode, Reading, RelationRole, Span, Splice
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Governed, Judging, JudgingOutcome, Refusal, access_denied
 from gateway.pipeline.kept import nested_text
@@ -26,12 +26,15 @@ from gateway.sql.metric_views import UnreadMetrics, query_of, read_metrics
 from gateway.sql.metrics import (
     ComputedMeasures,
     MeasureCall,
+    answers_nothing,
+    calls_measure,
     computed,
     expanded,
     inputs_within,
     measure_calls,
     measure_splices,
     not_ones_own,
+    typed_query,
 )
 from gateway.sql.required import Unsupported
 
@@ -153,10 +156,11 @@ async def write_out(
     tree = await judging.reader.read_plan(prepared.text)
     found = measure_calls(tree, views, hidden)
     if isinstance(found, Unsupported):
-        return found
+        return _typed(found, tree, prepared, views, hidden)
     queries: dict[Span, str] = {}
     splices: list[Splice] = []
     rows: list[Governed] = []
+    inputs: list[str] = []
     for span, table in views.items():
         view = seen[span]
         measures = await measures_of(table, found[span], hidden.get(span, frozenset()), judging, depth)
@@ -180,10 +184,34 @@ async def write_out(
         if isinstance(query, Unsupported):
             return query
         queries[span] = query
+        inputs += [name for name, _ in measures.inputs]
         rows.append(body)
         splices += measure_splices(found[span], measures.expressions)
-    words = tuple((splice.text, splice.span.of(prepared.text)) for splice in splices)
-    return WrittenOut(queries, tuple(rows), tuple(splices), words)
+    words = [(splice.text, splice.span.of(prepared.text)) for splice in splices]
+    # Spark proposes names of columns in place of a misspelt one.
+    words += [pair for name in inputs for pair in ((f"`{name}`, ", ""), (f", `{name}`", ""))]
+    return WrittenOut(queries, tuple(rows), tuple(splices), tuple(words))
+
+
+def _typed(
+    why: Unsupported,
+    tree: ExpressionNode | None,
+    prepared: Prepared,
+    views: Mapping[Span, Table],
+    hidden: Mapping[Span, AbstractSet[str]],
+) -> WrittenOut | Unsupported:
+    """Write relations without rows for metric views where nothing is asked but what columns there are."""
+    reading = prepared.reading
+    shape = (prepared.place.shape and not reading.commands) or answers_nothing(tree)
+    if not shape or calls_measure(reading.functions):
+        return why
+    queries: dict[Span, str] = {}
+    for span, table in views.items():
+        query = typed_query(table, hidden.get(span, frozenset()))
+        if isinstance(query, Unsupported):
+            return query
+        queries[span] = query
+    return WrittenOut(queries)
 
 
 async def measures_of(

@@ -16,10 +16,10 @@ from gateway.pipeline.plan_texts import PlanTexts
 from gateway.pipeline.policies import Policies
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
-from gateway.plan.metrics import PlanMeasures, names_inputs, plan_measures, write_measures
+from gateway.plan.metrics import PlanMeasures, measured, names_inputs, plan_measures, write_measures
 from gateway.plan.reading import PlanReading
 from gateway.sql.evaluate import hidden_columns
-from gateway.sql.metrics import INPUT, expanded, not_alone, not_ones_own
+from gateway.sql.metrics import INPUT, calls_measure, expanded, not_alone, not_ones_own, typed_query
 from gateway.sql.required import Unsupported
 
 
@@ -71,26 +71,39 @@ async def write_out_reads(
             return not_ones_own()
         hidden = frozenset(one.lower() for one in hidden_columns(table, view))
         found = plan_measures(reading.message, read.read.relation, table, hidden, tree_of)
+        body = bodies.get(folded)
+        if isinstance(found, Unsupported) and body is not None and _is_shape(reading, texts):
+            shown = typed_query(table, hidden)
+            if isinstance(shown, Unsupported):
+                return shown
+            queries[place_of(position)] = (shown, body)
+            continue
         if isinstance(found, Unsupported):
             return found
         computed = await measures_of(table, found.measures, hidden, judging)
         if isinstance(computed, Unsupported):
             return computed
-        body = await rows_of(table, query_of_rows(table, computed))
-        if not isinstance(body, Governed):
-            return body
+        rows = await rows_of(table, query_of_rows(table, computed))
+        if not isinstance(rows, Governed):
+            return rows
         query = expanded(
             table,
             view,
             found.measures,
             computed.inputs,
-            body.text,
+            rows.text,
             period=judging.period if folded in policies.reading else 0,
             barrier=folded in barred,
             bare=judging.bare_builtins,
         )
         if isinstance(query, Unsupported):
             return query
-        queries[place_of(position)] = (query, body)
+        queries[place_of(position)] = (query, rows)
         measures.append((found, computed.expressions))
     return WrittenReads(queries, tuple(measures))
+
+
+def _is_shape(reading: PlanReading, texts: PlanTexts) -> bool:
+    """Whether nothing but columns is asked for, and none that is computed as a measure."""
+    called = any(calls_measure(prepared.reading.functions) for prepared in texts.all)
+    return reading.shape and not called and not measured(reading.message)

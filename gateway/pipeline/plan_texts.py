@@ -112,7 +112,13 @@ async def prepare_texts(
         if why is not None:
             return not_governable(Unsupported(why))
         alone = text.relation is reading.shown and PERSISTED not in context.handles
-        place = TextScope(commands=text.command, arguments=text.arguments, aliases=text.aliases, alone=alone)
+        place = TextScope(
+            commands=text.command,
+            arguments=text.arguments,
+            aliases=text.aliases,
+            alone=alone,
+            shape=reading.shape or text.command,
+        )
         prepared = await prepare(await _named(text, judging), context, judging, place)
         if isinstance(prepared, Refusal):
             return prepared

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.handles import PERSISTED
-from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, NotParsed, Span
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
@@ -24,7 +23,7 @@ from gateway.model.statement import (
     ScanRecord,
     Statement,
 )
-from gateway.pipeline.authors import authors_of
+from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
@@ -438,7 +437,7 @@ class _Plan:
         seen: tuple[Seen, ...],
         guarding: tuple[Guarding, ...],
         metrics: WrittenReads,
-        authors: frozenset[Principal],
+        authors: Authors,
         governed: list[Governed],
         bodies: dict[TableName, Governed],
         policies: Policies,
@@ -554,11 +553,11 @@ class _Plan:
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
             varying=changing,
             policy_tables=policies.tables.union(*(one.policy_tables for one in inside)),
-            names=frozenset(name.folded() for name in _judged_by(facts, policies)).union(
-                *(one.names for one in inside)
+            names=authors.names.union(
+                (name.folded() for name in _judged_by(facts, policies)), *(one.names for one in inside)
             ),
             read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
-            definers=authors.union(*(one.definers for one in inside)),
+            definers=authors.principals.union(*(one.definers for one in inside)),
             definition=next((one.definition for one in governed if one.definition is not None), None),
         )
 

@@ -44,6 +44,8 @@ class TextScope:
     """Whether a barrier stands between the text of a view and what is asked of it."""
     opening: Table | None = None
     """The view whose text it is, where that is asked for without barriers."""
+    shape: bool = False
+    """Nothing but what columns it has is asked of it, if it is a query."""
     alone: bool = False
     """Nothing stands above it: it is all that is asked. Within a plan, also that its session has no DataFrame
     in Spark's cache, which is found there by what stands for it elsewhere."""

@@ -440,10 +440,11 @@ async def finish(
         personal=bool(bound) or any(body.personal for body in (*bodies.values(), *metrics.bodies)),
         varying=changing,
         policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
-        names=frozenset(name.folded() for name in _judged_by(prepared, policies)).union(
-            *(body.names for body in bodies.values())
+        names=authors.names.union(
+            (name.folded() for name in _judged_by(prepared, policies)),
+            *(body.names for body in bodies.values()),
         ),
-        definers=definers_of(prepared.rights, bodies.values()) | authors,
+        definers=definers_of(prepared.rights, bodies.values()) | authors.principals,
         definition=definition,
         lends_to=seen.lends_to,
         stands_in=bool(barred or placed.below or narrowed or metrics.queries)

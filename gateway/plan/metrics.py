@@ -171,7 +171,7 @@ class _MeasureFinder:
                 return self._inside.named_alone(_parts(message))
             if case == "expression_string":
                 return self._text(message, item, listed=listed)
-            if case == "window" and _measured(message):
+            if case == "window" and measured(message):
                 return Unsupported(f"{self._what}: MEASURE(…) has no window")
             if _is_measure(message):
                 return self._call(message, item, listed=listed)
@@ -220,10 +220,11 @@ def _counts_rows(message: pb.Expression) -> bool:
     return star is not None and arguments[0].HasField("unresolved_star") and not star.ListFields()
 
 
-def _measured(message: Message) -> bool:
+def measured(message: Message) -> bool:
+    """Whether a measure is computed by a call in a message."""
     if isinstance(message, pb.Expression) and _is_measure(message):
         return True
-    return any(map(_measured, _children(message)))
+    return any(map(measured, _children(message)))
 
 
 def _parts(message: pb.Expression) -> tuple[str, ...]:

@@ -121,6 +121,9 @@ class CatalogCall:
     """Whether it is the whole plan. Within another relation its rows could not be filtered."""
 
 
+_SHAPES = frozenset({"schema", "tree_string", "is_local", "is_streaming"})
+
+
 @dataclass(slots=True, kw_only=True)
 class PlanReading:
     """A plan as the walk reads it."""
@@ -164,6 +167,14 @@ class PlanReading:
         """Return everything of Spark's session that it names by an id."""
         found = (handle for use in self.handles for handle in (use.handle, use.run))
         return frozenset(handle for handle in found if handle is not None)
+
+    @property
+    def shape(self) -> bool:
+        """Whether it asks for nothing but what columns there are, and what kind of rows; or for no rows."""
+        if self.shown is None or not isinstance(self.message, pb.Plan):
+            return self.analysis in _SHAPES
+        relation = self.message.root
+        return relation.WhichOneof("rel_type") == "limit" and relation.limit.limit == 0
 
     @property
     def lazy(self) -> bool:

@@ -8,12 +8,13 @@ Anywhere else Spark fails, or does what nobody wrote (it drops a FILTER of MEASU
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from gateway.model.catalog import Column, Table, dotted, quote
-from gateway.model.reading import ExpressionNode, Reading, Span, Splice
+from gateway.model.reading import ExpressionNode, FunctionRef, Reading, Span, Splice
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.functions import AGGREGATES, builtin_name
@@ -27,6 +28,8 @@ is written out they have one more sign for each level: what stands for an outer 
 
 MEASURE = "measure"
 _GROUPINGS = frozenset({"Cube", "GroupingSets", "Rollup"})
+_CLAUSES = frozenset({"UnresolvedHaving", "Sort"})
+_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _BETWEEN = frozenset({"Filter", "SubqueryAlias"})
 """What may stand between a metric view and the aggregation over it."""
 
@@ -63,6 +66,59 @@ def measure_calls(
     if missing := views.keys() - found.keys():
         return not_alone(views[min(missing, key=lambda span: span.start)])
     return found
+
+
+def answers_nothing(tree: ExpressionNode | None) -> bool:
+    """Whether a query has no rows, or none of them is told: clients ask so for names and types of columns."""
+    while tree is not None:
+        match tree.node:
+            case "DescribeQueryCommand":
+                return True
+            case "GlobalLimit" | "LocalLimit" if tree.children[0].value == "0":
+                return True
+            case "Filter" if any(map(_is_false, tree.children)):
+                return True
+            case "Project" if not all(map(_is_plain, tree.children)):
+                return False
+            case "GlobalLimit" | "LocalLimit" | "Filter" | "Project" | "SubqueryAlias" | "Sort" | "Distinct":
+                tree = tree.plans[0] if len(tree.plans) == 1 else None
+            case _:
+                return False
+    return False
+
+
+def _is_false(condition: ExpressionNode) -> bool:
+    if condition.node == "And":
+        return any(map(_is_false, condition.children))
+    values = [child.value or "" for child in condition.children if child.node == "Literal"]
+    if condition.node == "EqualTo" and len(values) == 2:
+        return values[0] != values[1] and all(_NUMBER.fullmatch(value) for value in values)
+    return condition.node == "Literal" and condition.value == "false"
+
+
+def _is_plain(item: ExpressionNode) -> bool:
+    """Whether an item is a column, a star or a literal, and so no aggregation, which has a row of nothing."""
+    if item.node in ("Alias", "UnresolvedAlias"):
+        return all(map(_is_plain, item.children))
+    return item.node in ("UnresolvedAttribute", "UnresolvedStar", "Literal")
+
+
+def typed_query(table: Table, hidden: AbstractSet[str]) -> str | Unsupported:
+    """Write a query without rows that has a metric view's columns, for who asks for no more than these."""
+    columns = [column for column in table.columns if column.name.lower() not in hidden]
+    if not columns:
+        return not_alone(table)
+    written = ", ".join(f"CAST(NULL AS {_type(column)}) AS {quote(column.name)}" for column in columns)
+    return f"SELECT {written} WHERE false"
+
+
+def _type(column: Column) -> str:
+    return "string" if column.type.lower().startswith(("char", "varchar")) else column.type
+
+
+def calls_measure(functions: Iterable[FunctionRef]) -> bool:
+    """Whether a text computes a measure."""
+    return any(builtin_name(function.parts) == MEASURE for function in functions)
 
 
 def not_alone(table: Table) -> Unsupported:
@@ -110,14 +166,21 @@ def _calls_over(
     if at == len(above) or above[at].node not in ("Aggregate", "Project"):
         return not_alone(table)
     block, conditions = above[at], [child for one in above[:at] for child in one.children]
+    clauses = takewhile(lambda one: one.node in _CLAUSES, above[at + 1 :])
     grouped = int(block.value or 0) if block.node == "Aggregate" else 0
     keys, items = block.children[:grouped], block.children[grouped:]
     measures = {name.lower(): name for name, _ in metrics.measures if name.lower() not in hidden}
     inside = TextMeasures(what, measures, names)
+    if any(_has_pipe(item) for item in items):
+        return Unsupported(f"{what}: write SELECT … FROM it in place of |>")
     for expression in (*conditions, *keys):
         why = inside.found(expression, listed=False)
         if isinstance(why, Unsupported):
             return why
+    for clause in clauses:
+        refused = next(filter(None, map(inside.above, clause.children)), None)
+        if refused is not None:
+            return refused
     calls: list[MeasureCall] = []
     for item in items:
         found = inside.found(item, listed=True)
@@ -127,6 +190,10 @@ def _calls_over(
     if not (calls or grouped or any(_aggregates(item) for item in items)):
         return Unsupported(f"{what}, and is read by MEASURE(…), other aggregate functions or GROUP BY")
     return tuple(calls)
+
+
+def _has_pipe(node: ExpressionNode) -> bool:
+    return node.node == "PipeExpression" or any(map(_has_pipe, node.children))
 
 
 def _aggregates(node: ExpressionNode) -> bool:
@@ -159,6 +226,20 @@ class TextMeasures:
             )
         return tuple(calls)
 
+    def above(self, expression: ExpressionNode) -> Unsupported | None:
+        """Refuse in HAVING and ORDER BY what Spark has no columns for there."""
+        if "Star" in expression.node:
+            return self._starred()
+        if is_measure(expression):
+            return self._unlisted()
+        return next(filter(None, map(self.above, expression.children)), None)
+
+    def _starred(self) -> Unsupported:
+        return Unsupported(f"{self._what}: name its columns in place of `*`")
+
+    def _unlisted(self) -> Unsupported:
+        return Unsupported(f"{self._what}: MEASURE(…) stands in the list of SELECT alone")
+
     def measure(self, parts: Sequence[str]) -> str | None:
         """Return the measure that a reference means."""
         *qualifier, last = (part.lower() for part in parts or ("",))
@@ -178,10 +259,8 @@ class TextMeasures:
     ) -> Unsupported | None:
         if node.node in _GROUPINGS:
             return Unsupported(f"{self._what}, and Spark computes no measures by grouping sets")
-        if node.node == "PipeExpression":
-            return Unsupported(f"{self._what}: write SELECT in place of |> AGGREGATE")
         if "Star" in node.node:
-            return Unsupported(f"{self._what}: name its columns in place of `*`")
+            return self._starred()
         if node.node == "UnresolvedAttribute":
             return self.named_alone(node.parts)
         if is_measure(node):
@@ -197,7 +276,7 @@ class TextMeasures:
         self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
     ) -> Unsupported | None:
         if not listed:
-            return Unsupported(f"{self._what}: MEASURE(…) stands in the list of SELECT alone")
+            return self._unlisted()
         if len(node.children) != 1 or node.mode or node.span is None:
             return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT or FILTER")
         parts = node.children[0].parts if node.children[0].node == "UnresolvedAttribute" else ()

@@ -18,7 +18,8 @@ def asked_of_author(reading: Reading) -> tuple[str, ...] | None:
     """Return statements that whoever writes a text must be allowed to see the whole answers of: each names a
     relation that the text reads, or calls a function of its own. None: what it needs cannot be told.
 
-    Nothing is asked for what a row has, and for functions that are built in and safe for everybody.
+    Nothing is asked for what a row has, and for functions that are built in and safe for everybody. What the
+    bodies of its own functions read is asked besides (`called_of_author`).
     """
     refused = any(node_refusal(node) is not None for node in reading.nodes)
     if refused or any(expression_refusal(one) is not None for one in reading.expressions):
@@ -34,6 +35,12 @@ def asked_of_author(reading: Reading) -> tuple[str, ...] | None:
             return None
         asked.append(f"SELECT {dotted(function.parts)}()")
     return tuple(dict.fromkeys(asked))
+
+
+def called_of_author(reading: Reading) -> tuple[tuple[str, ...], ...]:
+    """Return the names of functions that a text calls and that are not built in."""
+    found = (one.parts for one in reading.functions if not one.builtin or builtin_name(one.parts) is None)
+    return tuple(dict.fromkeys(found))
 
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`", re.DOTALL)

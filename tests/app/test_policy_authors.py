@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.app.policy_authors import PolicyAuthors
+from gateway.admin.ranger.access import TextQuestion
+from gateway.app.policy_authors import AuthorRights, JudgeText, PolicyAuthors
+from gateway.app.ranger_admin import RangerAdmin
 from gateway.errors import BackendUnavailable
+from gateway.model.catalog import FUNCTION, CatalogSnapshot, TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
-from tests.test_pipeline_authors import world
+from gateway.settings.models import PolicySettings, RangerApiSettings
+from tests.frontends.listening import Gateway
+from tests.judge_world import World
+from tests.session.fakes import World as Served
+from tests.test_pipeline_authors import CALLING, function, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def rights(made: World, reader: ReaderPool, judge: JudgeText) -> AuthorRights:
+    async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
+        return made.snapshot(frozenset(names)).catalog
+
+    return AuthorRights(reader, judge, lambda: made.snapshot(frozenset()).catalog, look_up)
+
+
 POLICY = "spark: a filter with a subquery that fits"
 
 
@@ -28,7 +45,7 @@ async def test_what_closes_is_told_once_and_until_it_opens(reader: ReaderPool) -
             Statement(text=text, principal=principal, context=SessionContext()), reader
         )
 
-    authors = PolicyAuthors(lambda: made.policies, made.principals.get, reader, judge)
+    authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
     await authors.look()
     assert (asked, await authors.told()) == (1, None)
     bob = made.principals["bob"]
@@ -58,10 +75,59 @@ async def test_a_spark_that_is_away_changes_nothing(reader: ReaderPool) -> None:
             raise BackendUnavailable("Spark is away")
         return await made.judge(text, reader, user=principal.user)
 
-    authors = PolicyAuthors(lambda: made.policies, made.principals.get, reader, judge)
+    authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
     with pytest.raises(BackendUnavailable):
         await authors.look()
     assert await authors.told() is None
     away = False
     await authors.look()
     assert POLICY in str(await authors.told())
+
+
+@pytest.mark.parametrize("call", ["", "spark_catalog.hr.f(id)"])
+async def test_who_writes_a_text_again_is_told_whether_its_author_still_may(
+    reader: ReaderPool, call: str
+) -> None:
+    text = f"{call or 'id'} IN (SELECT id FROM spark_catalog.hr.department)"
+    made = world("bob", text, CALLING)
+    made.tables[TableName("spark_catalog", "hr", "f", FUNCTION)] = function("f", "hr.g(x)")
+    made.tables[TableName("spark_catalog", "hr", "g", FUNCTION)] = function("g", "x + 1")
+    away = False
+
+    async def judge(text: str, principal: Principal) -> Verdict:
+        if away:
+            raise BackendUnavailable("Spark is away")
+        return await made.judge_statement(
+            Statement(text=text, principal=principal, context=SessionContext()), reader
+        )
+
+    logins = Gateway(Served()).authenticator
+    admin = RangerAdmin(
+        RangerApiSettings(administrators=("ann",)),
+        PolicySettings(),
+        "postgresql://nobody@127.0.0.1:9/none",
+        logins,
+        reader,
+        authors=rights(made, reader, judge),
+        principals=made.principals.get,
+    )
+
+    async def asked(writer: str, author: str, trusted: bool = False) -> tuple[bool, bool]:
+        question = TextQuestion("filter", text, "spark", "spark", "{}", trusted=trusted, author=author)
+        found = await admin.read_text(question, made.principals[writer])
+        assert (found.fault, bool(found.reach)) == (None, True)
+        return found.selectable, found.lapsed
+
+    assert await asked("bob", "") == (True, False)
+    assert await asked("eve", "") == (False, False)
+    assert await asked("bob", "eve") == (True, True)
+    assert await asked("ann", "bob", trusted=True) == (True, False)
+    assert await asked("ann", "nobody", trusted=True) == (True, True)
+    assert await asked("eve", "bob") == (False, False)
+    made.tables[TableName("spark_catalog", "hr", "g", FUNCTION)] = function(
+        "g", "(SELECT max(id) FROM hr.employee)"
+    )
+    assert await asked("ann", "bob", trusted=True) == (True, bool(call))
+    away = True
+    assert await asked("ann", "bob", trusted=True) == (True, False), "it is not known"
+    await admin.close()

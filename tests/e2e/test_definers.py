@@ -158,6 +158,119 @@ def test_a_denial_closes_the_view_for_everybody(ask: Any, place: Place, endpoint
     assert hal("SELECT * FROM dv.v_rev") == [(1,)]
 
 
+METRICS = """CREATE VIEW dv.v_mv WITH METRICS LANGUAGE YAML AS $$
+version: 0.1
+source: dv.people
+filter: {rows}
+dimensions:
+  - name: region
+    expr: region
+measures:
+  - name: last
+    expr: max(ssn)
+$$"""
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_metric_views_lend_what_their_definers_have_now(ask: Any, place: Place, endpoint: str) -> None:
+    """In sessions that are open, whatever they have read before."""
+    hal, ann, ray = (ask(endpoint, user) for user in ("hal", "ann", "ray"))
+    hal(METRICS.format(rows="id > 0"))
+    read = "SELECT region, measure(last) FROM dv.v_mv GROUP BY region"
+    whole, masked = [("EU", "22"), ("US", "33")], [("EU", "x22")]
+    with place.gateway.session("ray", PASSWORD) as session:
+        frame = session.table("dv.v_mv").groupBy("region").agg(F.expr("measure(last) AS last"))
+        for _ in range(2):
+            assert [hal(read), ray(read), ann(read)] == [whole, whole, masked]
+            assert sorted(map(tuple, frame.collect())) == whole
+        place.policies(PACK + DENIED.replace("users: [ann]", "users: [hal]"))
+        for reader in (hal, ray, ann):
+            assert "SLUICE_ACCESS_DENIED" in refusal(reader, read)
+        with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
+            frame.collect()
+        place.policies(PACK + DENIED.replace("users: [ann]", "users: [ray]"))
+        # Who reads by a definer need not select himself what a view reads.
+        assert [hal(read), ray(read), ann(read)] == [whole, whole, masked]
+        place.policies(PACK)
+        hal("DROP VIEW dv.v_mv")
+        hal(METRICS.format(rows="region = 'EU' AND ssn < '20'"))
+        assert [hal(read), ray(read), ann(read)] == [[("EU", "11")], [("EU", "11")], []]
+        assert sorted(map(tuple, frame.collect())) == [("EU", "11")]
+        hal("DROP VIEW dv.v_mv")
+        hal("CREATE VIEW dv.v_mv AS SELECT region, ssn AS last FROM dv.people")
+        assert [ray("SELECT max(last) FROM dv.v_mv"), ann("SELECT max(last) FROM dv.v_mv")] == [
+            [("33",)],
+            [("x22",)],
+        ]
+        with pytest.raises(PySparkException):
+            frame.collect()
+    hal("DROP VIEW dv.v_mv")
+
+
+AUTHORED = """
+  - name: rows of free, by hal
+    author: hal
+    on: {catalog: spark_catalog, database: dv, table: free}
+    filter: [{users: [ray, zoe], where: "id IN (SELECT id FROM spark_catalog.dv.secret)"}]
+  - name: ray reads free
+    on: {catalog: spark_catalog, database: dv, table: free, column: "*"}
+    allow: [{users: [ray], access: [select]}]
+"""
+CLOSED = "is closed, because who wrote it may not select all"
+
+
+def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) -> None:
+    """Whatever these have read before: in SQL, by views, temporary views, frames, and what runs at once."""
+    place.policies(PACK + AUTHORED)
+    readers = [ask(endpoint, user) for endpoint in ENDPOINTS for user in ("ray", "zoe")]
+    ask("thrift", "zoe")("CREATE OR REPLACE VIEW dv.v_texts AS SELECT id FROM dv.free")
+    texts = ["SELECT id FROM dv.free", "SELECT id FROM dv.v_texts"]
+    with place.gateway.session("ray", PASSWORD) as session:
+        frames = [session.table("dv.free"), session.sql("SELECT id FROM dv.free WHERE id < ?", args=[9])]
+        frames.append(frames[0].filter("id > 0").select(F.col("id")))
+
+        def opened() -> None:
+            for reader in readers:
+                reader("CREATE OR REPLACE TEMPORARY VIEW t_texts AS SELECT id FROM dv.free")
+                assert reader("SELECT id FROM t_texts") == [(1,)]
+            for _ in range(2):
+                assert [reader(text) for reader in readers for text in texts] == [[(1,)]] * 8
+                assert [[row.id for row in frame.collect()] for frame in frames] == [[1]] * 3
+
+        def closed() -> None:
+            for reader in readers:
+                for text in texts:
+                    assert CLOSED in refusal(reader, text)
+                refusal(reader, "SELECT id FROM t_texts")
+                refusal(reader, "CREATE OR REPLACE TEMPORARY VIEW t_more AS SELECT id FROM dv.free")
+            for frame in frames:
+                with pytest.raises(PySparkException, match=CLOSED):
+                    frame.collect()
+
+        opened()
+        for rights in (
+            DENIED.replace("users: [ann]", "users: [hal]"),
+            "  - name: a mask\n    on: {catalog: spark_catalog, database: dv, table: secret, column: pin}\n"
+            "    mask: [{users: [hal], type: MASK_NULL}]\n",
+            "  - name: a filter\n    on: {catalog: spark_catalog, database: dv, table: secret}\n"
+            "    filter: [{users: [hal], where: id > 0}]\n",
+        ):
+            place.policies(PACK + AUTHORED + rights)
+            closed()
+            place.policies(PACK + AUTHORED)
+            opened()
+        for change in (
+            lambda file: set_user(file, "hal", password=PASSWORD, groups=[]),
+            lambda file: remove_user(file, "hal"),
+        ):
+            place.users(change)
+            closed()
+            place.users(lambda file: set_user(file, "hal", password=PASSWORD, groups=GROUPS["hal"]))
+            opened()
+        place.policies(PACK + AUTHORED.replace("author: hal", "author: ray"))
+        closed()
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_everybody_gets_his_own_obligations(ask: Any, spark: Spark, endpoint: str) -> None:
     """As dbt makes its models: what a masked analyst made is whole for whom nothing is hidden from."""

@@ -197,6 +197,44 @@ def test_frames_answer_as_over_what_may_be_seen(spark: Spark, lab_gateway: Runni
             assert told.schema.simpleString() == wanted.schema.simpleString(), name
 
 
+SHAPES = (
+    "SELECT * FROM {v} LIMIT 0",
+    "SELECT * FROM (SELECT * FROM {v}) AS t WHERE 1 = 0",
+    "DESCRIBE QUERY SELECT * FROM {v}",
+    "SHOW COLUMNS IN {v}",
+    "DESCRIBE {v}",
+)
+LOOKS: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda s, v: s.table(v),
+    "filter": lambda s, v: s.table(v).filter("total > 1").select("region", F.col("total").alias("t")),
+    "sql": lambda s, v: s.sql(f"SELECT region, total FROM {v} WHERE region > ''"),
+    "star": lambda s, v: s.sql(f"SELECT * FROM {v}"),
+}
+
+
+@pytest.mark.usefixtures("views")
+def test_who_looks_at_columns_alone_gets_them(spark: Spark, lab_gateway: RunningGateway) -> None:
+    with (
+        contextlib.closing(connect(lab_gateway.host, lab_gateway.port, "mallory", PASSWORD)) as ours,
+        contextlib.closing(connect(spark.host, spark.port, "direct", "")) as theirs,
+    ):
+        for text in SHAPES:
+            told, wanted = ours.cursor(), theirs.cursor()
+            told.execute(text.format(v=METRICS))
+            wanted.execute(text.format(v=COPY))
+            assert told.description == wanted.description, text
+            assert told.fetchall() == wanted.fetchall(), text
+    with lab_gateway.session("mallory", PASSWORD) as session, spark.session() as direct:
+        for name, make in LOOKS.items():
+            seen, copied = make(session, METRICS), make(direct, COPY)
+            assert seen.dtypes == copied.dtypes, name
+            assert seen.limit(0).collect() == []
+            with pytest.raises(SparkConnectException, match="SLUICE_NOT_GOVERNABLE") as refused:
+                seen.collect()
+            assert CANARY not in str(refused.value)
+        assert session.table("lab.paid_seen").columns == ["region", "dept", "total", "masked"]
+
+
 @pytest.mark.usefixtures("views")
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_what_spark_cannot_compute_is_refused_by_name(lab_gateway: RunningGateway, endpoint: str) -> None:

@@ -11,16 +11,30 @@ from tests.e2e.lab import CANARY, PASSWORD
 from tests.e2e.running import RunningGateway, Spark, query, until
 
 CLOSED = "is closed, because who wrote it may not select all"
-NAMES = ("open", "closed", "view", "mask", "plain")
+OPEN = ("open", "plain", "called")
+SHUT = ("closed", "view", "mask", "calling", "lent")
+FUNCTION = "CREATE FUNCTION lab.authored_{}(n INT) RETURNS INT RETURN {}"
+FUNCTIONS = {
+    "peek": "(SELECT max(a) FROM lab.secret WHERE a = n)",
+    "look": "lab.authored_looking(n)",
+    "looking": "(SELECT max(a) FROM spark_catalog.lab.ok WHERE a = n)",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: Spark, lab_gateway: RunningGateway) -> Iterator[None]:
     made = "CREATE TABLE lab.authored_{} USING parquet AS SELECT * FROM VALUES (1), (2) AS t(id)"
-    spark.query(*map(made.format, NAMES), user="loader")
-    spark.query("CREATE VIEW lab.tmp_authored AS SELECT id FROM lab.masked", user="loader")
+    spark.query(*map(made.format, (*OPEN, *SHUT)), user="loader")
+    spark.query(*(FUNCTION.format(*one) for one in reversed(FUNCTIONS.items())), user="loader")
+    views = {"authored": "SELECT id FROM lab.masked", "calling": "SELECT lab.authored_peek(1) AS n"}
+    spark.query(*(f"CREATE VIEW lab.tmp_{name} AS {text}" for name, text in views.items()), user="loader")
     yield
-    spark.query("DROP VIEW lab.tmp_authored", *(f"DROP TABLE lab.authored_{name}" for name in NAMES))
+    spark.query(
+        *(f"DROP VIEW lab.tmp_{name}" for name in views),
+        *(f"DROP FUNCTION lab.authored_{name}" for name in FUNCTIONS),
+        *(f"DROP TABLE lab.authored_{name}" for name in (*OPEN, *SHUT)),
+        user="loader",
+    )
 
 
 def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGateway) -> None:
@@ -29,9 +43,9 @@ def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGatewa
         found: list[tuple[int]] = query(lab_gateway.host, lab_gateway.port, user, text, password=PASSWORD)
         return found
 
-    assert ask("open") == [(1,)]
-    assert ask("plain") == [(1,)]
-    for name in ("closed", "view", "mask"):
+    for name in OPEN:
+        assert ask(name) == [(1,)]
+    for name in SHUT:
         with pytest.raises(
             Exception, match=r"SLUICE_NOT_GOVERNABLE.*is closed, because who wrote it"
         ) as refused:
@@ -42,8 +56,9 @@ def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGatewa
 
 def test_what_its_author_may_not_select_closes_in_frames(lab_gateway: RunningGateway) -> None:
     with lab_gateway.session("mallory", PASSWORD) as session:
-        assert [row.id for row in session.table("lab.authored_open").collect()] == [1]
-        for name in ("closed", "view", "mask"):
+        for name in OPEN:
+            assert [row.id for row in session.table(f"lab.authored_{name}").collect()] == [1]
+        for name in SHUT:
             with pytest.raises(SparkConnectException, match=CLOSED):
                 session.table(f"lab.authored_{name}").collect()
             with pytest.raises(SparkConnectException, match=CLOSED):
@@ -51,4 +66,4 @@ def test_what_its_author_may_not_select_closes_in_frames(lab_gateway: RunningGat
 
 
 def test_operators_hear_of_it(lab_gateway: RunningGateway) -> None:
-    until(lambda: "3 policies are closed" in lab_gateway.admin("/readyz")[1], "authors were asked")
+    until(lambda: f"{len(SHUT)} policies are closed" in lab_gateway.admin("/readyz")[1], "authors were asked")

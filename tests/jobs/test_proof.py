@@ -67,7 +67,15 @@ LEFT_OUT = (
     ("ann", "SELECT id DIV (id - id) AS none FROM employee"),
     ("ann", "SELECT name, ssn FROM employee WHERE id = 987654"),
     ("ann", "SELECT id, secret FROM ledger"),
+    ("ann", "SELECT region, measure(n) FROM measured GROUP BY region"),
+    ("ann", "SELECT max(region) FROM measured"),
 )
+MEASURED = """
+version: 0.1
+source: spark_catalog.hr.employee
+dimensions: [{name: region, expr: region}]
+measures: [{name: n, expr: count(*)}]
+"""
 
 
 def days(year: int, month: int, day: int) -> int:
@@ -407,6 +415,8 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     recent = {"text": "SELECT id FROM employee WHERE now() > '2020-01-01'", "columns": {"id": "int"}}
     data = {**world.data, "views": {**world.data["views"]}}
     data["views"]["spark_catalog.hr.recent"] = {**recent, "database": "hr", "output": ["id"]}
+    measured = {"columns": {"region": "string", "n": "bigint"}, "metrics": MEASURED}
+    data["views"]["spark_catalog.hr.measured"] = measured
     data["pack"] += TOGETHER
     events = await recorded(World(data), reader, [*LEFT_OUT, *STATEMENTS[3:4], ELSEWHERE])
     # One of a session in a catalog that the proof's Spark does not have.
@@ -424,6 +434,7 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "it fails over samples: DIVIDE_BY_ZERO": 1,
         "it reads a table of another catalog than spark_catalog, or was sent in one": 1,
         "it has no rows over the samples": 1,
+        "it reads a metric view, whose measures a table has not": 2,
         "a policy that it reads goes by what is read together": 1,
     }
 

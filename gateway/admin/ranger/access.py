@@ -70,6 +70,8 @@ class TextQuestion:
     """The policy's resource sets: a JSON object with the list `sets`."""
     trusted: bool
     """Whether whoever writes it may write any text: an administrator."""
+    author: str = ""
+    """Of a text that is stored and written again, whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class PolicyText:
     """What Spark was not asked of it, and why; empty: nothing."""
     selectable: bool = False
     """Whether who stores it may select, whole and now, all that it reads, and execute what it calls."""
+    lapsed: bool = False
+    """Whether its `author` may not."""
 
 
 ReadText = Callable[[TextQuestion, Principal], Awaitable[PolicyText]]

@@ -18,7 +18,7 @@ from gateway.admin.ranger.kinds import Body
 from gateway.admin.ranger.matching import overlap
 from gateway.model.policy import ResourceDef
 from gateway.model.principal import Principal
-from gateway.policy.authors import with_authors
+from gateway.policy.authors import authors_in, with_authors
 from gateway.policy.matching import is_dynamic
 from gateway.policy.subjects import PUBLIC
 
@@ -36,6 +36,8 @@ def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | Non
     By a word of the description it would be one's own that an administrator has changed since.
     """
     if int(policy.get("policyType") or 0) not in OBLIGATIONS or differ(stored, policy):
+        return None
+    if authors_in(stored) != authors_in(policy):
         return None
     return str(stored["updatedBy"])
 
@@ -91,11 +93,13 @@ def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
     )
 
 
-def differ(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
-    """Say whether a policy does anything that the stored one does not, or the other way round."""
+def differ(stored: Mapping[str, Any], policy: Mapping[str, Any], *, harmless: bool = True) -> bool:
+    """Say whether a policy does anything that the stored one does not, or the other way round; if not
+    `harmless`, also whether its words are others."""
     # Whose the texts are is no word of the body either.
     before, after = with_authors(stored, {}), with_authors(policy, {})
-    return any(before.get(key) != after.get(key) for key in {*before, *after} - _HARMLESS - _KEPT_BY_US)
+    same = _KEPT_BY_US | _HARMLESS if harmless else _KEPT_BY_US
+    return any(before.get(key) != after.get(key) for key in {*before, *after} - same)
 
 
 def _for_others(policy: Mapping[str, Any], other: Mapping[str, Any], items: str) -> bool:

@@ -19,7 +19,7 @@ from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden,
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, taken_from_others
+from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, differ, taken_from_others
 from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
@@ -234,7 +234,8 @@ async def _judged(
     new = _new_texts(kept, stored)
     reaching: set[str] = set()
     refuse([*_text_failures(kept, new, access, delegate, reaching)])
-    return _with_authors(kept, stored, {text for _, text, _, _ in new}, reaching, delegate)
+    taken = _taken_over(kept, stored, {text for _, text, _, _ in new}, access, delegate)
+    return _with_authors(kept, stored, {text for _, text, _, _ in new}, reaching, taken, delegate)
 
 
 def _with_authors(
@@ -242,36 +243,95 @@ def _with_authors(
     stored: Mapping[str, Any] | None,
     new: Collection[str],
     reaching: Collection[str],
+    taken: Collection[str],
     delegate: Principal | None,
 ) -> Body:
-    """Return the policy with who wrote those texts in it that need more than their row, if a delegate."""
-    before = authors_in(stored or {})
+    """Return the policy with who wrote those texts in it that need more than their row, if a delegate.
+
+    `taken`: texts that were another's, and are of whoever writes them again. Of a text that is new an
+    administrator may say whose it is, as a file that was exported does: so it is no more than it was.
+    """
+    before, said = authors_in(stored or {}), authors_in(policy) if delegate is None else {}
     authors: dict[str, str] = {}
-    for items, info, field, _ in _TEXTS:
-        for item in policy.get(items) or ():
-            text = ((item or {}).get(info) or {}).get(field) or ""
-            known = before.get(digest(text)) if text.strip() and text not in new else None
-            if known is not None:
-                authors[digest(text)] = known
+    for _, text, _, _ in _texts_of(policy):
+        known = None if text in taken else (said if text in new else before).get(digest(text))
+        if known is not None:
+            authors[digest(text)] = known
     if delegate is not None:
-        authors |= {digest(text): delegate.user for text in reaching}
-    for _ in reaching:
-        by = delegate.user if delegate is not None else "an administrator"
+        authors |= {digest(text): delegate.user for text in (*reaching, *taken)}
+    for text in (*reaching, *taken):
+        by = authors.get(digest(text), "an administrator")
         _log.info("policy_text_reaches", policy=policy.get("name"), service=policy.get("service"), by=by)
     return with_authors(policy, authors)
+
+
+def _texts_of(policy: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the SQL texts of a policy's items: what each is, the text, and where it stands."""
+    for items, info, field, kind in _TEXTS:
+        for item in policy.get(items) or ():
+            text = ((item or {}).get(info) or {}).get(field) or ""
+            if text.strip():
+                yield kind, text, items, field
+
+
+def _taken_over(
+    policy: Body,
+    stored: Mapping[str, Any] | None,
+    new: Collection[str],
+    access: Access,
+    delegate: Principal | None,
+) -> set[str]:
+    """Return the texts of others that are closed, since these may not select what they read, and that
+    somebody who may writes again.
+
+    INVARIANT (nobody opens by the way what is closed): a change of something else that names a text's author,
+    as what was read from here does, leaves it his.
+    """
+    if stored is None or access.read_text is None:
+        return set()
+    before, named = authors_in(stored), authors_in(policy)
+    changed = differ(stored, policy, harmless=False)
+    taken: set[str] = set()
+    for kind, text, _, _ in sorted(set(_texts_of(policy))):
+        author = before.get(digest(text))
+        if author is None or text in new or (delegate is not None and author == delegate.user):
+            continue
+        if changed and named.get(digest(text)) is not None:
+            continue
+        question = _question(policy, kind, text, delegate, author)
+        found = access.texts.get(question)
+        if found is None:
+            _to_read(access, question)
+        elif found.fault is None and found.lapsed and (delegate is None or found.selectable):
+            taken.add(text)
+    return taken
+
+
+def _question(
+    policy: Body, kind: str, text: str, delegate: Principal | None, author: str = ""
+) -> TextQuestion:
+    about = as_text({"sets": [policy["resources"], *(policy.get("additionalResources") or ())]})
+    return TextQuestion(
+        kind, text, policy["service"], policy["serviceType"], about, trusted=delegate is None, author=author
+    )
+
+
+def _to_read(access: Access, question: TextQuestion) -> None:
+    if access.unread is None:
+        raise AssertionError("a policy with texts is changed by `ApiCall.change`")
+    access.unread[question] = None
 
 
 def _new_texts(policy: Body, stored: Mapping[str, Any] | None) -> set[tuple[str, str, str, str]]:
     """Return the SQL texts of items that are not stored as they are, for the same resources: what each is,
     the text, and where it stands. Somebody else's words on another table, or shown to others, are new."""
     same = stored is not None and all(policy.get(key) == stored.get(key) for key in _ABOUT)
-    return {
-        (kind, text, items, field)
-        for items, info, field, kind in _TEXTS
-        for item in policy.get(items) or ()
-        if not (same and stored is not None and item in (stored.get(items) or ()))
-        if (text := ((item or {}).get(info) or {}).get(field)) and text.strip()
+    kept = {items: (stored or {}).get(items) or () if same else () for items, _, _, _ in _TEXTS}
+    changed = {
+        items: [item for item in policy.get(items) or () if item not in kept[items]]
+        for items, _, _, _ in _TEXTS
     }
+    return set(_texts_of(changed))
 
 
 def _text_failures(
@@ -293,16 +353,11 @@ def _text_failures(
     """
     if access.read_text is None:
         return
-    about = as_text({"sets": [policy["resources"], *(policy.get("additionalResources") or ())]})
     for kind, text, items, field in sorted(texts):
-        question = TextQuestion(
-            kind, text, policy["service"], policy["serviceType"], about, trusted=delegate is None
-        )
+        question = _question(policy, kind, text, delegate)
         found = access.texts.get(question)
         if found is None:
-            if access.unread is None:
-                raise AssertionError("a policy with texts is changed by `ApiCall.change`")
-            access.unread[question] = None
+            _to_read(access, question)
         elif found.fault is not None:
             yield Failure(BAD_TEXT, found.fault, items, field)
         elif found.reach:

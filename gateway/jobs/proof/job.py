@@ -53,6 +53,7 @@ UNREADABLE = "its record cannot be read"
 REFUSED = "policies refuse it now"
 NO_QUERY = "it is no query, or reads no table"
 COLLATED = "it reads a view with a collation of its own"
+METRICS = "it reads a metric view, whose measures a table has not"
 ELSEWHERE = "it reads a table of another catalog than spark_catalog, or was sent in one"
 VARYING = "its rows go by time, chance or the session"
 LIMITED = "it takes some of its rows, in no order"
@@ -340,6 +341,8 @@ class _Proof:
         if not bodies:
             scans = (scan.table.folded() for scan in cleared.scans)
             return {}, tuple(dict.fromkeys(name for name in scans if name in tables))
+        if any(body is not None and body.metrics is not None for body in bodies.values()):
+            raise Unprovable(METRICS)
         below = {}
         for name, body in bodies.items():
             if body is None or body.collation:

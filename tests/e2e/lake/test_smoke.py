@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.model.spark_minors import NEWEST, SUPPORTED
+from gateway.model.spark_minors import NEWEST, SUPPORTED, Minor
+from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway
 from tests.shares import in_turn
@@ -26,8 +27,41 @@ policies:
   - name: numbers
     on: {catalog: spark_catalog, database: smoke, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_SHOW_LAST_4}]
+  - name: tess sees all
+    on: {catalog: spark_catalog, database: smoke_copy, table: "*", column: "*"}
+    allow: [{users: [tess], access: [select]}]
+  - name: and make metric views of them
+    on: {catalog: spark_catalog, database: "smoke*", table: "metrics*", column: "*"}
+    allow: [{groups: [analysts], access: [select, show, create, drop]}]
 """
+METRICS = """CREATE VIEW {db}.{name} WITH METRICS LANGUAGE YAML AS $$
+version: 0.1
+source: {source}
+filter: id > 0
+dimensions:
+  - name: The Region
+    expr: lower(region)
+  - name: day
+    expr: day
+measures:
+  - name: customers
+    expr: count(DISTINCT email)
+  - name: last
+    expr: max(phone)
+  - name: share
+    expr: round(sum(id) / count(*), 2)
+$$"""
+MEASURED = (
+    "SELECT `the region`, MEASURE(customers) FROM {v} GROUP BY `The Region`",
+    "SELECT measure(last) AS l, count(*) AS n FROM {v} m WHERE m.day = DATE'2024-01-02'",
+    "SELECT day, measure(share) AS s FROM {v} GROUP BY ALL HAVING s > 1 ORDER BY day",
+    "WITH m AS (SELECT day, measure(last) AS l FROM {v} GROUP BY day) SELECT max(l) FROM m",
+    "SELECT * FROM {v} LIMIT 0",
+    "DESCRIBE {v}",
+)
 pytestmark = pytest.mark.in_turn(1)
+WITH_METRICS = Minor(4, 2)
+"""Since this one, there are metric views."""
 BESIDE = ("3.5", "4.1")
 """Minors whose Sparks the suites of table formats have up."""
 ALONE = [str(minor) for minor in SUPPORTED if minor < NEWEST and str(minor) not in BESIDE]
@@ -68,7 +102,7 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
 
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
-    with lake.gateway("smoke", PACK, {"bob": ["analysts"], "eve": []}) as running:
+    with lake.gateway("smoke", PACK, {"bob": ["analysts"], "eve": [], "tess": []}) as running:
         yield running
 
 
@@ -93,6 +127,37 @@ def test_dataframes_as_over_a_copy(lake: LakeSpark, twins: Twins) -> None:
     twins.same_frame(
         "of a text", lambda spark, db: spark.sql("SELECT * FROM customer").filter("phone IS NULL")
     )
+
+
+def test_metric_views_as_over_a_copy(lake: LakeSpark, gateway: RunningGateway, twins: Twins) -> None:
+    """Made by the operator and through the gateway; with whom nothing is hidden Spark reads them by name."""
+    if lake.minor < WITH_METRICS:
+        return
+    from pyspark.sql.connect import functions
+
+    made = {"smoke": "{db}.customer", "smoke_copy": "SELECT * FROM smoke_copy.customer"}
+    for database, source in made.items():
+        text = METRICS.format(db=database, name="metrics", source=source.format(db=database))
+        lake.spark.query(text, user="loader")
+    for name, source in (("metrics_own", "smoke.customer"), ("metrics_sql", "SELECT * FROM smoke.customer")):
+        twins.ours.ask(METRICS.format(db="smoke", name=name, source=source))
+        for text in MEASURED:
+            twins.same(text, v=(name, "metrics"))
+    for text in MEASURED:
+        twins.same(text, v=("metrics", "metrics"))
+    twins.same_frame(
+        "measure",
+        lambda spark, db: (
+            spark.table("metrics").groupBy("day").agg(functions.expr("measure(customers) AS c"))
+        ),
+    )
+    twins.same_frame("columns", lambda spark, db: spark.table("metrics").limit(0))
+    by_name = "SELECT day, measure(customers) AS c FROM smoke_copy.metrics GROUP BY day"
+    with one_pack.session(gateway, "connect", "tess") as ask:
+        told = [(str(day), customers) for day, customers in ask(by_name)]
+        assert told == sorted(lake.spark.query(by_name))
+    assert "name its columns" in twins.refusal("SELECT * FROM metrics")
+    assert "DENIED" in twins.refusal(METRICS.format(db="smoke", name="metrics_no", source="smoke.secret"))
 
 
 def test_the_parser_is_the_backends(lake: LakeSpark, gateway: RunningGateway) -> None:
