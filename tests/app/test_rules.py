@@ -62,7 +62,7 @@ async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
     ("more", "fault"),
     [
         ("tags: [", "hr.yaml:10: not YAML"),
-        ("roles: {clerks: {uers: [ann]}}", "hr.yaml:9: role `clerks` has no members"),
+        ("service: spakr", "hr.yaml:9: key `service` stands here a second time"),
     ],
 )
 async def test_a_file_at_fault_keeps_its_last_good_state(tmp_path: Path, more: str, fault: str) -> None:

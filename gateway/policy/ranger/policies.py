@@ -38,7 +38,7 @@ T = TypeVar("T")
 _NO_CONDITIONS: tuple[Condition, ...] = ()
 _NOTHING: tuple[object, ...] = (None, [])
 """What a list may be that is not there; all else is looked at, were it only to tell that it is no list."""
-_UNREAD = ResourceValues(values=())
+UNREAD = ResourceValues(values=())
 """Of a level whose values are at fault."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
@@ -93,9 +93,11 @@ class RangerPolicyReader:
             faults,
             service=self.service,
             zone=zone,
-            guards=data.get("policyType") not in (None, 0)
+            # Of one that is no object nobody can tell anything: it may hide all.
+            guards=not isinstance(raw, Mapping)
+            or data.get("policyType") not in (None, 0)
             or any(data.get(key) for key in ("denyPolicyItems", "isDenyAllElse")),
-            named=any(written),
+            named=not isinstance(raw, Mapping) or any(written),
         )
 
     def share(self, value: H) -> H:
@@ -193,6 +195,7 @@ class _PolicyReading:
             guid=reader.text(raw, "guid", path),
             is_closing=False,
             broken=(),
+            every_zone=False,
             place=self._place,
         )
         if self._of.prefix and _says_nothing(policy):
@@ -245,11 +248,11 @@ class _PolicyReading:
         primary = self._resource_set(raw.get("resources"), (*self._path, "resources"), type_)
         if raw.get("additionalResources") in _NOTHING:
             return primary, ()
-        more = tuple(
-            self._resource_set(entry, where, type_)
-            for entry, where in self._reader.entries(raw, "additionalResources", self._path)
-        )
-        return primary, more
+        already = len(self._reader.findings.faults)
+        entries = self._reader.entries(raw, "additionalResources", self._path)
+        # Of what is no object nobody can tell what it is about.
+        unread: tuple[ResourceSet, ...] = ({},) if len(self._reader.findings.faults) > already else ()
+        return primary, (*unread, *(self._resource_set(entry, where, type_) for entry, where in entries))
 
     def _resource_set(self, value: object, path: Path, type_: PolicyType) -> ResourceSet:
         data = self._reader.mapping(value, path)
@@ -271,7 +274,7 @@ class _PolicyReading:
                 self._reader.findings,
                 partial(self._level, written, level, (*path, level), type_),
             )
-            found[level] = values if len(self._reader.findings.faults) == already else _UNREAD
+            found[level] = values if len(self._reader.findings.faults) == already else UNREAD
         if found and len(found) == len(data) and frozenset(found) not in of.hierarchies[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
