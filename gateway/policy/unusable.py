@@ -126,8 +126,8 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
                 [_denial(one, definition, accesses)]
                 if can_deny(one, service)
                 else [hiding(one, service.definition)]
-                if not one.every_zone or one.type is not PolicyType.ACCESS
-                else _hiding_all(one, definition)
+                if not one.broken
+                else _hiding_all(one, service.definition, definition)
             )
             zones = ("", *(zone.name for zone in service.zones)) if one.every_zone else (one.zone,)
             made += [replace(policy, zone=zone, every_zone=False) for zone in zones for policy in put]
@@ -172,20 +172,21 @@ def closing(
     )
 
 
-def _hiding_all(policy: Policy, definition: ServiceDef) -> list[Policy]:
-    """Return what hides all that something at fault is about where nothing can be denied."""
+def _hiding_all(policy: Policy, accesses: ServiceDef, definition: ServiceDef) -> list[Policy]:
+    """Return what hides all that something at fault may be about where no denial does. Of one about access
+    nobody can tell whether it was to be."""
+    types = (PolicyType.MASK, PolicyType.ROW_FILTER) if policy.type is PolicyType.ACCESS else (policy.type,)
     made = []
-    for type_ in (PolicyType.MASK, PolicyType.ROW_FILTER):
+    for type_ in types:
         levels = definition.levels(type_)
-        known = {level.name for level in levels}
-        sets = (policy.resources, *policy.additional_resources)
+        names = {level.name for level in levels}
         first, *others = [
             one
-            for resources in sets
-            for one in _sets({name: v for name, v in resources.items() if name in known}, levels)
+            for resources in (policy.resources, *policy.additional_resources)
+            for one in _sets({name: v for name, v in resources.items() if name in names}, levels)
         ]
         wide = replace(policy, type=type_, resources=first, additional_resources=tuple(others))
-        made.append(hiding(wide, definition))
+        made.append(hiding(wide, accesses))
     return made
 
 

@@ -466,11 +466,48 @@ def test_a_zone_of_an_admin_at_fault_closes_what_it_holds(zone: Any, *, closes_a
     assert any("securityZones.z" in fault for fault in told(found))
 
 
-@pytest.mark.parametrize("raw", ["foo", None, 5, [], {"policyType": 1}])
+@pytest.mark.parametrize("raw", ["foo", None, 5, [], {}, {"policyType": 1}, {"x": 1}, {"id": 5, "name": 3}])
 def test_a_policy_of_an_admin_of_which_nothing_can_be_read_closes_everything(raw: Any) -> None:
     now = in_force(download(raw))
-    assert may(now, "orders") is isinstance(raw, dict), "without resources it would never match, as in Ranger"
+    assert not may(now, "orders")
     assert not may(now, "gone")
+
+
+@pytest.mark.parametrize(
+    "more", [{"resources": {}}, {"denyPolicyItems": [], "policyItems": []}, {"isDenyAllElse": "false"}]
+)
+def test_a_policy_of_an_admin_at_fault_that_hides_nothing_closes_nothing(more: dict[str, Any]) -> None:
+    assert may(in_force(download({**entry(3, "pay"), "id": None, **more})), "pay")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"denyPolicyItems": ""},
+        {"denyPolicyItems": {}},
+        {"isDenyAllElse": "maybe"},
+        {"isDenyAllElse": []},
+        {"policyType": 1, "resources": []},
+        {"policyType": 1, "resources": ""},
+        {"policyType": 1, "resources": {"catalog": {"values": ["*"]}, "tabel": {"values": ["pay"]}}},
+        {"policyType": 2, "resources": {"catalog": {"values": ["*"]}, "database": {"values": ["*"]}}},
+    ],
+)
+def test_a_policy_of_an_admin_at_fault_that_may_hide_something_does(more: dict[str, Any]) -> None:
+    assert not may(in_force(download({**entry(3, "pay"), "id": None, **more})), "pay")
+
+
+@pytest.mark.parametrize("zones", [5, "z", ["z"]])
+def test_zones_of_an_admin_that_are_none_close_everything(zones: Any) -> None:
+    assert not may(in_force(download(securityZones=zones)), "orders")
+
+
+@pytest.mark.parametrize("level", ["catalog", "database", "table"])
+def test_a_mask_that_lacks_a_level_hides_all_that_it_may_be_about(level: str) -> None:
+    """A wildcard of a mask is closed by NULL, not by a denial: it has to match what it may be about."""
+    on = PAY.replace(f"{level}:", f"{level}x:")
+    now = in_force(pack(policies(f"{{name: m, {on}, mask: [{{groups: [public], type: MASK_NULL}}]}}")))
+    assert not may(now, "pay")
 
 
 def test_more_resources_of_a_policy_that_cannot_be_read_are_any() -> None:

@@ -1052,6 +1052,13 @@ REMOVALS = (
         "policy.test_broken_parts",
     ),
     Removal(
+        "a mask at fault hides all that it may be about",
+        "policy.unusable",
+        "if not one.broken",
+        "if True",
+        "policy.test_broken_parts",
+    ),
+    Removal(
         "a policy at fault that only allows closes nothing",
         "policy.unusable",
         "enabled=policy.enabled and guards and named",

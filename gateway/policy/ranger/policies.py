@@ -23,7 +23,7 @@ from gateway.policy.conditions import Untranslatable, compile_condition, is_know
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
 from gateway.policy.hierarchy import level_sets
-from gateway.policy.json_shapes import Reader
+from gateway.policy.json_shapes import Reader, boolean
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.schedule_json import read_schedules
@@ -86,18 +86,18 @@ class RangerPolicyReader:
         """Return what a policy at fault is about, with the faults. One that only allows is switched off:
         without it nobody gets anything."""
         data = raw if isinstance(raw, Mapping) else {}
-        more = data.get("additionalResources")
-        written = (data.get("resources"), *(more if isinstance(more, list) else (more,)))
+        # One that is no list, or no flag, may be of denials; and of one without any items nobody can tell.
+        denies = data.get("denyPolicyItems") not in _NOTHING or (
+            data.get("isDenyAllElse") is not None and boolean(data["isDenyAllElse"]) is not False
+        )
         return broken(
             policy,
             faults,
             service=self.service,
             zone=zone,
-            # Of one that is no object nobody can tell anything: it may hide all.
-            guards=not isinstance(raw, Mapping)
-            or data.get("policyType") not in (None, 0)
-            or any(data.get(key) for key in ("denyPolicyItems", "isDenyAllElse")),
-            named=not isinstance(raw, Mapping) or any(written),
+            guards=denies or data.get("policyType") not in (None, 0) or "policyItems" not in data,
+            # Without resources it never matches, as in Ranger. Where these are missing or none, they are any.
+            named=data.get("resources") != {} or bool(data.get("additionalResources")),
         )
 
     def share(self, value: H) -> H:

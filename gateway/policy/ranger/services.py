@@ -242,7 +242,11 @@ class Converter:
         zones = []
         # What closes the parts at fault that are no policies.
         at_fault: list[Policy] = []
-        for zone, info, where in _zones(data, reader):
+        already = len(findings.faults)
+        written = _zones(data, reader)
+        if told := self._withdraw(findings, already):
+            at_fault.append(closing("zones", (), told, service=name))
+        for zone, info, where in written:
             already = len(findings.faults)
             found = read_zone(zone, reader.mapping(info, where), definition, reader, where)
             raws = reader.listed(info, "policies", where) if isinstance(info, Mapping) else []
