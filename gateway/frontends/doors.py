@@ -201,6 +201,11 @@ class Door:
         for place in [one for one in self._places if one.is_silent]:
             place.end()
 
+    def end_strangers(self) -> None:
+        """End the connections of strangers for whom nothing is being done."""
+        for place in [one for one in self._strangers if one.waits]:
+            place.end()
+
     def close(self) -> None:
         """End every connection."""
         self.stop_listening()

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import grpc
+import psutil
 import pytest
+import structlog
 from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
@@ -319,6 +321,51 @@ async def test_frames_are_cut_that_never_log_in() -> None:
                 pass
         gone.close()
         assert len(here.server._door._places) == 1, "one who logged in longer ago than strangers may stay"
+
+
+PINGS = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + bytes(3)
+    + b"\x04"
+    + bytes(5)
+    + 400_000 * (bytes(2) + b"\x08\x06" + bytes(13))
+)
+"""Each has an answer, which this client does not take: gRPC reads no further then."""
+
+
+async def flood(port: int) -> socket.socket:
+    """Return a connection that has sent as much as anybody takes, and reads nothing."""
+    loop, sock = asyncio.get_running_loop(), socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(0)
+    await loop.sock_connect(sock, ("127.0.0.1", port))
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(1.0):
+            await loop.sock_sendall(sock, PINGS)
+    return sock
+
+
+async def test_who_was_cut_and_took_no_answers_leaves_nothing_behind() -> None:
+    async with connect_listening(doors=DoorLimits(login_s=0.5, first_byte_s=patience())) as here:
+        assert await here.call()
+        before = psutil.Process().num_fds()
+        held = [await flood(here.port) for _ in range(5)]
+        for sock in held:
+            sock.close()
+        async with asyncio.timeout(patience()):
+            while psutil.Process().num_fds() > before:  # noqa: ASYNC110 - descriptors tell nobody
+                await asyncio.sleep(0.01)
+        assert len(here.server._door._places) == 1
+
+
+async def test_strangers_who_take_no_answers_do_not_keep_the_server_from_stopping() -> None:
+    async with connect_listening(doors=DoorLimits(login_s=patience(60))) as here:
+        held = [await flood(here.port) for _ in range(3)]
+        with structlog.testing.capture_logs() as logs:
+            await here.server.close(within_s=2)
+        for sock in held:
+            sock.close()
+        assert not [one for one in logs if one["event"] == "connect_server_not_stopped"]
 
 
 async def test_what_did_not_come_through_the_door_is_refused() -> None:
