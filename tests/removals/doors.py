@@ -21,13 +21,6 @@ REMOVALS = (
         "frontends.test_doors",
     ),
     Removal(
-        "who is gone leaves nothing behind",
-        "frontends.relaying",
-        "self.other.transport.abort()",
-        "self.other.transport.close()",
-        "frontends.test_doors",
-    ),
-    Removal(
         "who says nothing is cut",
         "frontends.doors",
         "        place.due(limits.first_byte_s)\n",
