@@ -45,8 +45,11 @@ class Part:
     """Sources of one realm tell the same roles and users; the last one counts: it should be the freshest."""
 
 
-def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, str]) -> PolicySet:
-    """Return the parts as one. Raises Faults for whatever two sources that are strangers both define.
+def combine(
+    parts: Iterable[Part], version: int, catalog_services: Mapping[str, str], *, tolerant: bool = False
+) -> PolicySet:
+    """Return the parts as one. Raises Faults for whatever two sources that are strangers both define. With
+    `tolerant` a role, user or group that they tell differently is at fault by itself.
 
     A service that only stands there for want of another one (no policies at all) gives way.
     """
@@ -68,9 +71,11 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
         for role in part.roles:
             known = roles.get(role.name)
             if known is not None and known[0] != role and not _together(known[1], part):
-                faults.append(
-                    f"role `{role.name}` is defined by {known[1].name} and, otherwise, by {part.name}"
-                )
+                told = f"role `{role.name}` is defined by {known[1].name} and, otherwise, by {part.name}"
+                if tolerant:
+                    role = replace(role, broken=(*known[0].broken, *role.broken, told))
+                else:
+                    faults.append(told)
             roles[role.name] = (role, part)
     speaking = {catalog: service for part in parts for catalog, service in part.catalogs.items()}
     faults += [f"there is no service `{one}`" for one in sorted(set(speaking.values()) - services.keys())]
@@ -80,7 +85,7 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
             _put_on(services, part.tagged, speaking)
         _add(services, part, faults)
     _close(services, [source for part in parts for source in part.closed], speaking, faults)
-    users = _users(parts, faults)
+    users = _users(parts, faults, tolerant=tolerant)
     if faults:
         raise Faults(faults)
     return PolicySet(
@@ -188,27 +193,45 @@ def _together(one: Part, other: Part) -> bool:
     return bool(one.realm) and one.realm == other.realm
 
 
-def _users(parts: Iterable[Part], faults: list[str]) -> UserStore:
+def _users(parts: Iterable[Part], faults: list[str], *, tolerant: bool) -> UserStore:
     """Return one user store; sources that are strangers must not speak of the same user or group."""
     stores: dict[str, tuple[UserStore, str]] = {}
     for part in parts:
         if part.users is not None:
             stores[part.realm or part.name] = (part.users, part.name)
-    filled = [(s, name) for s, name in stores.values() if s.users or s.groups or s.memberships]
+    filled = [(s, name) for s, name in stores.values() if _says_of_anybody(s)]
     if len(filled) < 2:
         return filled[0][0] if filled else UserStore()
     users: dict[str, Mapping[str, str]] = {}
     groups: dict[str, Mapping[str, str]] = {}
     memberships: dict[str, frozenset[str]] = {}
+    broken: dict[str, dict[str, tuple[str, ...]]] = {"user": {}, "group": {}}
     for store, name in filled:
+        broken["user"].update(store.broken_users)
+        broken["group"].update(store.broken_groups)
         for what, mine, whole in (("user", store.users, users), ("group", store.groups, groups)):
-            faults.extend(
-                f"attributes of {what} `{one}` come from {name} and, otherwise, from another source"
-                for one in mine
-                if one in whole and whole[one] != mine[one]
-            )
+            for one in mine:
+                if one in whole and whole[one] != mine[one]:
+                    told = (
+                        f"attributes of {what} `{one}` come from {name} and, otherwise, from another source"
+                    )
+                    if tolerant:
+                        broken[what][one] = (*broken[what].get(one, ()), told)
+                    else:
+                        faults.append(told)
             whole.update(mine)
         if store.adds_groups:
             for user, own in store.memberships.items():
                 memberships[user] = memberships.get(user, frozenset()) | own
-    return UserStore(users=users, groups=groups, memberships=memberships, adds_groups=bool(memberships))
+    return UserStore(
+        users=users,
+        groups=groups,
+        memberships=memberships,
+        adds_groups=bool(memberships),
+        broken_users=broken["user"],
+        broken_groups=broken["group"],
+    )
+
+
+def _says_of_anybody(store: UserStore) -> bool:
+    return bool(store.users or store.groups or store.memberships or store.broken_users or store.broken_groups)

@@ -47,6 +47,10 @@ _BRACKETS = "() \t\r\n"
 ASKED_ALONE = 3
 """How often a text is asked about that the parser does not answer, while it answers about others."""
 
+ALONE_S = 60.0
+"""Seconds for all texts of one change that are asked about alone; others are asked with the next change. A
+revocation in the same change waits as long."""
+
 _NOT_ASKED = frozenset({"UNAVAILABLE", "TIMEOUT"})
 """Codes of answers that are about the parser and not about the text."""
 
@@ -71,6 +75,9 @@ class Proofs:
 
     def __init__(self) -> None:
         self._good: frozenset[_Text] = frozenset()
+        self._endless: frozenset[_Text] = frozenset()
+        """Texts that the parser does not come to an end with, of the policies that there were last. Asked at
+        each change they would hold up, and may end a parser, each time."""
         self._proved: PolicySet | None = None
 
     async def unusable(self, policies: PolicySet, reader: ReaderPort) -> list[tuple[Policy, str]]:
@@ -79,10 +86,14 @@ class Proofs:
         Raises UnreadableFiles while the parser cannot be asked.
         """
         found = await asyncio.to_thread(self._new_texts, policies)
-        wrong = await _read_all(sorted({text for _, _, text in found} - self._good), reader)
-        texts = frozenset(text for _, _, text in found) - wrong.keys()
-        more = self._good | texts
-        self._good = more if len(more) <= MOST_KEPT else texts
+        texts = {text for _, _, text in found}
+        self._endless &= texts
+        wrong = await _read_all(sorted(texts - self._good - self._endless), reader)
+        self._endless |= {text for text, fault in wrong.items() if fault == _endless_as(text)}
+        wrong |= {text: _endless_as(text) for text in self._endless}
+        good = frozenset(texts) - wrong.keys()
+        more = self._good | good
+        self._good = more if len(more) <= MOST_KEPT else good
         return [(policy, f"{place}: {wrong[text]}") for policy, place, text in found if text in wrong]
 
     def keep(self, policies: PolicySet) -> None:
@@ -138,11 +149,19 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(read())
+    until = time.monotonic() + ALONE_S
     for text in unasked:
+        if time.monotonic() > until:
+            wrong[text] = f"this {text[1]} was not read: the parser does not come to an end with others"
+            continue
         fault = await _asked_alone(text, reader)
         if fault:
             wrong[text] = fault
     return wrong
+
+
+def _endless_as(text: _Text) -> str:
+    return f"the parser does not come to an end with this {text[1]}, and does with others"
 
 
 def _was_not_asked(answer: ReadingAnswer) -> bool:
@@ -166,7 +185,7 @@ async def _asked_alone(text: _Text, reader: ReaderPort) -> str | None:
         if _was_not_asked(other):
             why = " ".join(answer.message.split()) if isinstance(answer, NotRead) else ""
             raise UnreadableFiles([f"the parser could not be asked about a {kind} of a policy: {why}"])
-    return f"the parser does not come to an end with this {kind}, and does with others"
+    return _endless_as(text)
 
 
 def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:

@@ -37,6 +37,7 @@ from gateway.errors import Faults, UnreadableFiles
 from gateway.model.closing import Closing
 from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
+from gateway.policy.broken_parts import ROLES, broken_roles, close_dependents, told_as
 from gateway.policy.engine import engine_for
 from gateway.policy.unmatched import names_in
 from gateway.policy.unusable import broken_policies, with_closed
@@ -333,7 +334,11 @@ class RulesInForce(Closing):
             parts = {name: known for name, known in self._parts.items() if name != source} | {source: part}
             with uncollected():
                 version = 1 if before is None else before.version + 1
-                policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)
+                policies = await asyncio.to_thread(
+                    combine, parts.values(), version, self._settings.catalogs, tolerant=before is not None
+                )
+                roles = broken_roles(policies.roles)
+                policies = await asyncio.to_thread(close_dependents, policies)
                 at_fault = await asyncio.to_thread(broken_policies, policies)
                 unusable = await self._proofs.unusable(policies, self._reader)
                 if before is None and unusable:
@@ -349,7 +354,7 @@ class RulesInForce(Closing):
                     freeze_survivors()
             self._parts = parts
             self._current = policies
-            told = [(one, fault) for one in at_fault for fault in one.broken] + unusable
+            told = [(one, fault) for one in (*at_fault, *roles) for fault in one.broken] + unusable
             self._closed.keep([(_source_of(one, parts) or source, one, fault) for one, fault in told])
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))
         for warning in part.warnings[:MOST_TOLD]:
@@ -363,6 +368,8 @@ def _source_of(policy: Policy, parts: Mapping[str, Part]) -> str | None:
         for service in part.services.values():
             if policy.service in (service.name, service.tags.name if service.tags is not None else None):
                 return name
+        if policy.service == ROLES and any(policy.name == told_as(role) for role in part.roles):
+            return name
     return None
 
 

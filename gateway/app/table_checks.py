@@ -25,6 +25,7 @@ from gateway.model.policy import (
 from gateway.model.reading import Reading, RelationRole
 from gateway.policy.diagnostics import hint
 from gateway.policy.masks import mask_expression, null_of
+from gateway.policy.matching import NOBODY, LevelMatcher
 from gateway.policy.resource_names import main_way
 from gateway.policy.sqltext import sample
 from gateway.policy.transformers import STANDARD
@@ -37,6 +38,7 @@ COLUMN_LEVEL = 3
 TABLE_LEVEL = 2
 _ALWAYS_THERE = "default"
 """A database that every catalog of Spark's own has, with tables or without."""
+_EVERY = ResourceValues(values=("*",))
 _NOUNS = ("catalog", "database", "table", "column")
 _TOGETHER = "accessedtogether"
 """What evaluators of conditions have in their names whose values are columns."""
@@ -136,6 +138,25 @@ def checks_of(policies: PolicySet, tree: Tree) -> Iterator[NameCheck]:
             if tagged.place is not None:
                 who = "tags " + ", ".join(f"`{tag.type}`" for tag in tagged.tags)
                 yield NameCheck(who, tagged.place, (tagged.resources,), way, catalogs, tree)
+        for policy in service.tags.policies if service.tags is not None else ():
+            if policy.enabled and policy.type is not PolicyType.ACCESS:
+                sets = tuple(_tagged_sets(policy, service, way))
+                who = f"policy `{policy.name}`"
+                yield NameCheck(who, policy.place, sets, way, catalogs, tree, policy, on_tags=True)
+
+
+def _tagged_sets(policy: Policy, service: Service, way: Sequence[str]) -> Iterator[ResourceSet]:
+    """Yield what carries a tag that a policy is on, down to the tables or columns that it holds for."""
+    if service.tags is None:
+        return
+    level = service.tags.definition.resources[0]
+    sets = (policy.resources, *policy.additional_resources)
+    matchers = [LevelMatcher(level, values) for one in sets if (values := one.get(level.name)) is not None]
+    last = way[:-1] if policy.type is PolicyType.ROW_FILTER else way
+    for tagged in service.tagged:
+        named = any(m.matches(tag.type, NOBODY) is not False for tag in tagged.tags for m in matchers)
+        if named and tagged.resources.keys() <= set(last):
+            yield {name: tagged.resources.get(name, _EVERY) for name in last}
 
 
 def _together(policy: Policy, service: Service) -> Iterator[tuple[FileLine | None, str]]:
@@ -191,8 +212,11 @@ class NameCheck:
         tree: Tree,
         policy: Policy | None = None,
         together: Sequence[tuple[FileLine | None, str]] = (),
+        *,
+        on_tags: bool = False,
     ) -> None:
-        """`together`: columns that conditions name, as `database.table.column`."""
+        """`together`: columns that conditions name, as `database.table.column`; `on_tags`: the names in
+        `sets` are those of what carries tags, which are told of there."""
         self.who = who
         self.place = place
         self.way = way
@@ -205,6 +229,7 @@ class NameCheck:
         """Columns that conditions name: where, and table, column and database."""
         self._catalogs = catalogs
         self._tree = tree
+        self._on_tags = on_tags
         self._items: list[MaskItem | FilterItem] = []
         if policy is not None and policy.type is not PolicyType.ACCESS:
             self._items = [*policy.masks, *policy.filters]
@@ -215,7 +240,7 @@ class NameCheck:
 
     def names(self) -> Iterator[str]:
         """Yield a warning for each name that nothing has."""
-        for resources in self.sets:
+        for resources in () if self._on_tags else self.sets:
             yield from self._names(resources)
         for place, (table, column, database) in self.together:
             paths = [(catalog, database, table) for catalog in self._catalogs]

@@ -177,11 +177,12 @@ class ConnectServer:
         if self._server is None:
             return
         self._door.stop_listening()
+        self._door.end_strangers()
         stopped = asyncio.ensure_future(self._server.stop(within_s))
         for task in list(self._calls):
             task.cancel()
-        # gRPC was seen to wait for connections without a call, after garbage had come: the door ends them
-        # when calls have had their time.
+        # gRPC waits, longer than it was told to, for a connection that it has something to send on and whose
+        # client does not take it: the door ends these when calls have had their time.
         await asyncio.wait([stopped], timeout=within_s + LAST_WRITE_S)
         self._door.close()
         if self._relaying is not None:

@@ -17,7 +17,7 @@ import itertools
 import resource
 import socket
 import ssl as ssl_module
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -159,6 +159,10 @@ class Door:
         self._strangers: dict[Stranger, None] = {}
         self._by_address: dict[str, dict[Stranger, None]] = {}
         """Strangers by their origins; the one who has been here longest first."""
+        self._queues: dict[str, deque[tuple[socket.socket, str, float]]] = {}
+        """Of an address that has come faster than its bound: connections that wait for others of it to log
+        in, with when they came. They are strangers of whom nothing is read, and count as connections."""
+        self._queued = 0
         self._told: dict[str, float] = {}
         self._untold = Counter[str]()
         self._below = 0
@@ -198,7 +202,16 @@ class Door:
             loop.remove_reader(sock)
             sock.close()
         self._sockets.clear()
+        for origin in list(self._queues):
+            for waiting, _, _ in self._queues.pop(origin):
+                waiting.close()
+        self._queued = 0
         for place in [one for one in self._places if one.is_silent]:
+            place.end()
+
+    def end_strangers(self) -> None:
+        """End the connections of strangers for whom nothing is being done."""
+        for place in [one for one in self._strangers if one.waits]:
             place.end()
 
     def close(self) -> None:
@@ -230,13 +243,66 @@ class Door:
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _arrived(self, sock: socket.socket, address: str) -> None:
+        origin, loop = origin_of(address), asyncio.get_running_loop()
+        waits = origin in self._queues or self._bursts(self._by_address.get(origin, {}))
+        if waits and self._may_queue(sock):
+            if origin not in self._queues:
+                self._queues[origin] = deque()
+                loop.call_later(self.limits.burst_s, self._look_again, origin)
+            self._queues[origin].append((sock, address, loop.time()))
+            self._queued += 1
+        else:
+            self._enter(sock, address)
+
+    def _bursts(self, own: dict[Stranger, None]) -> bool:
+        """Whether an address is at its bound by connections that it has opened just now."""
+        if not self._is_full(own):
+            return False
+        oldest = next(itertools.islice(own, self.limits.strangers_per_address - 1, None))
+        return oldest.since > asyncio.get_running_loop().time() - self.limits.burst_s
+
+    def _may_queue(self, sock: socket.socket) -> bool:
+        """Whether one more connection may wait: as many as strangers may be, within the other bounds."""
+        return (
+            self._queued < self._most_strangers
+            and len(self._places) + self._queued < self.limits.connections
+            and sock.fileno() < self._below
+        )
+
+    def _look_again(self, origin: str) -> None:
+        """Look at a queue each second: by then who waits may have become one who makes room."""
+        self._next(origin)
+        if origin in self._queues:
+            asyncio.get_running_loop().call_later(self.limits.burst_s, self._look_again, origin)
+
+    def _next(self, origin: str) -> None:
+        """Let those in who wait for others of their address, as far as there is room.
+
+        Nobody is made room of before the first second: until then they may be about to log in. Who has waited
+        as long as a login may take comes in, or is sent away, like anybody.
+        """
+        queue, now = self._queues.get(origin), asyncio.get_running_loop().time()
+        while queue:
+            own = self._by_address.get(origin, {})
+            full = self._is_full(own) or len(self._strangers) >= self._most_strangers
+            if full and now - queue[0][2] < self.limits.login_s:
+                old = now - self.limits.burst_s
+                if not any(one.waits and one.since <= old for one in own):
+                    break
+            sock, address, _ = queue.popleft()
+            self._queued -= 1
+            self._enter(sock, address)
+        if not queue:
+            self._queues.pop(origin, None)
+
+    def _enter(self, sock: socket.socket, address: str) -> None:
         limits = self.limits
         own = self._by_address.get(origin_of(address), {})
         # The bound that concerns fewest first: who fills it makes room for himself.
         for why, is_full in (
             ("address", self._is_full(own)),
             ("strangers", len(self._strangers) >= self._most_strangers),
-            ("connections", len(self._places) >= limits.connections),
+            ("connections", len(self._places) + self._queued >= limits.connections),
             ("descriptors", sock.fileno() >= self._below),
         ):
             if is_full and not self._make_room(why, [own] if why == "address" else self._by_address.values()):
@@ -278,6 +344,14 @@ class Door:
         place.due(max(0.0, place.since + self.limits.login_s - loop.time()))
         place.task = loop.create_task(self._hand_over(place, sock))
 
+        def ended(_: object) -> None:
+            if place.sock is not None:  # it was cancelled before its first step
+                place.sock.close()
+                place.sock = None
+                place.leave()
+
+        place.task.add_done_callback(ended)
+
     async def _hand_over(self, place: Stranger, sock: socket.socket) -> None:
         make = self._make
         if make is None:
@@ -316,6 +390,8 @@ class Door:
             own.pop(place, None)
             if not own:
                 del self._by_address[place.origin]
+        if place.origin in self._queues:
+            asyncio.get_running_loop().call_soon(self._next, place.origin)
 
     def has(self, place: Stranger) -> bool:
         """Whether it is still here."""

@@ -125,9 +125,6 @@ class _Side(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        if self.other is not None and self.other.transport is not None:
-            # What the other end still has to be sent is sent first.
-            self.other.transport.close()
 
 
 class _Inside(_Side):
@@ -145,6 +142,9 @@ class _Inside(_Side):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self.other is not None and self.other.transport is not None:
+            # What the client still has to be sent is sent first.
+            self.other.transport.close()
         self._relay.unaccepted.discard(self)
         self._place.due(LAST_BYTES_S)
 
@@ -180,4 +180,8 @@ class _Outside(_Side):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self.other is not None and self.other.transport is not None:
+            # INVARIANT (who is gone leaves nothing): gRPC reads no further while it cannot write, and nobody
+            # takes what it writes any more. Waiting until it has read the rest would keep the connection.
+            self.other.transport.abort()
         self._relay.left(self._name, self._place)

@@ -228,6 +228,8 @@ class Policy:
     """Whether it denies what no policy has named yet, and is meant for nothing that one names."""
     broken: tuple[str, ...] = ()
     """Why it cannot be loaded, each fault with its place; then it has nothing but what it is about."""
+    every_zone: bool = False
+    """Whether it holds in whatever zone a resource lies: only of one at fault whose zone cannot be told."""
     place: FileLine | None = field(default=None, compare=False)
 
     @property
@@ -286,6 +288,9 @@ class Role:
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    broken: tuple[str, ...] = ()
+    """Why nobody can tell who is in it, each fault with its place. Without a name it may be any role that is
+    named and not defined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -297,6 +302,10 @@ class UserStore:
     memberships: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """User → groups; counts only when `adds_groups`."""
     adds_groups: bool = False
+    broken_users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """User of whom something could not be read → faults, each with its place."""
+    broken_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """As `broken_users`, of groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from gateway.model.policy import (
+    FileLine,
     FilterItem,
     MaskItem,
     Policy,
@@ -116,14 +117,21 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
     def closed(service: Service, found: tuple[Policy, ...], definition: ServiceDef) -> tuple[Policy, ...]:
         # Policies on tags have the access types of the service that they are for.
         accesses = frozenset(access.name for access in service.definition.access_types) - {"all"}
-        return tuple(
-            one
-            if id(one) not in ids
-            else _denial(one, definition, accesses)
-            if can_deny(one, service)
-            else hiding(one, service.definition)
-            for one in found
-        )
+        made: list[Policy] = []
+        for one in found:
+            if id(one) not in ids:
+                made.append(one)
+                continue
+            put = (
+                [_denial(one, definition, accesses)]
+                if can_deny(one, service)
+                else [hiding(one, service.definition)]
+                if not one.broken
+                else _hiding_all(one, service.definition, definition)
+            )
+            zones = ("", *(zone.name for zone in service.zones)) if one.every_zone else (one.zone,)
+            made += [replace(policy, zone=zone, every_zone=False) for zone in zones for policy in put]
+        return tuple(made)
 
     services = {}
     for name, service in policies.services.items():
@@ -138,15 +146,77 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
     return replace(policies, services=services)
 
 
+def closing(
+    name: str,
+    sets: Sequence[ResourceSet],
+    faults: tuple[str, ...],
+    *,
+    service: str,
+    who: PolicyItem | None = None,
+    place: FileLine | None = None,
+) -> Policy:
+    """Return a policy at fault that stands for a part of a service which is no policy: it closes resources,
+    in whatever zone, to everybody or to `who`. No sets are everything."""
+    first, *others = sets or [{}]
+    return Policy(
+        id=-1,
+        name=name,
+        service=service,
+        type=PolicyType.ACCESS,
+        resources=first,
+        additional_resources=tuple(others),
+        deny=() if who is None else (who,),
+        broken=faults,
+        every_zone=True,
+        place=place,
+    )
+
+
+def _hiding_all(policy: Policy, accesses: ServiceDef, definition: ServiceDef) -> list[Policy]:
+    """Return what hides all that something at fault may be about where no denial does. Of one about access
+    nobody can tell whether it was to be."""
+    types = (PolicyType.MASK, PolicyType.ROW_FILTER) if policy.type is PolicyType.ACCESS else (policy.type,)
+    made = []
+    for type_ in types:
+        levels = definition.levels(type_)
+        names = {level.name for level in levels}
+        first, *others = [
+            one
+            for resources in (policy.resources, *policy.additional_resources)
+            for one in _sets({name: v for name, v in resources.items() if name in names}, levels)
+        ]
+        wide = replace(policy, type=type_, resources=first, additional_resources=tuple(others))
+        made.append(hiding(wide, accesses))
+    return made
+
+
+def _closed_to(policy: Policy) -> PolicyItem:
+    """Return to whom something at fault is closed."""
+    return policy.deny[0] if policy.broken and policy.deny else PolicyItem(groups=_EVERYBODY)
+
+
 def hiding(policy: Policy, definition: ServiceDef) -> Policy:
     """Return a policy of the same type on the same resources that hides all: NULL, or no row. One that is
     about access allows nothing."""
-    made = replace(policy, name=_named(policy), priority=OVERRIDE, broken=(), conditions=(), schedules=())
+    made = replace(
+        policy, name=_named(policy), priority=OVERRIDE, broken=(), conditions=(), schedules=(), deny=()
+    )
+    who = _closed_to(policy)
     if policy.type is PolicyType.MASK:
-        null = MaskItem(groups=_EVERYBODY, accesses=definition.mask_accesses, mask_type="MASK_NULL")
+        null = MaskItem(
+            users=who.users,
+            groups=who.groups,
+            accesses=definition.mask_accesses,
+            mask_type="MASK_NULL",
+        )
         return replace(made, masks=(null,))
     if policy.type is PolicyType.ROW_FILTER:
-        none = FilterItem(groups=_EVERYBODY, accesses=definition.filter_accesses, filter_expression="FALSE")
+        none = FilterItem(
+            users=who.users,
+            groups=who.groups,
+            accesses=definition.filter_accesses,
+            filter_expression="FALSE",
+        )
         return replace(made, filters=(none,))
     return made
 
@@ -183,8 +253,9 @@ def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) ->
     first, *others = [
         one
         for resources in (policy.resources, *policy.additional_resources)
-        for one in _sets(resources, definition)
+        for one in _sets(resources, definition.resources)
     ]
+    who = _closed_to(policy)
     return Policy(
         id=policy.id,
         name=_named(policy),
@@ -195,26 +266,26 @@ def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) ->
         version=policy.version,
         enabled=policy.enabled,
         priority=OVERRIDE,
-        deny=(PolicyItem(groups=_EVERYBODY, accesses=accesses, delegate_admin=True),),
+        deny=(replace(who, accesses=accesses, delegate_admin=True),),
         zone=policy.zone,
         guid=policy.guid,
         place=policy.place,
     )
 
 
-def _sets(resources: ResourceSet, definition: ServiceDef) -> Sequence[ResourceSet]:
+def _sets(resources: ResourceSet, levels: Sequence[ResourceDef]) -> Sequence[ResourceSet]:
     """Return what a denial has to name to close what a policy is about.
 
     A filter is about a table, and access is asked of its columns as well: what lies below is closed with it.
     A level that could not be read is any; where none could, it is everything.
     """
-    hierarchies = hierarchies_of(definition.resources)
-    ways = [way for name in resources if (way := hierarchy_to(name, definition.resources)) is not None]
+    hierarchies = hierarchies_of(levels)
+    ways = [way for name in resources if (way := hierarchy_to(name, levels)) is not None]
     if not ways:
         return [dict.fromkeys(names, _EVERY) for names in hierarchies]
     longest: tuple[ResourceDef, ...] = max(ways, key=len)
     known = {level.name: resources[level.name] for level in longest if level.name in resources}
     known = {name: values for name, values in known.items() if values.values}
-    levels = [level.name for level in definition.resources]
-    found = sorted(sorted(names, key=levels.index) for names in hierarchies if names >= known.keys())
+    order = [level.name for level in levels]
+    found = sorted(sorted(names, key=order.index) for names in hierarchies if names >= known.keys())
     return [{name: known.get(name, _EVERY) for name in names} for names in found]

@@ -20,7 +20,7 @@ class ConnectionSettings(Section):
     """Connections of one listener on which nobody has logged in. On `listeners.admin` that is every one."""
     before_login_per_address: Count = 64
     """Those of them that come from one address, when they have been there for a second. Clients behind a
-    proxy have one address together."""
+    proxy have one address together. Who comes faster than that waits for the others to log in."""
     first_byte_s: Seconds = 5.0
     """Seconds from connecting to the first byte; `logins.handshake_timeout_s` is for all until the login."""
     reserve: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 256

@@ -235,12 +235,14 @@ class Conversion:
 
     def _roles(self, content: Mapping[str, Any]) -> tuple[Role, ...]:
         file = where(self._name, DownloadKind.ROLES)
-        return self._once(DownloadKind.ROLES, content, lambda: roles_of(content, file=file))
+        return self._once(DownloadKind.ROLES, content, lambda: roles_of(content, file=file, tolerant=True))
 
     def _users(self, content: Mapping[str, Any]) -> UserStore:
         file = where(self._name, DownloadKind.USERS)
         return self._once(
-            DownloadKind.USERS, content, lambda: users_of(content, file=file, adds_groups=self._adds_groups)
+            DownloadKind.USERS,
+            content,
+            lambda: users_of(content, file=file, adds_groups=self._adds_groups, tolerant=True),
         )
 
     def _once(self, kind: DownloadKind, content: Mapping[str, Any], convert: Callable[[], T]) -> T:

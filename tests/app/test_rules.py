@@ -62,7 +62,7 @@ async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
     ("more", "fault"),
     [
         ("tags: [", "hr.yaml:10: not YAML"),
-        ("roles: {clerks: {uers: [ann]}}", "hr.yaml:9: role `clerks` has no members"),
+        ("service: spakr", "hr.yaml:9: key `service` stands here a second time"),
     ],
 )
 async def test_a_file_at_fault_keeps_its_last_good_state(tmp_path: Path, more: str, fault: str) -> None:
@@ -560,6 +560,61 @@ async def test_a_text_is_at_fault_only_where_the_parser_answers_about_others(wor
     else:
         assert told
         assert [policy for policy, _ in found] == [made]
+
+
+async def test_a_text_that_the_parser_never_ends_with_is_asked_once_for_all_changes(tmp_path: Path) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    reader = Slow("slow")
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), reader)
+    await rules.start()
+    write(tmp_path, "region = 'slow'")
+    assert await rules.look()
+    (fault,) = rules.sources()[0].faults
+    asked = len([text for text in reader.asked if "slow" in text])
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department"), "a revocation waits for it no more"
+    assert not may_read(rules, "employee")
+    assert rules.sources()[0].faults == (fault,)
+    assert len([text for text in reader.asked if "slow" in text]) == asked
+    write(tmp_path, "region = 'EMEA'")
+    assert await rules.look()
+    reader.word = "none such"
+    write(tmp_path, "region = 'slow'")
+    assert await rules.look()
+    assert may_read(rules, "employee"), "a text that was gone is asked about again"
+
+
+async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_a_time_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.app.proving.ALONE_S", -1.0)
+    write(tmp_path, "region = 'EMEA'")
+    reader = Slow("slow")
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), reader)
+    await rules.start()
+    write(tmp_path, "region = 'slow'")
+    (tmp_path / "no.yaml").write_text(DENIAL)
+    assert await rules.look()
+    assert not may_read(rules, "department")
+    assert not may_read(rules, "employee")
+    assert "was not read: " in rules.sources()[0].faults[0]
+    monkeypatch.setattr("gateway.app.proving.ALONE_S", 60.0)
+    (tmp_path / "no.yaml").unlink()
+    assert await rules.look()
+    assert "does not come to an end" in rules.sources()[0].faults[0], "it is asked with the next change"
+
+
+async def test_the_parser_is_asked_once_of_a_text_that_it_never_ends_with() -> None:
+    filters = (FilterItem(filter_expression="a = 1"),)
+    made = Policy(id=1, name="p", service="s", type=PolicyType.ROW_FILTER, resources={}, filters=filters)
+    service = Service(name="s", definition=SPARK, policies=(made,))
+    policies = PolicySet(version=1, services={"s": service})
+    proofs, reader = Proofs(), Slow("a")
+    first = await proofs.unusable(policies, reader)
+    asked = len(reader.asked)
+    assert await proofs.unusable(policies, reader) == first != []
+    assert len(reader.asked) == asked
 
 
 def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:

@@ -109,6 +109,43 @@ def test_masks_that_mean_nothing_for_their_columns(
     ]
 
 
+def test_texts_of_policies_on_tags_are_held_against_what_carries_the_tags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "tags:\n"
+        "  - {on: {catalog: spark_catalog, database: hr, table: employee, column: name}, tags: [PII]}\n"
+        "  - {on: {catalog: spark_catalog, database: hr, table: [employee, office]}, tags: [STAFF]}\n"
+        "  - {on: {catalog: spark_catalog, database: sales}, tags: [SALES]}\n"
+        "policies:\n"
+        "  - name: custom\n"
+        "    on: {tag: PII}\n"
+        '    mask: [{groups: [public], type: CUSTOM, show: "concat({col}, regon)"}]\n'
+        "  - name: rows\n"
+        "    on: {tag: STAFF}\n"
+        "    filter: [{groups: [public], where: \"region = 'x'\"}]\n"
+        "  - name: below\n"
+        "    on: {tag: SALES}\n"
+        '    filter: [{groups: [public], where: "amunt > 1"}]\n'
+        "  - name: columns\n"
+        "    on: {tag: PII}\n"
+        "    filter: [{groups: [public], where: \"regon = 'no table carries it'\"}]\n"
+        "  - name: other\n"
+        "    on: {tag: [NONE]}\n"
+        '    mask: [{groups: [public], type: CUSTOM, show: "nothing"}]\n'
+    )
+    (tmp_path / "t.yaml").write_text(TABLES)
+    main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "t.yaml"), "--json"])
+    found = json.loads(capsys.readouterr().out)["warnings"]
+    assert [one.removeprefix(f"{tmp_path}/p.yaml:") for one in found if "policy" in one] == [
+        "8: policy `custom`: this mask does not fit spark_catalog.hr.employee: there is no column `regon` "
+        "(did you mean `region`?)",
+        "11: policy `rows`: this filter does not fit spark_catalog.hr.office: there is no column `region`",
+        "14: policy `below`: this filter does not fit spark_catalog.sales.orders: there is no column `amunt` "
+        "(did you mean `amount`?)",
+    ]
+
+
 def test_a_file_of_tables_with_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "p.yaml").write_text("policies: []\n")
     code = main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "absent.yaml"), "--no-parser"])

@@ -63,6 +63,11 @@ policies:
     on: {catalog: spark_catalog, database: zoned, table: days, column: id}
     mask:
       - {users: [ann], type: CUSTOM, show: "{col} + (SELECT max(id) FROM spark_catalog.zoned.regions)"}
+  - name: on a tag
+    on: {tag: REGIONAL}
+    filter: [{users: [eve], where: "no_such_function(region)"}]
+tags:
+  - {on: {catalog: spark_catalog, database: zoned, table: regions}, tags: [REGIONAL]}
 """
 MADE = (
     "CREATE DATABASE zoned",
@@ -200,6 +205,8 @@ def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) 
         f"{at('frobnicate')}: policy `no such function`: Spark refuses this filter for {days}: "
         "[UNRESOLVED_ROUTINE] ",
         f"{at('abs(id)')}: policy `no truth`: this filter is of type int for {days}",
+        f"{at('no_such_function')}: policy `on a tag`: Spark refuses this filter for "
+        "spark_catalog.zoned.regions: [UNRESOLVED_ROUTINE] ",
         f"{at('array(1)')}: policy `other types`: Spark refuses this mask for {days}: [DATATYPE_MISMATCH",
         f"{at('numbers of cards', 'pack.yaml')}: policy `numbers of cards`: there is no column `crad` in "
         "spark_catalog.zoned.cards (did you mean `card`?)",

@@ -9,11 +9,14 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import grpc
+import psutil
 import pytest
+import structlog
 from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
@@ -133,7 +136,7 @@ async def test_of_one_address_the_oldest_who_waits_makes_room() -> None:
         here.served[0].visitor.waiting()
         fourth = await here.client(says=b"x")
         assert await is_cut(busy)
-        assert here.refused == {"address": 3}
+        assert set(here.refused) == {"address"}
         assert not any(one.at_eof() for one in (elsewhere, third, fourth))
 
 
@@ -147,7 +150,31 @@ async def test_a_pool_logs_in_at_once_and_leaves_room_for_other_addresses() -> N
             await here.client()
         for n in range(2, 5):
             await here.client(f"127.0.0.{n}", says=b"x")
-        assert here.refused == {"address": 6, "strangers": 1}
+        assert here.refused == {"strangers": 1}, "six wait for the others of their address"
+
+
+async def test_more_of_one_address_than_may_be_at_once_log_in_one_after_the_other() -> None:
+    async with listening() as gateway:
+        pool = await asyncio.gather(*(RawClient.logged_in(gateway.port) for _ in range(400)))
+        assert [one.reader.at_eof() for one in pool] == [False] * 400
+        assert not gateway.server._door._queues
+
+
+async def test_who_waits_for_others_of_his_address_gets_the_place_of_one_who_says_nothing() -> None:
+    limits = DoorLimits(strangers=8, strangers_per_address=2, first_byte_s=patience(), login_s=patience())
+    async with opened(replace(limits, burst_s=0.2)) as here:
+        silent = [await here.client() for _ in range(7)]
+        late = [await here.client(says=b"x") for _ in range(3)]
+        async with asyncio.timeout(patience()):
+            for reader in silent[:3]:
+                assert await is_cut(reader)
+        assert here.refused == {"address": 3}
+        assert len(late) == 3
+        more = [await here.client() for _ in range(40)]
+        assert here.door._queued <= 8, "a queue has a bound"
+        here.door.stop_listening()
+        async with asyncio.timeout(patience()):
+            assert await is_cut(more[-1])
 
 
 async def test_of_many_addresses_the_one_with_most_strangers_makes_room() -> None:
@@ -319,6 +346,51 @@ async def test_frames_are_cut_that_never_log_in() -> None:
                 pass
         gone.close()
         assert len(here.server._door._places) == 1, "one who logged in longer ago than strangers may stay"
+
+
+PINGS = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + bytes(3)
+    + b"\x04"
+    + bytes(5)
+    + 400_000 * (bytes(2) + b"\x08\x06" + bytes(13))
+)
+"""Each has an answer, which this client does not take: gRPC reads no further then."""
+
+
+async def flood(port: int) -> socket.socket:
+    """Return a connection that has sent as much as anybody takes, and reads nothing."""
+    loop, sock = asyncio.get_running_loop(), socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(0)
+    await loop.sock_connect(sock, ("127.0.0.1", port))
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(1.0):
+            await loop.sock_sendall(sock, PINGS)
+    return sock
+
+
+async def test_who_was_cut_and_took_no_answers_leaves_nothing_behind() -> None:
+    async with connect_listening(doors=DoorLimits(login_s=0.5, first_byte_s=patience())) as here:
+        assert await here.call()
+        before = psutil.Process().num_fds()
+        held = [await flood(here.port) for _ in range(5)]
+        for sock in held:
+            sock.close()
+        async with asyncio.timeout(patience()):
+            while psutil.Process().num_fds() > before:  # noqa: ASYNC110 - descriptors tell nobody
+                await asyncio.sleep(0.01)
+        assert len(here.server._door._places) == 1
+
+
+async def test_strangers_who_take_no_answers_do_not_keep_the_server_from_stopping() -> None:
+    async with connect_listening(doors=DoorLimits(login_s=patience(60))) as here:
+        held = [await flood(here.port) for _ in range(3)]
+        with structlog.testing.capture_logs() as logs:
+            await here.server.close(within_s=2)
+        for sock in held:
+            sock.close()
+        assert not [one for one in logs if one["event"] == "connect_server_not_stopped"]
 
 
 async def test_what_did_not_come_through_the_door_is_refused() -> None:

@@ -75,7 +75,12 @@ class Scenario:
         self.name = data["name"]
         self.service = data.get("service", "hive")
         roles = tuple(
-            Role(name=name, **{key: frozenset(value) for key, value in members.items()})
+            Role(
+                name=name,
+                users=frozenset(members.get("users", ())),
+                groups=frozenset(members.get("groups", ())),
+                roles=frozenset(members.get("roles", ())),
+            )
             for name, members in data.get("roles", {}).items()
         )
         catalogs = data.get("catalogs", {})

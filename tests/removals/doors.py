@@ -7,6 +7,20 @@ from tests.removing import Removal
 
 REMOVALS = (
     Removal(
+        "more of one address than may be at once wait",
+        "frontends.doors",
+        "if waits and self._may_queue(sock):",
+        "if False:",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "who waits for others of an address is bounded",
+        "frontends.doors",
+        "self._queued < self._most_strangers",
+        "True",
+        "frontends.test_doors",
+    ),
+    Removal(
         "who says nothing is cut",
         "frontends.doors",
         "        place.due(limits.first_byte_s)\n",

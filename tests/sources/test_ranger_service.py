@@ -315,11 +315,11 @@ async def test_policies_with_faults_change_nothing_and_confirm_nothing() -> None
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
         admin.content[DownloadKind.POLICIES] = service_policies(
-            8, policy(2, "orders"), serviceTags={"serviceResources": [{}]}
+            8, policy(2, "orders"), serviceTags={"op": "delete"}
         )
         assert not await one.later(30)
         assert one.tables == {"orders"}
-        assert "`id` is missing" in one.service.troubles[0]
+        assert "says what to take away" in one.service.troubles[0]
         await one.later(DAY)
         assert "and 86400 is the limit" in str(one.service.stale())
 
@@ -372,8 +372,7 @@ async def test_bad_tags_do_not_hold_back_good_policies() -> None:
         admin.content[DownloadKind.TAGS] = {
             **TAGGED,
             "tagVersion": 6,
-            "resourceToTagIds": {"1": [77]},
-            "tags": 3,
+            "op": "delete",
         }
         assert await one.later(61)
         assert one.tables == {"leads"}
@@ -602,7 +601,7 @@ async def test_a_cache_of_another_service_is_not_used(tmp_path: Path) -> None:
 
 
 async def test_a_cache_with_faults_is_not_used_and_the_admin_mends_it(tmp_path: Path) -> None:
-    bad = service_policies(7, policy(1, "leads"), serviceTags={"serviceResources": [{}]})
+    bad = service_policies(7, policy(1, "leads"), serviceTags={"op": "delete"})
     (tmp_path / "sluice_dev_hive.json").write_bytes(orjson.dumps(bad))
     async with running(admin_with("orders")) as admin, bench(admin.url, cache=tmp_path) as one:
         await one.service.start()
@@ -775,7 +774,7 @@ async def test_an_admin_without_an_address_for_it_shares_nothing() -> None:
         web.Response(body=orjson.dumps(sharing(4, serviceName="other"))),
         web.Response(body=orjson.dumps(sharing(4, isDelta=True))),
         web.Response(body=orjson.dumps(sharing(4, gdsVersion=None))),
-        web.Response(body=orjson.dumps(sharing(4, resources=[{"id": 1, "dataShareId": "x"}]))),
+        web.Response(body=orjson.dumps(sharing(4, gdsServiceDef=3))),
     ],
     ids=["login", "error", "busy", "no JSON", "another's", "changes alone", "no version", "faulty"],
 )

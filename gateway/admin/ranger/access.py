@@ -22,6 +22,7 @@ from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
+from gateway.policy.broken_parts import close_dependents
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
 from gateway.policy.unusable import broken_policies, with_closed
@@ -284,6 +285,7 @@ def _delegated(
         _log.warning("delegated_policies_unreadable", service=service, faults=len(faults.faults))
         return None
     # One at fault delegates nothing, and where it takes away nobody has anything: the others delegate on.
+    policy_set = close_dependents(policy_set)
     at_fault = broken_policies(policy_set)
     if at_fault:
         _log.warning("delegated_policies_unreadable", service=service, policies=[one.id for one in at_fault])

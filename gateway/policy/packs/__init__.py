@@ -21,7 +21,8 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.principal import Principal
-from gateway.policy.diagnostics import hint
+from gateway.policy.broken_parts import close_dependents
+from gateway.policy.diagnostics import Path, hint
 from gateway.policy.documents import parse_document
 from gateway.policy.engine import engine_for
 from gateway.policy.packs.cases import failures
@@ -86,16 +87,18 @@ def load_packs(
         users=directory,
         catalog_services=dict(catalog_services or {}),
     )
-    policy_set = replace(policy_set, warnings=warnings_of(policy_set, packs))
-    at_fault = broken_policies(policy_set)
+    told = tuple(fault for pack in packs for fault in pack.told)
+    policy_set = replace(policy_set, warnings=(*told, *warnings_of(policy_set, packs)))
+    fitted = close_dependents(policy_set)
+    at_fault = broken_policies(fitted)
     # Built here, off the event loop, and found again when judging begins.
-    engine = engine_for(with_closed(policy_set, at_fault))
+    engine = engine_for(with_closed(fitted, at_fault))
     for pack in packs:
         for case in pack.cases:
             for failure in failures(case, engine, pack.service):
                 pack.faults.add(case.path, failure)
         faults += pack.faults.texts()
-    if faults and not at_fault:
+    if faults and not (at_fault or told or any(role.broken for role in roles.values())):
         raise Faults(faults)
     return replace(policy_set, warnings=(*policy_set.warnings, *faults)) if faults else policy_set
 
@@ -104,7 +107,8 @@ def _service(
     definition: ServiceDef, packs: Sequence[Pack], policies: Mapping[int, tuple[Policy, bool]]
 ) -> Service:
     """Return the service that packs of one definition make together."""
-    own = [policies[id(read)] for pack in packs for read in pack.policies]
+    zones = _zones(packs)
+    own = _in_zones(packs, policies, zones)
     on_tags = tuple(policy for policy, tags in own if tags)
     tagged = _tagged(packs)
     tag_service = None
@@ -115,8 +119,11 @@ def _service(
     return Service(
         name=definition.name,
         definition=definition,
-        policies=tuple(policy for policy, tags in own if not tags),
-        zones=_zones(packs, [policy for policy, _ in own]),
+        policies=(
+            *(policy for policy, tags in own if not tags),
+            *(policy for pack in packs for policy in pack.closing),
+        ),
+        zones=zones,
         tags=tag_service,
         tagged=tagged,
         super_users=frozenset[str]().union(*(pack.super_users for pack in packs)),
@@ -130,27 +137,54 @@ def _tagged(packs: Iterable[Pack]) -> tuple[TaggedResource, ...]:
     return tuple(replace(tagged, id=i) for i, tagged in enumerate(entries, 1))
 
 
-def _zones(packs: Sequence[Pack], policies: Iterable[Policy]) -> tuple[Zone, ...]:
-    zones: dict[str, Zone] = {}
+def _zones(packs: Sequence[Pack]) -> tuple[Zone, ...]:
+    zones: dict[str, tuple[Zone, Pack, Path]] = {}
+    twice: set[str] = set()
     for pack in packs:
-        for name, (zone, path) in pack.zones.items():
+        for name, (zone, path) in list(pack.zones.items()):
             if name in zones:
+                already = len(pack.faults.faults)
                 pack.faults.add(path, f"there is a zone named `{name}` already")
-            zones.setdefault(name, zone)
+                if told := pack.withdraw(already):
+                    # Which of them is meant nobody can tell: both are closed.
+                    first, other, place = zones[name]
+                    other.close_zone(first, place, told)
+                    pack.close_zone(zone, path, told)
+                    twice.add(name)
+            zones.setdefault(name, (zone, pack, path))
+    return tuple(zone for name, (zone, _, _) in zones.items() if name not in twice)
+
+
+def _in_zones(
+    packs: Sequence[Pack], policies: Mapping[int, tuple[Policy, bool]], zones: Sequence[Zone]
+) -> list[tuple[Policy, bool]]:
+    """Return the policies of packs. One of a zone that is not there is at fault, and closes what it is about
+    wherever that lies; of a zone at fault everything is closed anyway."""
+    known = {zone.name for zone in zones}
+    at_fault = frozenset[str]().union(*(pack.broken_zones for pack in packs))
+    found = []
     for pack in packs:
         for read in pack.policies:
-            zone_name = read.policy.zone
-            if zone_name and zone_name not in zones:
-                near = hint(zone_name, zones)
-                pack.faults.add((*read.path, "zone"), f"there is no zone `{zone_name}`{near}")
-    return tuple(zones.values())
+            policy, on_tags = policies[id(read)]
+            if policy.zone and policy.zone not in known and policy.zone not in at_fault:
+                already = len(pack.faults.faults)
+                near = hint(policy.zone, known)
+                pack.faults.add((*read.path, "zone"), f"there is no zone `{policy.zone}`{near}")
+                if told := pack.withdraw(already):
+                    policy = replace(twin(policy, told), every_zone=True)
+            found.append((policy, on_tags))
+    return found
 
 
 def _audit_rules(packs: Sequence[Pack]) -> AuditRules:
     mode = ""
     for pack in packs:
         if pack.audit_mode and mode and pack.audit_mode != mode:
+            already = len(pack.faults.faults)
             pack.faults.add(("audit", "mode"), "another pack of the service has another `mode`")
+            if told := pack.withdraw(already):
+                pack.told += told
+                return AuditRules(mode="audit-all")
         mode = mode or pack.audit_mode
 
     def excluded(key: str) -> frozenset[str]:
@@ -169,16 +203,29 @@ def _directory(packs: Iterable[Pack]) -> UserStore:
     users: dict[str, Mapping[str, str]] = {}
     groups: dict[str, Mapping[str, str]] = {}
     memberships: dict[str, frozenset[str]] = {}
+    at_fault: dict[str, dict[str, tuple[str, ...]]] = {"users": {}, "groups": {}}
     for pack in packs:
+        at_fault["users"] |= pack.broken_users
+        at_fault["groups"] |= pack.broken_groups
         for kind, mine, all_of_them in (
             ("users", pack.directory_users, users),
             ("groups", pack.directory_groups, groups),
         ):
             for name in mine.keys() & all_of_them.keys():
+                already = len(pack.faults.faults)
                 pack.faults.add(("directory", kind, name), f"`{name}` stands in another pack's directory")
+                if told := pack.withdraw(already):
+                    at_fault[kind][name] = told
             all_of_them |= mine
         memberships |= pack.memberships
-    return UserStore(users=users, groups=groups, memberships=memberships, adds_groups=bool(memberships))
+    return UserStore(
+        users=users,
+        groups=groups,
+        memberships=memberships,
+        adds_groups=bool(memberships),
+        broken_users=at_fault["users"],
+        broken_groups=at_fault["groups"],
+    )
 
 
 def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
@@ -205,8 +252,8 @@ def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
                     (*path, "name"), f"there is a policy named `{policy.name}` already ({names[named]})"
                 )
             names.setdefault(named, place)
-            if pack.tolerant and len(pack.faults.faults) > already:
-                policy = twin(policy, pack.faults.withdraw(already))
+            if told := pack.withdraw(already):
+                policy = twin(policy, told)
             reads.append((read, policy, has_id))
     numbered = {}
     free = 1
@@ -225,14 +272,20 @@ def _merged_roles(packs: Iterable[Pack]) -> dict[str, Role]:
     for pack in packs:
         for name, (role, path) in pack.roles.items():
             if name in roles:
+                already = len(pack.faults.faults)
                 pack.faults.add(path, f"there is a role named `{name}` already")
+                if told := (*roles[name].broken, *role.broken, *pack.withdraw(already)):
+                    roles[name] = replace(role, broken=told)
             roles.setdefault(name, role)
     return roles
 
 
-def _check_roles(packs: Iterable[Pack], roles: Mapping[str, Role]) -> None:
+def _check_roles(packs: Iterable[Pack], roles: dict[str, Role]) -> None:
     """A role inside a role must exist; roles of items may come from the directory, so they need not."""
     for pack in packs:
         for role, path in pack.roles.values():
+            already = len(pack.faults.faults)
             for inner in sorted(role.roles - roles.keys()):
                 pack.faults.add((*path, "roles"), f"there is no role `{inner}`{hint(inner, roles)}")
+            if told := pack.withdraw(already):
+                roles[role.name] = replace(roles[role.name], broken=(*roles[role.name].broken, *told))

@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.model.policy import (
     AuditFilter,
+    Policy,
     ResourceSet,
     Role,
     ServiceDef,
@@ -24,6 +25,7 @@ from gateway.policy.packs.conditions import tag_definition
 from gateway.policy.packs.policies import WHO_KEYS, PackPolicyReader, ReadPolicy
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_tags
+from gateway.policy.unusable import closing
 
 PACK_KEYS = (
     "service",
@@ -61,10 +63,16 @@ class Pack:
         self.service = ""
         """Name of the service that it belongs to; empty when there is no such service."""
         self.policies: list[ReadPolicy] = []
+        self.closing: list[Policy] = []
+        """What closes the resources of tags and zones at fault, and all where nobody can tell of what."""
+        self.told: list[str] = []
+        """What is wrong with cases, and with the people in them."""
         self.roles: dict[str, tuple[Role, Path]] = {}
         self.cases: list[Case] = []
         self.tagged: list[tuple[TaggedResource, Path]] = []
         self.zones: dict[str, tuple[Zone, Path]] = {}
+        self.broken_zones: set[str] = set()
+        """Names of zones at fault, which hold nothing, and whose policies speak of nothing."""
         self.super_users: frozenset[str] = frozenset()
         self.super_groups: frozenset[str] = frozenset()
         self.audit_mode = ""
@@ -73,6 +81,8 @@ class Pack:
         self.directory_users: dict[str, Mapping[str, str]] = {}
         self.directory_groups: dict[str, Mapping[str, str]] = {}
         self.memberships: dict[str, frozenset[str]] = {}
+        self.broken_users: dict[str, tuple[str, ...]] = {}
+        self.broken_groups: dict[str, tuple[str, ...]] = {}
         self.people: dict[str, Principal] = {}
         """Those of the section `people` alone."""
         self._shapes = Shapes(self.faults)
@@ -80,7 +90,6 @@ class Pack:
         if not isinstance(data, dict):
             self.faults.add((), "a pack is a mapping with `policies`")
             return
-        unknown_keys(data, PACK_KEYS, (), self.faults, "a pack")
         service = data.get("service", DEFAULT_SERVICE)
         definition = service_defs.get(service) if isinstance(service, str) else None
         if definition is None:
@@ -89,76 +98,140 @@ class Pack:
             return
         self.service = definition.name
         self._definition = definition
+        self._read_unknown(data)
         self._read_sections(data, people)
+
+    def withdraw(self, already: int) -> tuple[str, ...]:
+        """Return the faults that came after the first `already`, which are then none of the file; none where
+        every fault is one of the file."""
+        if not self.tolerant or len(self.faults.faults) == already:
+            return ()
+        return self.faults.withdraw(already)
+
+    def _read_unknown(self, data: Mapping[str, Any]) -> None:
+        """Tell of sections that there are not. What holds more than a text may be policies that hide all."""
+        for key in data:
+            already = len(self.faults.faults)
+            unknown_keys({key: None}, PACK_KEYS, (), self.faults, "a pack")
+            holds = isinstance(data[key], dict | list) and bool(data[key])
+            self._close_all(key, self.withdraw(already), closes=holds)
 
     def _read_sections(self, data: Mapping[str, Any], people: Mapping[str, Principal]) -> None:
         shapes, definition = self._shapes, self._definition
+        already = len(self.faults.faults)
         self.people = people_of(data, shapes)
+        self.told += self.withdraw(already)  # for cases alone
         self._read_directory(data)
         self._read_roles(data)
+        already = len(self.faults.faults)
         for i, entry in enumerate(shapes.sequence(data, "tags", ())):
             self._read_tagged(entry, ("tags", i))
+        self._close_all("tags", self.withdraw(already))
+        already = len(self.faults.faults)
         for name, entry in shapes.mapping(data.get("zones", {}), ("zones",)).items():
             self._read_zone(name, entry)
+        self._close_all("zones", self.withdraw(already))
+        already = len(self.faults.faults)
         self.super_users = frozenset(shapes.texts(data, "super_users", ()))
         self.super_groups = frozenset(shapes.texts(data, "super_groups", ()))
+        if told := self.withdraw(already):
+            self._close_all("super_users", told, closes=False)
+            self.super_users = self.super_groups = frozenset()
+        already = len(self.faults.faults)
         self._read_audit(data)
+        if told := self.withdraw(already):
+            self._close_all("audit", told, closes=False)
+            # Rather too much is recorded than too little.
+            self.audit_mode, self.audit_filters, self.audit_excluded = "audit-all", (), {}
+        already = len(self.faults.faults)
         reader = PackPolicyReader(shapes, definition, tag_definition(definition))
-        for i, entry in enumerate(shapes.sequence(data, "policies", ())):
+        written = shapes.sequence(data, "policies", ())
+        self._close_all("policies", self.withdraw(already))
+        for i, entry in enumerate(written):
             already = len(self.faults.faults)
             policy = reader.read(entry, ("policies", i))
-            if self.tolerant and len(self.faults.faults) > already:
-                policy = reader.broken(entry, policy, ("policies", i), self.faults.withdraw(already))
+            if told := self.withdraw(already):
+                policy = reader.broken(entry, policy, ("policies", i), told)
             if policy is not None:
                 self.policies.append(policy)
         known = dict(people) | self.people
+        already = len(self.faults.faults)
         for i, entry in enumerate(shapes.sequence(data, "cases", ())):
+            before = len(self.faults.faults)
             case = read_case(entry, ("cases", i), definition, known, shapes)
-            if case is not None:
+            if case is not None and (not self.tolerant or len(self.faults.faults) == before):
                 self.cases.append(case)
+        self.told += self.withdraw(already)
+
+    def _close_all(self, section: str, faults: tuple[str, ...], *, closes: bool = True) -> None:
+        """Close everything of the service where a section cannot be read at all, or only tell of it."""
+        if faults:
+            made = closing(f"section {section}", (), faults, service=self.service)
+            self.closing.append(replace(made, enabled=closes))
 
     def _read_directory(self, data: Mapping[str, Any]) -> None:
+        already = len(self.faults.faults)
+        self._read_people_of_directory(data)
+        # Faults of one user or group are told of it; what is left may be of anybody.
+        self._close_all("directory", self.withdraw(already))
+
+    def _read_people_of_directory(self, data: Mapping[str, Any]) -> None:
         shapes, where = self._shapes, ("directory",)
         section = shapes.mapping(data.get("directory", {}), where)
         unknown_keys(section, ("users", "groups"), where, self.faults, "`directory`")
         for name, entry in shapes.mapping(section.get("users", {}), (*where, "users")).items():
+            already = len(self.faults.faults)
             path: Path = (*where, "users", name)
             found = shapes.mapping(entry, path)
             unknown_keys(found, ("groups", "attributes"), path, self.faults, "a user")
             self.directory_users[name] = shapes.attributes(found, path)
             if "groups" in found:
                 self.memberships[name] = frozenset(shapes.texts(found, "groups", path))
+            if told := self.withdraw(already):
+                self.broken_users[name] = told
         for name, entry in shapes.mapping(section.get("groups", {}), (*where, "groups")).items():
+            already = len(self.faults.faults)
             path = (*where, "groups", name)
             found = shapes.mapping(entry, path)
             unknown_keys(found, ("attributes",), path, self.faults, "a group")
             self.directory_groups[name] = shapes.attributes(found, path)
+            if told := self.withdraw(already):
+                self.broken_groups[name] = told
 
     def _read_roles(self, data: Mapping[str, Any]) -> None:
-        for name, entry in self._shapes.mapping(data.get("roles", {}), ("roles",)).items():
+        first = len(self.faults.faults)
+        roles = self._shapes.mapping(data.get("roles", {}), ("roles",))
+        if told := self.withdraw(first):
+            self.roles[""] = (Role(name="", broken=told), ("roles",))
+        for name, entry in roles.items():
+            already = len(self.faults.faults)
             path: Path = ("roles", name)
             found = self._shapes.mapping(entry, path)
             unknown_keys(found, WHO_KEYS, path, self.faults, "a role")
             members = {key: frozenset(self._shapes.texts(found, key, path)) for key in WHO_KEYS}
             if not any(members.values()):
                 self.faults.add(path, f"role `{name}` has no members")
-            self.roles[name] = (Role(name=name, **members), path)
+            self.roles[name] = (Role(name=name, **members, broken=self.withdraw(already)), path)
 
     def _read_tagged(self, entry: object, path: Path) -> None:
-        shapes = self._shapes
+        shapes, already = self._shapes, len(self.faults.faults)
         data = shapes.mapping(entry, path)
         unknown_keys(data, ("on", "tags"), path, self.faults, "an entry of `tags`")
         resources = self._resource_sets(data, path, excludes=True)
         tags = tuple(read_tags(data, path, shapes))
-        if not tags and self.faults.fault_count == 0:
+        if not tags and len(self.faults.faults) == already:
             self.faults.add(path, "`tags` is missing: what does the resource carry?")
         place = self.document.place(path)
+        if told := self.withdraw(already):
+            named = f"tags in line {place.line}"
+            self.closing.append(closing(named, resources, told, service=self.service, place=place))
+            return
         self.tagged += [
             (TaggedResource(resources=found, tags=tags, place=place), path) for found in resources
         ]
 
     def _read_zone(self, name: str, entry: object) -> None:
-        shapes, path = self._shapes, ("zones", name)
+        shapes, path, already = self._shapes, ("zones", name), len(self.faults.faults)
         data = shapes.mapping(entry, path)
         unknown_keys(data, ("on", "own_tag_policies"), path, self.faults, "a zone")
         levels = {level.name: level for level in self._definition.resources}
@@ -168,7 +241,19 @@ class Pack:
             for found in self._resource_sets(data, path, excludes=False)
         )
         own = shapes.flag(data, "own_tag_policies", path, default=False)
-        self.zones[name] = (Zone(name=name, resources=resources, governs_tags=own), path)
+        zone = Zone(name=name, resources=resources, governs_tags=own)
+        if told := self.withdraw(already):
+            self.close_zone(zone, path, told)
+        else:
+            self.zones[name] = (zone, path)
+
+    def close_zone(self, zone: Zone, path: Path, faults: tuple[str, ...]) -> None:
+        """Close what a zone holds: nobody can tell whose policies govern it."""
+        self.zones.pop(zone.name, None)
+        self.broken_zones.add(zone.name)
+        place = self.document.place(path)
+        told = closing(f"zone {zone.name}", zone.resources, faults, service=self.service, place=place)
+        self.closing.append(told)
 
     def _resource_sets(self, data: Mapping[str, Any], path: Path, *, excludes: bool) -> list[ResourceSet]:
         if "on" not in data:

@@ -176,7 +176,7 @@ class PackPolicyReader:
             zone=policy.zone,
             guards=guards,
             # One that hides something, of nothing that could be read, may hide anything of its service.
-            named=bool(data.get("on")) or bool(hides),
+            named=True,
         )
         return ReadPolicy(policy=made, path=path, has_id=read is not None and read.has_id, on_tags=on_tags)
 

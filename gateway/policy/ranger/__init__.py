@@ -60,20 +60,22 @@ def load(
     )
 
 
-def roles_of(data: object, *, file: str = "") -> tuple[Role, ...]:
-    """Return the roles of a RangerRoles, a role export or a list of roles; raises Faults."""
+def roles_of(data: object, *, file: str = "", tolerant: bool = False) -> tuple[Role, ...]:
+    """Return the roles of a RangerRoles, a role export or a list of roles; raises Faults. With `tolerant`
+    roles at fault are `broken`."""
     findings = Diagnostics(file=file)
-    found = read_roles(data, Reader(findings), ())
+    found = read_roles(data, Reader(findings), (), tolerant=tolerant)
     findings.raise_any()
     return found
 
 
-def users_of(data: object, *, file: str = "", adds_groups: bool = False) -> UserStore:
+def users_of(data: object, *, file: str = "", adds_groups: bool = False, tolerant: bool = False) -> UserStore:
     """Return a user store of Ranger's shape; raises Faults.
 
-    With `adds_groups` its memberships count beside those that a user brought from login.
+    With `adds_groups` its memberships count beside those that a user brought from login. With `tolerant`
+    users and groups at fault are told of by themselves.
     """
     findings = Diagnostics(file=file)
-    found = read_user_store(data, Reader(findings), (), adds_groups=adds_groups)
+    found = read_user_store(data, Reader(findings), (), adds_groups=adds_groups, tolerant=tolerant)
     findings.raise_any()
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, UserStore, Zone
@@ -21,6 +22,7 @@ from gateway.policy.ranger.services import TAG, Converter, read_zone
 from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import definition_of
+from gateway.policy.unusable import closing, twin
 
 _KINDS = (
     ("definition", frozenset({"resources", "accessTypes"})),
@@ -121,7 +123,7 @@ class _Files:
         tags = {self._name(document, "serviceName"): document for document in self._files.get("tags", ())}
         for document in self._files.get("roles", ()):
             findings = Diagnostics(document)
-            self._roles += read_roles(document.data, Reader(findings), ())
+            self._roles += read_roles(document.data, Reader(findings), (), tolerant=self._tolerant)
             self._take(findings)
         users = self._users()
         for document in self._files.get("policies", ()):
@@ -168,7 +170,11 @@ class _Files:
         stores = []
         for document in self._files.get("users", ()):
             findings = Diagnostics(document)
-            stores.append(read_user_store(document.data, Reader(findings), (), adds_groups=False))
+            stores.append(
+                read_user_store(
+                    document.data, Reader(findings), (), adds_groups=False, tolerant=self._tolerant
+                )
+            )
             self._take(findings)
         if not stores:
             return None
@@ -178,6 +184,8 @@ class _Files:
                 users={**found.users, **store.users},
                 groups={**found.groups, **store.groups},
                 memberships={**found.memberships, **store.memberships},
+                broken_users={**found.broken_users, **store.broken_users},
+                broken_groups={**found.broken_groups, **store.broken_groups},
             )
         return found
 
@@ -211,9 +219,12 @@ class _Files:
 
     def _with_tags(self, service: Service, document: JsonDocument) -> Service:
         findings = Diagnostics(document)
-        tagged = TagReader(service.definition).read(document.data, Reader(findings), ())
+        reader = TagReader(service.definition)
+        closes = partial(closing, service=service.name) if self._tolerant else None
+        tagged = reader.read(document.data, Reader(findings), (), closes)
         self._take(findings)
-        return replace(service, tagged=(*service.tagged, *tagged))
+        policies = (*service.policies, *reader.at_fault)
+        return replace(service, policies=policies, tagged=(*service.tagged, *tagged))
 
     def _share(self, document: JsonDocument) -> None:
         """Give what is shared of a service to that service."""
@@ -227,29 +238,35 @@ class _Files:
         if service.sharing is not None:
             self._faults.append(f"{document.file}:1: there is data sharing of service `{name}` already")
         findings = Diagnostics(document)
-        sharing = read_sharing(document.data, service.definition, findings, ())
+        sharing, closed = read_sharing(
+            document.data, service.definition, findings, (), service=name if self._tolerant else None
+        )
         self._take(findings)
-        self._services[name] = replace(service, sharing=sharing)
+        self._services[name] = replace(service, policies=(*service.policies, *closed), sharing=sharing)
 
-    def _zones(self, service: str, definition: ServiceDef) -> tuple[Zone, ...]:
-        """Return the zones that hold something of a service."""
-        found = []
+    def _zones(self, service: str, definition: ServiceDef) -> tuple[tuple[Zone, ...], list[Policy]]:
+        """Return the zones that hold something of a service, and what closes those at fault."""
+        found, closed = [], []
         for document in self._files.get("zone", ()):
             findings = Diagnostics(document)
             reader = Reader(findings)
             listed = isinstance(document.data, list)
             for i, entry in enumerate(document.data if listed else [document.data]):
                 path: Path = (i,) if listed else ()
+                already = len(findings.faults)
                 info = reader.field(reader.field(entry, "services", path), service, (*path, "services"))
                 name = reader.required(entry, "name", path)
-                if info:
-                    where = (*path, "services", service)
-                    found.append(read_zone(name, info, definition, reader, where))
+                where = (*path, "services", service)
+                zone = read_zone(name, info, definition, reader, where)
+                if self._tolerant and (told := findings.withdraw(already)):
+                    closed.append(closing(f"zone {name}", zone.resources, told, service=service))
+                elif info:
+                    found.append(zone)
             self._take(findings)
-        return tuple(found)
+        return tuple(found), closed
 
 
-_Zones = Callable[[str, ServiceDef], tuple[Zone, ...]]
+_Zones = Callable[[str, ServiceDef], tuple[tuple[Zone, ...], list[Policy]]]
 
 
 class _Export:
@@ -311,16 +328,21 @@ class _Export:
 
     def _service(self, name: str, definition: ServiceDef, positions: list[int]) -> Service:
         policies = self._policies(RangerPolicyReader(definition, name), positions)
-        zones = self._zones(name, definition)
+        zones, closed = self._zones(name, definition)
         # Without the zone's resources other policies would govern what it holds.
-        for zone in sorted(
-            {policy.zone for policy in policies if policy.zone} - {zone.name for zone in zones}
-        ):
+        missing = {policy.zone for policy in policies if policy.zone} - {zone.name for zone in zones}
+        for zone in sorted(missing - {one.name.removeprefix("zone ") for one in closed}):
+            already = len(self._findings.faults)
             self._findings.add(
                 self._path,
                 f"there are policies of zone `{zone}`, and no file tells what it holds of `{name}`",
             )
-        return Service(name=name, definition=definition, policies=policies, zones=zones)
+            if self._tolerant:
+                told = self._findings.withdraw(already)
+                policies = tuple(
+                    replace(twin(one, told), every_zone=True) if one.zone == zone else one for one in policies
+                )
+        return Service(name=name, definition=definition, policies=(*policies, *closed), zones=zones)
 
     def _tag_service(self, name: str, component: ServiceDef, positions: list[int]) -> Service:
         own = self._definitions.get(TAG)

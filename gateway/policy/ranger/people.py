@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from gateway.model.policy import Role, UserStore
 from gateway.policy.diagnostics import Path
 from gateway.policy.json_shapes import Reader
 
 _MEMBERS = ("users", "groups", "roles")
+T = TypeVar("T")
+Faulty = dict[str, tuple[str, ...]]
+"""Name → faults."""
 
 
-def read_roles(data: object, reader: Reader, path: Path) -> tuple[Role, ...]:
+def read_roles(data: object, reader: Reader, path: Path, *, tolerant: bool = False) -> tuple[Role, ...]:
     """Return the roles of a RangerRoles, of an export, or of a list of roles.
 
-    Roles of one name are one role with the members of all. Cycles are harmless, and told.
+    Roles of one name are one role with the members of all. Cycles are harmless, and told. With `tolerant` a
+    role at fault is `broken`, and one whose name cannot be read has none.
     """
+    already = len(reader.findings.faults)
     if isinstance(data, Mapping):
         key = next((key for key in ("rangerRoles", "roles") if data.get(key) is not None), "rangerRoles")
         entries = reader.entries(data, key, path)
@@ -26,14 +31,19 @@ def read_roles(data: object, reader: Reader, path: Path) -> tuple[Role, ...]:
         step = str(path[-1]) if path else "roles"
         entries = reader.entries({step: data}, step, path[:-1])
     found: dict[str, Role] = {}
+    if tolerant and (told := reader.findings.withdraw(already)):
+        found[""] = Role(name="", broken=told)  # entries that are no objects may be of any role
     for entry, where in entries:
+        already = len(reader.findings.faults)
         name = reader.required(entry, "name", where)
-        if not reader.flag(entry, "isEnabled", where, default=True):
-            continue
+        enabled = reader.flag(entry, "isEnabled", where, default=True)
         members = {kind: frozenset(_members(entry, kind, reader, where)) for kind in _MEMBERS}
+        told = reader.findings.withdraw(already) if tolerant else ()
+        if not enabled and not told:
+            continue
         if name in found:
             reader.warn(where, f"role `{name}` stands here a second time; it has the members of both")
-        _add(found, name, members)
+        _add(found, name, members, told)
     _warn_of_nesting(found, reader, path)
     return tuple(found.values())
 
@@ -54,17 +64,23 @@ def merged(roles: Iterable[Role]) -> tuple[Role, ...]:
     """Return one role for each name, with the members of all roles of that name."""
     found: dict[str, Role] = {}
     for role in roles:
-        _add(found, role.name, {kind: getattr(role, kind) for kind in _MEMBERS})
+        _add(found, role.name, {kind: getattr(role, kind) for kind in _MEMBERS}, role.broken)
     return tuple(found.values())
 
 
-def _add(found: dict[str, Role], name: str, members: Mapping[str, frozenset[str]]) -> None:
+def _add(
+    found: dict[str, Role],
+    name: str,
+    members: Mapping[str, frozenset[str]],
+    faults: tuple[str, ...] = (),
+) -> None:
     old = found.get(name) or Role(name=name)
     found[name] = Role(
         name=name,
         users=old.users | members.get("users", frozenset()),
         groups=old.groups | members.get("groups", frozenset()),
         roles=old.roles | members.get("roles", frozenset()),
+        broken=(*old.broken, *faults),
     )
 
 
@@ -103,19 +119,29 @@ def _warn_of_nesting(roles: Mapping[str, Role], reader: Reader, path: Path) -> N
             waiting += [(inner, depth + 1) for inner in sorted(roles[name].roles, reverse=True)]
 
 
-def read_user_store(data: object, reader: Reader, path: Path, *, adds_groups: bool) -> UserStore:
-    """Return attributes and memberships of a RangerUserStore."""
+def read_user_store(
+    data: object, reader: Reader, path: Path, *, adds_groups: bool, tolerant: bool = False
+) -> UserStore:
+    """Return attributes and memberships of a RangerUserStore. With `tolerant` users and groups at fault are
+    told of by themselves."""
     store = reader.mapping(data, path)
-    memberships = reader.field(store, "userGroupMapping", path)
-    where = (*path, "userGroupMapping")
+    users: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+
+    def each(key: str, read: Callable[[Mapping[str, Any], str, Path], T], at_fault: Faulty) -> dict[str, T]:
+        mapping, found = reader.field(store, key, path), {}
+        for name in mapping:
+            already = len(reader.findings.faults)
+            found[name] = read(mapping, name, (*path, key))
+            if tolerant and (told := reader.findings.withdraw(already)):
+                at_fault[name] = (*at_fault.get(name, ()), *told)
+        return found
+
     return UserStore(
-        users=_attributes(store, "userAttrMapping", reader, path),
-        groups=_attributes(store, "groupAttrMapping", reader, path),
-        memberships={user: reader.names(memberships, user, where) for user in memberships},
+        users=each("userAttrMapping", reader.scalars, users),
+        groups=each("groupAttrMapping", reader.scalars, groups),
+        memberships=each("userGroupMapping", reader.names, users),
         adds_groups=adds_groups,
+        broken_users=users,
+        broken_groups=groups,
     )
-
-
-def _attributes(data: Mapping[str, Any], key: str, reader: Reader, path: Path) -> dict[str, dict[str, str]]:
-    mapping = reader.field(data, key, path)
-    return {name: reader.scalars(mapping, name, (*path, key)) for name in mapping}

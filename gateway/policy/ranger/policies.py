@@ -23,7 +23,7 @@ from gateway.policy.conditions import Untranslatable, compile_condition, is_know
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
 from gateway.policy.hierarchy import level_sets
-from gateway.policy.json_shapes import Reader
+from gateway.policy.json_shapes import Reader, boolean
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.schedule_json import read_schedules
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _NO_CONDITIONS: tuple[Condition, ...] = ()
 _NOTHING: tuple[object, ...] = (None, [])
 """What a list may be that is not there; all else is looked at, were it only to tell that it is no list."""
-_UNREAD = ResourceValues(values=())
+UNREAD = ResourceValues(values=())
 """Of a level whose values are at fault."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
@@ -86,16 +86,18 @@ class RangerPolicyReader:
         """Return what a policy at fault is about, with the faults. One that only allows is switched off:
         without it nobody gets anything."""
         data = raw if isinstance(raw, Mapping) else {}
-        more = data.get("additionalResources")
-        written = (data.get("resources"), *(more if isinstance(more, list) else (more,)))
+        # One that is no list, or no flag, may be of denials; and of one without any items nobody can tell.
+        denies = data.get("denyPolicyItems") not in _NOTHING or (
+            data.get("isDenyAllElse") is not None and boolean(data["isDenyAllElse"]) is not False
+        )
         return broken(
             policy,
             faults,
             service=self.service,
             zone=zone,
-            guards=data.get("policyType") not in (None, 0)
-            or any(data.get(key) for key in ("denyPolicyItems", "isDenyAllElse")),
-            named=any(written),
+            guards=denies or data.get("policyType") not in (None, 0) or "policyItems" not in data,
+            # Without resources it never matches, as in Ranger. Where these are missing or none, they are any.
+            named=data.get("resources") != {} or bool(data.get("additionalResources")),
         )
 
     def share(self, value: H) -> H:
@@ -193,6 +195,7 @@ class _PolicyReading:
             guid=reader.text(raw, "guid", path),
             is_closing=False,
             broken=(),
+            every_zone=False,
             place=self._place,
         )
         if self._of.prefix and _says_nothing(policy):
@@ -245,11 +248,11 @@ class _PolicyReading:
         primary = self._resource_set(raw.get("resources"), (*self._path, "resources"), type_)
         if raw.get("additionalResources") in _NOTHING:
             return primary, ()
-        more = tuple(
-            self._resource_set(entry, where, type_)
-            for entry, where in self._reader.entries(raw, "additionalResources", self._path)
-        )
-        return primary, more
+        already = len(self._reader.findings.faults)
+        entries = self._reader.entries(raw, "additionalResources", self._path)
+        # Of what is no object nobody can tell what it is about.
+        unread: tuple[ResourceSet, ...] = ({},) if len(self._reader.findings.faults) > already else ()
+        return primary, (*unread, *(self._resource_set(entry, where, type_) for entry, where in entries))
 
     def _resource_set(self, value: object, path: Path, type_: PolicyType) -> ResourceSet:
         data = self._reader.mapping(value, path)
@@ -271,7 +274,7 @@ class _PolicyReading:
                 self._reader.findings,
                 partial(self._level, written, level, (*path, level), type_),
             )
-            found[level] = values if len(self._reader.findings.faults) == already else _UNREAD
+            found[level] = values if len(self._reader.findings.faults) == already else UNREAD
         if found and len(found) == len(data) and frozenset(found) not in of.hierarchies[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gateway.errors import Faults
@@ -14,6 +15,8 @@ from gateway.model.policy import (
     AuditFilter,
     AuditRules,
     Policy,
+    ResourceSet,
+    ResourceValues,
     Role,
     Service,
     ServiceDef,
@@ -29,10 +32,11 @@ from gateway.policy.json_shapes import Reader
 from gateway.policy.list_deltas import unlike
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger.people import merged, read_role_maps, read_roles, read_user_store
-from gateway.policy.ranger.policies import RangerPolicyReader, read_values
+from gateway.policy.ranger.policies import UNREAD, RangerPolicyReader, read_values
 from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import read_service_def
+from gateway.policy.unusable import closing
 
 TAG = "tag"
 """The service type of tag services."""
@@ -192,7 +196,9 @@ class Converter:
         roles = self._roles(data, reader)
         users = None
         if data.get("userStore") is not None:
-            users = read_user_store(data["userStore"], reader, ("userStore",), adds_groups=False)
+            users = read_user_store(
+                data["userStore"], reader, ("userStore",), adds_groups=False, tolerant=self._tolerant
+            )
         findings.raise_any()
         warnings = (*self._definition_warnings, *findings.warnings)
         return Converted(service=service, roles=roles, users=users, warnings=tuple(dict.fromkeys(warnings)))
@@ -234,28 +240,58 @@ class Converter:
         own = self._policies
         policies = self._list("", own, reader.listed(data, "policies", ()), findings, ("policies",), "")
         zones = []
-        for zone, info, where in _zones(data, reader):
-            zones.append(read_zone(zone, info, definition, reader, where))
-            raws = reader.listed(info, "policies", where)
+        # What closes the parts at fault that are no policies.
+        at_fault: list[Policy] = []
+        already = len(findings.faults)
+        written = _zones(data, reader)
+        if told := self._withdraw(findings, already):
+            at_fault.append(closing("zones", (), told, service=name))
+        for zone, info, where in written:
+            already = len(findings.faults)
+            found = read_zone(zone, reader.mapping(info, where), definition, reader, where)
+            raws = reader.listed(info, "policies", where) if isinstance(info, Mapping) else []
+            if told := self._withdraw(findings, already):
+                at_fault.append(closing(f"zone {zone}", found.resources, told, service=name))
+                continue
+            zones.append(found)
             policies += self._list(f"zone {zone}", own, raws, findings, (*where, "policies"), zone)
+        already = len(findings.faults)
         tag_service = self._tag_service(data, definition, findings)
+        if told := self._withdraw(findings, already):
+            at_fault.append(closing("policies on tags", (), told, service=name))
         _warn_of_zones(tag_service, {zone.name for zone in zones}, findings)
+        already = len(findings.faults)
         configuration = Configuration(data, definition.name, reader, ())
+        super_users = configuration.names("super.users", "superUsers")
+        super_groups = configuration.names("super.groups", "superGroups")
+        audit = configuration.audit_rules()
+        if told := self._withdraw(findings, already):
+            # Nobody is let in by it, and rather too much is recorded than too little.
+            at_fault.append(replace(closing("configuration", (), told, service=name), enabled=False))
+            super_users, super_groups = frozenset[str](), frozenset[str]()
+            audit = AuditRules(mode="audit-all")
+        tagged = self._tagged(data, definition, tags, findings, at_fault, name)
+        sharing = self._sharing(data, definition, findings, at_fault, name)
         service = Service(
             name=name,
             definition=definition,
-            policies=tuple(policies),
+            policies=(*policies, *at_fault),
             version=reader.number(data, "policyVersion", (), -1),
             zones=tuple(zones),
             tags=tag_service,
-            tagged=self._tagged(data, definition, tags, findings),
-            super_users=configuration.names("super.users", "superUsers"),
-            super_groups=configuration.names("super.groups", "superGroups"),
-            sharing=self._sharing(data, definition, findings),
-            audit=configuration.audit_rules(),
+            tagged=tagged,
+            super_users=super_users,
+            super_groups=super_groups,
+            sharing=sharing,
+            audit=audit,
         )
         own.forget()
         return service
+
+    def _withdraw(self, findings: Diagnostics, already: int) -> tuple[str, ...]:
+        """Return the faults after the first `already`, which are none of the download then; none where every
+        fault is one of it."""
+        return findings.withdraw(already) if self._tolerant else ()
 
     def _list(
         self,
@@ -319,6 +355,8 @@ class Converter:
         definition: ServiceDef,
         tags: Mapping[str, Any] | None,
         findings: Diagnostics,
+        at_fault: list[Policy],
+        service: str,
     ) -> tuple[TaggedResource, ...]:
         key = next((key for key in ("serviceTags", "tags") if data.get(key)), "tags")
         written = data.get(key) if tags is None else tags
@@ -327,21 +365,34 @@ class Converter:
         if self._tags is None:
             self._tags = TagReader(definition)
         reader = Reader(findings)
-        return self._tags.read(reader.mapping(written, (key,)), reader, (key,))
+        closes = partial(closing, service=service) if self._tolerant else None
+        found = self._tags.read(reader.mapping(written, (key,)), reader, (key,), closes)
+        at_fault += self._tags.at_fault
+        return found
 
     def _sharing(
-        self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics
+        self,
+        data: Mapping[str, Any],
+        definition: ServiceDef,
+        findings: Diagnostics,
+        at_fault: list[Policy],
+        service: str,
     ) -> Sharing | None:
         key = next((key for key in ("gdsInfo", "serviceGdsInfo") if data.get(key)), None)
         if key is None:
             return None
-        return read_sharing(Reader(findings).field(data, key, ()), definition, findings, (key,))
+        written = Reader(findings).field(data, key, ())
+        found, closed = read_sharing(
+            written, definition, findings, (key,), service=service if self._tolerant else None
+        )
+        at_fault += closed
+        return found
 
     def _roles(self, data: Mapping[str, Any], reader: Reader) -> tuple[Role, ...]:
         found: tuple[Role, ...] = ()
         for key in ("roles", "serviceRoles"):
             if data.get(key) is not None:
-                found += read_roles(data[key], reader, (key,))
+                found += read_roles(data[key], reader, (key,), tolerant=self._tolerant)
         return merged((*found, *read_role_maps(data, reader, ())))
 
 
@@ -361,27 +412,30 @@ def _warn_of_zones(tags: Service | None, zones: Collection[str], findings: Diagn
         findings.warn(("tagPolicies",), told)
 
 
-def _zones(data: Mapping[str, Any], reader: Reader) -> list[tuple[str, Mapping[str, Any], Path]]:
+def _zones(data: Mapping[str, Any], reader: Reader) -> list[tuple[str, Any, Path]]:
     zones = reader.field(data, "securityZones", ())
-    return [
-        (name, reader.mapping(info, ("securityZones", name)), ("securityZones", name))
-        for name, info in zones.items()
-    ]
+    return [(name, info, ("securityZones", name)) for name, info in zones.items()]
 
 
 def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader: Reader, path: Path) -> Zone:
     if info.get("policyDeltas"):
         reader.fault((*path, "policyDeltas"), "these are changes of policies, not the policies of a zone")
     levels = {level.name: level for level in definition.resources}
-    sets = []
-    for entry, where in reader.entries(info, "resources", path):
-        found = {}
+    sets: list[ResourceSet] = []
+    already = len(reader.findings.faults)
+    entries = reader.entries(info, "resources", path)
+    if len(reader.findings.faults) > already:
+        sets.append({})  # nobody can tell of what, so it is all
+    for entry, where in entries:
+        found: dict[str, ResourceValues] = {}
         for level, written in entry.items():
             if level not in levels:
                 reader.fault((*where, level), f"zone `{name}`: no level `{level}`{hint(level, levels)}")
                 continue
+            already = len(reader.findings.faults)
             values = read_values(written, reader, (*where, level))
-            found[level] = type(values)(values=values.values, recursive=levels[level].recursive_supported)
+            plain = replace(values, excludes=False, recursive=levels[level].recursive_supported)
+            found[level] = plain if len(reader.findings.faults) == already else UNREAD
         hierarchies = [hierarchy_to(level, definition.resources) or () for level in found]
         if found and not any({step.name for step in way} == set(found) for way in hierarchies):
             reader.warn(where, f"zone `{name}`: these levels are no way down from the root, they never match")

@@ -27,10 +27,11 @@ from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.hierarchy import level_sets
 from gateway.policy.json_shapes import Reader
-from gateway.policy.ranger.policies import RangerPolicyReader, read_values
+from gateway.policy.ranger.policies import UNREAD, RangerPolicyReader, read_values
 from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
 from gateway.policy.subjects import PUBLIC
+from gateway.policy.unusable import closing
 
 SERVICE = "_gds"
 """The service that policies of datasets and projects are of."""
@@ -65,18 +66,37 @@ def markers_of(component: ServiceDef) -> tuple[AccessTypeDef, ...]:
 
 
 def read_sharing(
-    data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics, path: Path
-) -> Sharing:
-    """Return the data sharing of a service; faults are left with the findings."""
-    return _Sharing(data, definition, findings, path).read()
+    data: Mapping[str, Any],
+    definition: ServiceDef,
+    findings: Diagnostics,
+    path: Path,
+    *,
+    service: str | None = None,
+) -> tuple[Sharing, list[Policy]]:
+    """Return the data sharing of a service; faults are left with the findings.
+
+    Given the `service` those of one part are told by what closes it: what is at fault grants nothing, and
+    what is shared under masks or filters, and may be by it, is closed.
+    """
+    reading = _Sharing(data, definition, findings, path, service)
+    return reading.read(), reading.closed
 
 
 class _Sharing:
     """The reading of one ServiceGdsInfo."""
 
     def __init__(
-        self, data: Mapping[str, Any], definition: ServiceDef, findings: Diagnostics, path: Path
+        self,
+        data: Mapping[str, Any],
+        definition: ServiceDef,
+        findings: Diagnostics,
+        path: Path,
+        service: str | None,
     ) -> None:
+        self._service = service
+        self.closed: list[Policy] = []
+        self._holders: tuple[str, ...] = ()
+        """What is wrong with data shares, datasets, projects and what is in what."""
         self._data, self._path, self._findings = data, path, findings
         self._definition = definition
         self._reader = Reader(findings)
@@ -96,24 +116,17 @@ class _Sharing:
             own = read_service_def(reader.mapping(raw, where), reader, where, strict=False)
         definition = sharing_definition(own, self._definition)
         policies = RangerPolicyReader(definition, SERVICE)
-        shares = self._unique("dataShares", self._share)
+        at_fault: dict[int, DataShare] = {}
+        shares = self._unique("dataShares", self._share, at_fault)
         datasets = self._unique(
             "datasets", lambda entry, where: SharedDataset(**self._holder(entry, where, policies))
         )
         projects = self._unique(
             "projects", lambda entry, where: Project(**self._holder(entry, where, policies))
         )
-        resources: dict[int, list[SharedResource]] = {ident: [] for ident in shares}
-        for entry, where in reader.entries(data, "resources", path):
-            share = shares.get(self._ident(entry, "dataShareId", where))
-            if share is None:
-                reader.warn(
-                    where, f"there is no data share {entry.get('dataShareId')}: nothing is shared by it"
-                )
-                continue
-            resources[share.id].append(self._resource(entry, where, share))
         in_datasets = self._links(_LINKS[0], "dataShareId", datasets, shares)
         in_projects = self._links(_LINKS[1], "projectId", datasets, projects)
+        resources = self._resources(shares, at_fault)
         return Sharing(
             definition=definition,
             version=reader.number(data, "gdsVersion", path, -1),
@@ -125,14 +138,74 @@ class _Sharing:
             projects=tuple(projects.values()),
         )
 
-    def _unique(self, key: str, read: Any) -> dict[int, Any]:
+    def _withdraw(self, already: int) -> tuple[str, ...]:
+        """Return the faults after the first `already`, which one part has by itself; none where every fault
+        is one of all."""
+        return () if self._service is None else self._findings.withdraw(already)
+
+    def _unique(self, key: str, read: Any, at_fault: dict[int, Any] | None = None) -> dict[int, Any]:
+        """Return the entries of a list by their ids, without those at fault."""
         found: dict[int, Any] = {}
-        for entry, where in self._reader.entries(self._data, key, self._path):
+        faulty = {} if at_fault is None else at_fault
+        already = len(self._findings.faults)
+        entries = self._reader.entries(self._data, key, self._path)
+        self._holders += self._withdraw(already)
+        for entry, where in entries:
+            already = len(self._findings.faults)
             one = read(entry, where)
-            if one.id in found:
+            if one.id in found or one.id in faulty:
                 self._reader.fault(where, f"`{key}` has the id {one.id} a second time")
-            found[one.id] = one
+            if told := self._withdraw(already):
+                self._holders += told
+                faulty[one.id] = one
+                found.pop(one.id, None)
+            else:
+                found[one.id] = one
         return found
+
+    def _resources(
+        self, shares: Mapping[int, DataShare], at_fault: Mapping[int, DataShare]
+    ) -> dict[int, list[SharedResource]]:
+        """Return what is shared by each data share."""
+        reader = self._reader
+        found: dict[int, list[SharedResource]] = {ident: [] for ident in shares}
+        doubtful: list[SharedResource] = []
+        already = len(self._findings.faults)
+        entries = reader.entries(self._data, "resources", self._path)
+        if told := self._withdraw(already):
+            self._close("shared resources", {}, told)
+        for entry, where in entries:
+            already = len(self._findings.faults)
+            ident = self._ident(entry, "dataShareId", where)
+            share = shares.get(ident) or at_fault.get(ident)
+            if share is None:
+                reader.warn(
+                    where, f"there is no data share {entry.get('dataShareId')}: nothing is shared by it"
+                )
+                if not self._holders and len(self._findings.faults) == already:
+                    continue
+            one = self._resource(entry, where, share or DataShare(id=ident))
+            if told := self._withdraw(already):
+                hides = bool(entry.get("subResourceMasks") or entry.get("rowFilter"))
+                self._close(f"shared resource {one.name or one.id}", one.above, told, closes=hides)
+            elif ident in shares:
+                found[ident].append(one)
+            else:
+                doubtful.append(one)
+        for one in (*doubtful, *(one for each in found.values() for one in each)):
+            if self._holders and (one.masks or one.rows is not None):
+                self._close(f"shared resource {one.name or one.id}", one.above, self._holders)
+        if self._holders and not self.closed:
+            # Nothing is closed for it, but it has to be told.
+            self._close("data sharing", {}, self._holders, closes=False)
+        return found
+
+    def _close(
+        self, name: str, resources: ResourceSet, faults: tuple[str, ...], *, closes: bool = True
+    ) -> None:
+        """Close resources; or only tell, where what is at fault can but grant."""
+        made = closing(name, (resources,), faults, service=self._service or "")
+        self.closed.append(replace(made, enabled=closes))
 
     def _ident(self, entry: Mapping[str, Any], key: str, path: Path) -> int:
         if entry.get(key) is None:
@@ -199,7 +272,11 @@ class _Sharing:
         """Return what is in force of one list: dataset → the shares in it, or the projects that it is in."""
         found: dict[int, list[Membership]] = {ident: [] for ident in datasets}
         for key in keys:
-            for entry, where in self._reader.entries(self._data, key, self._path):
+            first = len(self._findings.faults)
+            entries = self._reader.entries(self._data, key, self._path)
+            self._holders += self._withdraw(first)
+            for entry, where in entries:
+                already = len(self._findings.faults)
                 status = self._reader.text(entry, "status", where).strip().upper()
                 if status not in _STATES:
                     self._reader.warn(
@@ -208,6 +285,9 @@ class _Sharing:
                 dataset = self._ident(entry, "datasetId", where)
                 other = self._ident(entry, member_key, where)
                 schedules = self._schedule(entry, where)
+                if told := self._withdraw(already):
+                    self._holders += told
+                    continue
                 if status != "ACTIVE":
                     continue
                 if dataset not in datasets or other not in others:
@@ -256,11 +336,12 @@ class _Sharing:
     def _resource_set(self, entry: Mapping[str, Any], path: Path) -> ResourceSet:
         found = {}
         for level, written in self._reader.field(entry, "resource", path).items():
-            where = (*path, "resource", level)
+            where, already = (*path, "resource", level), len(self._findings.faults)
             if level not in self._levels:
                 self._reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
                 continue
-            found[level] = read_values(written, self._reader, where)
+            values = read_values(written, self._reader, where)
+            found[level] = values if len(self._findings.faults) == already else UNREAD
         return found
 
     def _access_types(self, entry: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
