@@ -29,8 +29,9 @@ from gateway.sql.lineage_scope import (
     merged,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
-from gateway.sql.lineage_text import comma_items, parse, split_at, tokens_of
+from gateway.sql.lineage_text import parse
 from gateway.sql.lineage_walk import SqlLineageWalk
+from gateway.sql.tokens import comma_items, split_at, tokens_of
 
 _HEAD = "SELECT * FROM piped"
 _JOINS = frozenset(
