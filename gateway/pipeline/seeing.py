@@ -157,7 +157,8 @@ Guesses = Mapping[TableName, frozenset[str]]
 _ON_ROWS = frozenset({"DeleteFromTable", "MergeIntoTable", "UpdateTable"})
 USER = "user"
 """The one word that means something without brackets and that tables have for a column's name."""
-_NEVER_GUESSED = LITERAL_FUNCTIONS - {USER}
+_NEVER_GUESSED = (LITERAL_FUNCTIONS - {USER}) | {"all"}
+"""Words that tables have for no column's name: GROUP BY ALL too is a name to Spark's parser."""
 
 
 def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:

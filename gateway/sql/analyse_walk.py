@@ -343,7 +343,9 @@ class SqlColumnWalk:
         alias = node.args.get("alias")
         if alias is None or alias.this is None:
             return source
-        return source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
+        columns = names_of(alias.args.get("columns"))
+        self.references |= {(name,) for name in columns}  # Spark's parser lists them as references
+        return source.renamed(folded(alias.this), columns)
 
     def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
@@ -423,6 +425,8 @@ class SqlColumnWalk:
         stack = [root]
         while stack:
             node = stack.pop()
+            if node.args.get("all") or (isinstance(node, exp.Var) and node.name.upper() == "ALL"):
+                self.references.add(("all",))  # GROUP BY ALL: Spark's parser lists it as a reference
             if isinstance(node, LEAVES):
                 continue
             if (star := star_of(node)) is not None:
