@@ -263,8 +263,8 @@ ELSEWHERE = [
     "CREATE TEMP VIEW w AS FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q",
     "WITH w AS (FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q) SELECT q FROM w",
     # Behind pipes that column analysis does not follow.
-    "SELECT upper(name) AS {c}, concat({c}, 'x') AS q FROM employee "
-    "|> UNION ALL (SELECT a, 1 FROM (VALUES (1)) v(a) CLUSTER BY a)",
+    "FROM employee |> SELECT upper(name) AS {c}, {c} || 'x' AS {c} "
+    "|> WHERE EXISTS (WITH w AS (VALUES (1)) VALUES (1) AS v(v))",
     # In lambda functions of what changes rows, and a field there.
     "DELETE FROM sales.tmp_own WHERE EXISTS "
     "(SELECT 1 FROM employee e WHERE exists(array(e.name), x -> x = {c}))",
