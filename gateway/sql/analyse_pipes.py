@@ -187,12 +187,16 @@ class _PipeStep:
             self.walk.clause(window, ColumnEnvironment(self.frame, self.outer, written), self.ctes)
         columns = [
             # Spark calls a column's field by its whole name here.
-            OutputColumn(_UNWRITABLE, column.origins) if _is_field(item) else column
+            OutputColumn(_UNWRITABLE, column.origins) if self._is_field(item) else column
             for item, column in zip(select.expressions, output.columns, strict=False)
         ]
         if len(columns) != len(output.columns):
             columns = output.columns
         return self._replaced(self.frame.star, self.frame.sources, columns, complete=output.complete)
+
+    def _is_field(self, item: exp.Expr) -> bool:
+        parts = parts_of(item)
+        return parts is not None and len(parts) > 1 and self.walk.passed(parts, self.frame) is None
 
     def _set(self) -> ColumnFrame:
         """Put each value in the place of its column; a later one sees the earlier ones."""
@@ -350,10 +354,6 @@ def _name(written: str) -> str:
 
 def _aliases(items: Iterable[exp.Expr]) -> list[str]:
     return [folded(item.args["alias"]) for item in items if isinstance(item, exp.Alias)]
-
-
-def _is_field(item: exp.Expr) -> bool:
-    return len(parts_of(item) or ()) > 1
 
 
 def _without(names: set[str], sources: Iterable[ScopeSource]) -> list[ScopeSource]:

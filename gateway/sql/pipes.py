@@ -107,7 +107,8 @@ def unused_prefix(text: str) -> str:
 
 def parts_of_operator(text: str) -> list[str]:
     """Return an operator, and what stands behind it and has all that is before it: UNION, ORDER BY and the
-    like. They follow an operator as operators of their own would."""
+    like. They follow an operator as operators of their own would; what orders a SELECT stays with it, for
+    it sees more than what is shown."""
     found, depth, at = [], 0, 0
     tokens = tokens_of(text)
     seen: set[TokenType] = set()
@@ -118,8 +119,9 @@ def parts_of_operator(text: str) -> list[str]:
             continue
         unites = kind in SET_OPERATORS and before is not TokenType.STAR  # * EXCEPT (…)
         organizes = kind in _ORGANIZING or kind in _LIMITS
+        selects = not at and tokens[0].token_type is TokenType.SELECT
         again = kind in seen or (kind in _ORGANIZING and not seen.isdisjoint(_LIMITS))
-        if i and (unites or (organizes and (again or not seen))):
+        if i and (unites or (organizes and (again or not (seen or selects)))):
             found.append(text[at : token.start])
             at = token.start
             seen.clear()

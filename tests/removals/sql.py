@@ -1348,7 +1348,7 @@ REMOVALS = (
     Removal(
         "UNION has all of a pipe before it",
         "sql.pipes",
-        "        if i and (unites or (organizes and (again or not seen))):",
+        "        if i and (unites or (organizes and (again or not (seen or selects)))):",
         "        if False:",
         "sql.test_analyse",
     ),
