@@ -52,6 +52,7 @@ from gateway.model.catalog import (
     joined,
     kept_by_sessions,
     levels,
+    moves,
     namespaces_in,
     namespaces_of,
     quote,
@@ -347,8 +348,11 @@ class LiveCatalog:
             schemas = await self._schemas(now, full_name, fresh)
         described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
         rows = "" if name.version == SOME_VERSION else await self._told_of(described, fresh)
-        if isinstance(rows, str):
-            return some_version(now, name, *schemas)
+        if isinstance(rows, str) or moves(name.version):
+            # Which version it is by then nobody knows, so none may have had a name for another column.
+            found = some_version(now, name, *schemas)
+            if isinstance(rows, str) or found.unfollowed:
+                return found
         return version_table(now, name, rows, *schemas)
 
     async def _schemas(self, table: Table, full_name: str, fresh: str) -> Schemas:

@@ -32,6 +32,13 @@ def namespaces_of(database: str) -> tuple[str, ...]:
 
 SOME_VERSION = "AS OF some version"
 """Stands for the clause of a version that Spark is not asked about."""
+MOVING = frozenset("current_timestamp now current_date curdate".split())
+"""Words in a version's clause that mean another time in each statement."""
+
+
+def moves(version: str) -> bool:
+    """Whether the clause of a version chooses another one as time passes."""
+    return not MOVING.isdisjoint(version.split())
 
 
 @dataclass(frozen=True, slots=True)
