@@ -374,6 +374,22 @@ ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
         .where(table("employee").where(F.col(f"{c}.name") == F.col("name")).select("id").exists())
         .select("id")
     ),
+    lambda c: (
+        table("employee").withColumns({c: F.upper("name"), "q": F.concat(F.col(c), F.lit("x"))}).select("q")
+    ),
+    lambda c: (
+        table("employee")
+        .withColumns({c: F.struct(F.col("name").alias("k")), "q": F.concat(F.col(f"{c}.k"), F.lit("x"))})
+        .select("q")
+    ),
+    lambda c: table("employee").groupBy(F.upper("name").alias(c)).agg(F.max(F.col(c)).alias("q")),
+    lambda c: sql(f"FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q").select("q"),
+    lambda c: (
+        table("department")
+        .select("id", F.col("name").alias(c))
+        .where(F.expr(f"EXISTS (FROM employee |> WHERE {c} = name)"))
+        .select("id")
+    ),
 ]
 NOT_ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
     lambda c: (
@@ -385,6 +401,7 @@ NOT_ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
     lambda c: table("department").alias(c).join(table("employee"), "id").select(f"{c}.id", "email"),
     lambda c: table("employee").select(F.struct("name").alias(c)).select(f"{c}.name"),
     lambda c: table("employee").select(F.transform(F.array("id"), lambda x: x + 1).alias(c)),
+    lambda c: table("employee").withColumns({c: F.upper("name"), "q": F.col("id") + 1}).select(c, "q"),
 ]
 
 

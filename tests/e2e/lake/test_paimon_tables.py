@@ -424,7 +424,8 @@ def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGa
         )
         with one_pack.session(gateway, endpoint, "bob") as ask:
             assert ask(f"SELECT * FROM {table}") == [(1, "ann@x.example")]
-            lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+        lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+        with one_pack.session(gateway, endpoint, "bob") as ask:
             for text in (f"SELECT * FROM {table}", f"SELECT email FROM {table}"):
                 with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
                     ask(text)
