@@ -36,9 +36,8 @@ from gateway.catalog.versions import (
     files_view,
     iceberg_schemas,
     paimon_schemas,
-    some_version,
     unpacked,
-    version_table,
+    version_as_told,
 )
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
@@ -52,7 +51,6 @@ from gateway.model.catalog import (
     joined,
     kept_by_sessions,
     levels,
-    moves,
     namespaces_in,
     namespaces_of,
     quote,
@@ -348,12 +346,7 @@ class LiveCatalog:
             schemas = await self._schemas(now, full_name, fresh)
         described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
         rows = "" if name.version == SOME_VERSION else await self._told_of(described, fresh)
-        if isinstance(rows, str) or moves(name.version):
-            # Which version it is by then nobody knows, so none may have had a name for another column.
-            found = some_version(now, name, *schemas)
-            if isinstance(rows, str) or found.unfollowed:
-                return found
-        return version_table(now, name, rows, *schemas)
+        return version_as_told(now, name, rows, schemas)
 
     async def _schemas(self, table: Table, full_name: str, fresh: str) -> Schemas:
         """Return all schemas that a table has had, and the one that it has, as its format tells of them.

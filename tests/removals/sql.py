@@ -808,6 +808,13 @@ REMOVALS = (
         "test_pipeline_past",
     ),
     Removal(
+        "of words in a time that Spark computes only those of the list",
+        "sql.versions",
+        "        if word[0].isalpha() and word.lower() not in _CONSTANT | MOVING:",
+        "        if False:",
+        "sql.test_versions",
+    ),
+    Removal(
         "what is masked under its present name is masked under the one of then",
         "sql.versions",
         "mask = now.masks.get(one.now, mask)",
