@@ -121,7 +121,8 @@ BEHIND_PIPES = [
 ]
 NOT_REFUSED = [
     "FROM lab.{t} |> SELECT id |> ORDER BY id |> LIMIT 2",
-    "FROM lab.{t} |> SELECT id AS {c} |> WHERE {c} IS NOT NULL |> AGGREGATE count(*) AS n GROUP BY {c} |> SELECT n",
+    "FROM lab.{t} |> SELECT id AS {c} |> WHERE {c} IS NOT NULL "
+    "|> AGGREGATE count(*) AS n GROUP BY {c} |> SELECT n",
     "FROM lab.ok |> EXTEND a AS n, concat(n, 'x') AS m |> WHERE m IS NOT NULL",
 ]
 
