@@ -242,6 +242,35 @@ ELSEWHERE = [
     "WHERE EXISTS (SELECT 1 FROM employee WHERE {c}.k = name)",
     # One of several names of a generator's columns.
     "SELECT posexplode(array(1)) AS (p, {c}), {c} + 1 AS y FROM employee",
+    # Behind a pipe.
+    "FROM employee |> EXTEND upper(name) AS {c}, concat({c}, 'x') AS q |> SELECT q",
+    "FROM employee |> SELECT upper(name) AS {c}, concat({c}, 'x') AS q",
+    "FROM employee |> WHERE id > 1 |> AS e |> SELECT upper(name) AS {c}, concat({c}, 'x') AS q",
+    "FROM employee |> AGGREGATE count(*) AS n GROUP BY upper(name) AS {c}, concat({c}, 'x') AS q |> SELECT n",
+    "FROM employee |> SELECT upper(name) AS {c}, transform(array(1), x -> {c}) AS q",
+    "FROM employee |> SELECT upper(name) AS {c}, count(*) OVER w AS n WINDOW w AS (ORDER BY {c})",
+    "FROM employee |> EXTEND id + 1 |> SELECT upper(name) AS {c}, concat({c}, 'x') AS q",
+    "FROM employee |> JOIN LATERAL explode(array(1)) |> SELECT upper(name) AS {c}, concat({c}, 'x') AS q",
+    "FROM employee |> EXTEND named_struct('k', name) AS {c}, upper({c}.k) AS q |> SELECT q",
+    "FROM employee |> SELECT id |> JOIN employee e USING (id) |> SELECT upper(name) AS {c}, {c} || 'x' AS q",
+    "FROM department |> SELECT id, name AS {c} |> AS d |> "
+    "WHERE EXISTS (FROM employee |> WHERE {c} = name) |> SELECT id",
+    "FROM department |> SELECT id, name AS {c} |> "
+    "JOIN LATERAL (SELECT max({c}) AS m FROM employee) |> SELECT m",
+    "SELECT id FROM (SELECT id, name AS {c} FROM department) d "
+    "WHERE EXISTS (FROM employee |> WHERE {c} = name)",
+    "INSERT INTO sales.orders FROM employee |> SELECT id AS {c}, {c} + 1, 'x', 1",
+    "CREATE TEMP VIEW w AS FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q",
+    "WITH w AS (FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q) SELECT q FROM w",
+    # Behind pipes that column analysis does not follow.
+    "FROM employee |> SELECT upper(name) AS {c}, {c} || 'x' AS {c} "
+    "|> WHERE EXISTS (WITH w AS (VALUES (1)) VALUES (1) AS v(v))",
+    # In lambda functions of what changes rows, and a field there.
+    "DELETE FROM sales.tmp_own WHERE EXISTS "
+    "(SELECT 1 FROM employee e WHERE exists(array(e.name), x -> x = {c}))",
+    "DELETE FROM sales.tmp_own WHERE EXISTS (SELECT 1 FROM employee e WHERE "
+    "exists(array(e.name), x -> exists(array(1), y -> x = {c})))",
+    "DELETE FROM sales.tmp_own WHERE EXISTS (SELECT 1 FROM employee e WHERE e.name = {c}.k)",
 ]
 """Statements in which Spark would take another column for the hidden one of the table."""
 NOT_ELSEWHERE = [
@@ -261,6 +290,16 @@ NOT_ELSEWHERE = [
     "SELECT hr.department.id FROM hr.department WHERE EXISTS "
     "(SELECT 1 FROM employee WHERE hr.department.id = id)",
     "SELECT {c}.k FROM (SELECT named_struct('k', name) AS {c} FROM employee) w",
+    "FROM employee |> SELECT upper(name) AS {c} |> WHERE {c} > 'a' |> ORDER BY {c} |> SELECT {c}, {c} || 'x'",
+    "FROM employee |> AGGREGATE count(*) AS {c} GROUP BY name |> WHERE {c} > 1",
+    "FROM employee |> EXTEND upper(name) AS {c} |> SELECT {c}",
+    "FROM employee |> SELECT id, name |> PIVOT (count(*) FOR name IN ('a' AS {c})) |> SELECT {c}",
+    "FROM employee |> WHERE id > 1 |> SELECT upper(name) AS {c} ORDER BY {c} LIMIT 3",
+    "FROM department |> SELECT id, name AS {c} |> JOIN employee USING (id) |> SELECT {c}",
+    "FROM employee |> SELECT name AS {c} |> UNION ALL SELECT name FROM department |> WHERE {c} = 'x'",
+    "FROM employee |> SELECT transform(array(id), {c} -> {c} + 1) AS x",
+    "FROM employee |> JOIN LATERAL (SELECT 1 AS {c}) |> SELECT {c}",
+    "FROM employee |> SET name = upper(name) |> SELECT name AS {c}",
 ]
 
 
@@ -294,6 +333,15 @@ async def test_what_no_column_stands_nearer_to_can_be_named(
         "SELECT e.id FROM employee e NATURAL JOIN department d",
         "SELECT d.id FROM department d NATURAL LEFT JOIN employee e",
         "SELECT e.a FROM employee AS e(a, b, c, d)",
+        "TABLE employee",
+        "INSERT INTO sales.tmp_own TABLE employee",
+        "FROM employee |> WHERE id = 1",
+        "FROM employee |> ORDER BY 2 |> SELECT id",
+        "FROM employee |> AGGREGATE count(*) AS n GROUP BY 2",
+        "FROM employee |> UNION ALL TABLE employee |> SELECT id",
+        "FROM employee |> AS e |> EXTEND 1 AS x |> NATURAL JOIN department |> SELECT x",
+        "FROM employee |> PIVOT (count(*) FOR name IN ('a')) |> SELECT a",
+        "FROM employee |> AS e |> SELECT e.* |> SELECT id",
     ],
 )
 async def test_what_means_all_columns_is_refused_as_a_star_is(
@@ -326,6 +374,22 @@ ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
         .where(table("employee").where(F.col(f"{c}.name") == F.col("name")).select("id").exists())
         .select("id")
     ),
+    lambda c: (
+        table("employee").withColumns({c: F.upper("name"), "q": F.concat(F.col(c), F.lit("x"))}).select("q")
+    ),
+    lambda c: (
+        table("employee")
+        .withColumns({c: F.struct(F.col("name").alias("k")), "q": F.concat(F.col(f"{c}.k"), F.lit("x"))})
+        .select("q")
+    ),
+    lambda c: table("employee").groupBy(F.upper("name").alias(c)).agg(F.max(F.col(c)).alias("q")),
+    lambda c: sql(f"FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q").select("q"),
+    lambda c: (
+        table("department")
+        .select("id", F.col("name").alias(c))
+        .where(F.expr(f"EXISTS (FROM employee |> WHERE {c} = name)"))
+        .select("id")
+    ),
 ]
 NOT_ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
     lambda c: (
@@ -337,6 +401,7 @@ NOT_ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
     lambda c: table("department").alias(c).join(table("employee"), "id").select(f"{c}.id", "email"),
     lambda c: table("employee").select(F.struct("name").alias(c)).select(f"{c}.name"),
     lambda c: table("employee").select(F.transform(F.array("id"), lambda x: x + 1).alias(c)),
+    lambda c: table("employee").withColumns({c: F.upper("name"), "q": F.col("id") + 1}).select(c, "q"),
 ]
 
 

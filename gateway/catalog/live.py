@@ -37,9 +37,8 @@ from gateway.catalog.versions import (
     files_view,
     iceberg_schemas,
     paimon_schemas,
-    some_version,
     unpacked,
-    version_table,
+    version_as_told,
 )
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
@@ -363,9 +362,7 @@ class LiveCatalog:
             schemas = await self._schemas(now, full_name, fresh)
         described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
         rows = "" if name.version == SOME_VERSION else await self._told_of(described, fresh)
-        if isinstance(rows, str):
-            return some_version(now, name, *schemas)
-        return version_table(now, name, rows, *schemas)
+        return version_as_told(now, name, rows, schemas)
 
     async def _schemas(self, table: Table, full_name: str, fresh: str) -> Schemas:
         """Return all schemas that a table has had, and the one that it has, as its format tells of them.

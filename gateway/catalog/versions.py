@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from gateway.catalog.types import NotUnderstood, checked_ddl
-from gateway.model.catalog import Column, Renamed, Table, TableName
+from gateway.model.catalog import Column, Renamed, Table, TableName, moves
 
 
 class SchemaColumn(NamedTuple):
@@ -47,6 +47,16 @@ _COLUMNS["parquet"] = _COLUMNS["json"]
 _PLAIN_PATH = re.compile(r"[\w:/.=@%+ -]+", re.ASCII)
 """A path that is one file or directory to Spark's readers, and has no sign that ends a literal."""
 _UNKNOWN = "what its columns were called then cannot be told from what they are called now"
+
+
+def version_as_told(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
+    """Return a version of a table; `rows` is a text where Spark does not describe it, or is not asked."""
+    if isinstance(rows, str) or moves(name.version):
+        # Which version it is by then nobody knows: none may have had a name for another column.
+        found = some_version(now, name, *told)
+        if isinstance(rows, str) or found.unfollowed:
+            return found
+    return version_table(now, name, rows, *told)
 
 
 def version_table(

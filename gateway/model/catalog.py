@@ -35,6 +35,13 @@ SOME_VERSION = "AS OF some version"
 FUNCTION = "FUNCTION"
 """In the place of such a clause: not a table is meant, but the function of that name. It is looked up as a
 view whose text is its body; one that is code and no SQL is a table without columns."""
+MOVING = frozenset("current_timestamp now current_date curdate".split())
+"""Words in a version's clause that mean another time in each statement."""
+
+
+def moves(version: str) -> bool:
+    """Whether the clause of a version chooses another one as time passes."""
+    return not MOVING.isdisjoint(version.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from gateway.pipeline.judging import Judging, Refusal, commanded, names_of, not_
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
-from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS
+from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS, Unclear
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import Above
 from gateway.sql.names import MetadataTable, Names
+from gateway.sql.pipes import PIPE, words_in_lambdas
 from gateway.sql.required import Privilege, Required
 from gateway.sql.spark_words import table_not_found
 
@@ -158,7 +159,8 @@ Guesses = Mapping[TableName, frozenset[str]]
 _ON_ROWS = frozenset({"DeleteFromTable", "MergeIntoTable", "UpdateTable"})
 USER = "user"
 """The one word that means something without brackets and that tables have for a column's name."""
-_NEVER_GUESSED = LITERAL_FUNCTIONS - {USER}
+_NEVER_GUESSED = (LITERAL_FUNCTIONS - {USER}) | {"all"}
+"""Words that tables have for no column's name: GROUP BY ALL too is a name to Spark's parser."""
 
 
 def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:
@@ -171,15 +173,20 @@ def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation
     return {name: words for name, words in found.items() if words}
 
 
-def misread(usage: Usage | Silent, guessed: Callable[[], Usage | Silent]) -> Denied | None:
+def misread(
+    usage: Usage | Silent, guessed: Callable[[], Usage | Silent], unclear: str | None = None
+) -> Denied | None:
     """Deny a name that means something else because a column is hidden: one of the table would come first.
 
     `usage`: what is said of the columns that may be selected; `guessed`: of the tables with all that hidden
-    ones may be called. Where nothing is said, nothing is known of what the names mean.
+    ones may be called. Where nothing is said, nothing is known of what the names mean: then `unclear` is
+    denied, if it is given.
     """
-    found = usage if isinstance(usage, Silent) else guessed()
-    if isinstance(found, Silent):
+    if isinstance(usage, Silent):
         return None
+    found = guessed()
+    if isinstance(found, Silent):
+        return may_be_hidden(unclear) if unclear is not None else None
     words = {word[1:] for named in found.named.values() for word in named if word.startswith(GUESSED)}
     return may_be_hidden(min(words)) if words else None
 
@@ -208,17 +215,24 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
         return None
     names = names_of(prepared.scans)
     references = [column.parts for column in prepared.reading.columns if not column.star]
-    words = {parts[-1].lower() for parts in references} | looked_for(usage)
-    guesses = guesses_of(names, words, evaluation)
+    changes_rows = any(command.node in _ON_ROWS for command in prepared.reading.commands)
+    # A name may be a column of what is changed; and who cannot follow pipes does not know what a name means.
+    is_apart = changes_rows or (PIPE in prepared.text and isinstance(usage, Silent) and not usage.unfound)
+    within = _within_lambdas(prepared) if is_apart else frozenset()
+    if isinstance(within, Silent):
+        return _not_followed(names, evaluation)
+    looked = looked_for(usage) | within
+    guesses = guesses_of(names, {parts[-1].lower() for parts in references} | looked, evaluation)
     if not guesses:
         return None
-    bare = {parts[0].lower() for parts in references if len(parts) == 1} | looked_for(usage)
-    unknown = bare & any_of(guesses)
-    if USER in unknown and not isinstance(usage, Silent):
+    bare = {parts[0].lower() for parts in references if len(parts) == 1} | looked
+    if USER in bare & any_of(guesses) and not isinstance(usage, Silent):
         return may_be_hidden(USER)
-    # A name may be a column of what is changed.
-    if unknown and any(command.node in _ON_ROWS for command in prepared.reading.commands):
-        return may_be_hidden(min(unknown))
+    if is_apart:
+        relations = _names_of_relations(prepared.reading)
+        first = {parts[0].lower() for parts in references} | within
+        guesses = guesses_of(names, first - relations, evaluation)
+        return may_be_hidden(min(any_of(guesses))) if guesses else None
 
     def guessed() -> Usage | Silent:
         scanned = scanned_tables(prepared, evaluation, guesses=guesses)
@@ -226,7 +240,33 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
             return Silent("a table does not exist")
         return analyse(prepared.text, scanned, prepared.reading.columns)
 
-    return misread(usage, guessed)
+    return misread(usage, guessed, min(any_of(guesses)) if PIPE in prepared.text else None)
+
+
+def _within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:
+    if "LambdaFunction" not in prepared.reading.expressions:
+        return frozenset()
+    try:
+        return words_in_lambdas(prepared.text)
+    except Unclear as unclear:
+        return Silent(unclear.why)
+
+
+def _not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied | None:
+    """Deny lambda functions that cannot be read, over tables of which something is hidden."""
+    hiding = evaluation.visible_where_some_are_hidden(names)
+    if not hiding:
+        return None
+    return Denied(
+        f"names in lambda functions could not be followed, and they could mean columns of table "
+        f"{min(hiding, key=str)} that may not be selected"
+    )
+
+
+def _names_of_relations(reading: Reading) -> frozenset[str]:
+    """Return all that a reference to a relation's column may begin with, lower case."""
+    written = {part.lower() for relation in reading.relations for part in relation.parts}
+    return reading.subquery_aliases | written
 
 
 def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:

@@ -120,6 +120,8 @@ class Relations:
             origins = made[0].origins if len(made) == 1 and len(names) == 1 else NOTHING
             for name in names:
                 added[name] = PlanColumn(name, (), origins)
+                # Spark makes one projection of them: a later value may use the name of an earlier one.
+                place.written[name] = place.written.get(name, NOTHING) | origins
         self.findings.count(len(node.columns) + len(added))
         return node.replaced(added)
 

@@ -101,7 +101,10 @@ class OneInput(PlanLineageExpressions):
         place = Environment(frame, outer)
         added: dict[str, Attribute] = {}
         for alias in message.aliases[:]:
-            added.update(self._added(alias, place))
+            made = dict(self._added(alias, place))
+            added |= made
+            # Spark makes one projection of them: a later value may use the name of an earlier one.
+            place = replace(place, outputs={**made, **place.outputs})
         return self._replaced(frame, added)
 
     def _added(self, alias: pb.Expression.Alias, place: Environment) -> Iterable[tuple[str, Attribute]]:

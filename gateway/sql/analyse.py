@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlglot import ErrorLevel, exp
-from sqlglot.dialects.spark import Spark
+from sqlglot import exp
 from sqlglot.parser import logger as sqlglot_logger
-from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
+from gateway.sql.analyse_pipes import PipedColumnWalk
 from gateway.sql.analyse_scope import (
     GUESSED,
     LITERAL_FUNCTIONS,
@@ -26,27 +25,19 @@ from gateway.sql.analyse_scope import (
     Parts,
     ScopeSource,
     Unclear,
+    Unfound,
     is_literal,
 )
-from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
+from gateway.sql.analyse_tree import parsed, query_of
+from gateway.sql.analyse_walk import CteOutputs, PipedQueries, SqlColumnWalk
+from gateway.sql.pipes import PIPE, Pipes, unused_prefix, with_tables_selected
+from gateway.sql.tokens import tokens_of
 
 MAX_LENGTH = 65_536
 """Characters; above this column analysis keeps silent. A generated TPC-DS query has at most 10,000."""
-MAX_DEPTH = 60
-"""Open brackets. Compiled sqlglot knows no recursion limit: 10,000 nested queries end the process."""
-MAX_TYPE_DEPTH = 6
-"""Open brackets behind the name of a type. sqlglot first tries `DATE(…)` as a type and then as a call, so
-each level doubles the time: 20 levels of DATE( take 15 s."""
-MAX_ANGLE_DEPTH = 30
-"""Open `<` of types: 9,000 nested ARRAY< take minutes."""
 
 # What it says ("contains unsupported syntax") is answered by silence; the log is not for statement text.
 sqlglot_logger.disabled = True
-_SPARK = Spark()
-_TYPE_TOKENS = frozenset(_SPARK.parser_class.TYPE_TOKENS)
-_OPENING = frozenset("([{")
-_CLOSING = frozenset(")]}")
-_ANGLES = frozenset({">", ">>", ">>>"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +76,8 @@ class Silent:
     """Column analysis does not know, and says why; the audit event keeps it."""
 
     reason: str
+    unfound: bool = False
+    """Whether the reason is a name that no column has, so that Spark refuses the statement."""
 
     @property
     def disagrees(self) -> bool:
@@ -105,12 +98,12 @@ def analyse(
     column analysis; without them it cannot notice that sqlglot took a column for a keyword.
     """
     try:
-        root = parse(text, limit)
-        walk = SqlColumnWalk(sources(scans))
+        root, pipes = read(text, limit)
+        walk = PipedColumnWalk(sources(scans), pipes=pipes)
         output = statement(walk, root, {})
         agree(walk, scans, references)
     except Unclear as unclear:
-        return Silent(unclear.why)
+        return Silent(unclear.why, unfound=isinstance(unclear, Unfound))
     except RecursionError:
         return Silent("the statement is nested too deeply for column analysis")
     tables = {scan.name for scan in scans if scan.name is not None}
@@ -125,49 +118,20 @@ def analyse(
     )
 
 
-def parse(text: str, limit: int = MAX_LENGTH) -> exp.Expr:
-    """Return the tree of one statement; raise Unclear when sqlglot has none or the text goes too deep."""
+def read(text: str, limit: int = MAX_LENGTH) -> tuple[exp.Expr, PipedQueries]:
+    """Return the tree of one statement and the piped queries that names in it stand for.
+
+    Raises Unclear when sqlglot has no tree or the text goes too deep.
+    """
     if len(text) > limit:
         raise Unclear(f"the statement has more than {limit} characters")
-    if "|>" in text:
-        # sqlglot rewrites pipes into subqueries, with other scopes than Spark's.
-        raise Unclear("pipe syntax")
-    try:
-        tokens = _SPARK.tokenize(text)
-        bound(tokens)
-        trees = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
-    except (Unclear, RecursionError):
-        raise
-    except Exception as error:  # noqa: BLE001 - on odd input sqlglot raises whatever its parsers run into
-        raise Unclear(f"sqlglot cannot parse the statement ({type(error).__name__})") from None
-    found = [tree for tree in trees if tree is not None]
-    if len(found) != 1:
-        raise Unclear(f"sqlglot reads {len(found)} statements")
-    return found[0]
-
-
-def bound(tokens: Sequence[Token]) -> None:
-    """Raise Unclear before sqlglot's parser recurses too deeply or backtracks too often."""
-    brackets: list[bool] = []
-    types = angles = 0
-    after_type = False
-    for token in tokens:
-        text = token.text
-        if text in _OPENING:
-            brackets.append(after_type)
-            types += after_type
-            if len(brackets) > MAX_DEPTH or types > MAX_TYPE_DEPTH:
-                raise Unclear("the statement is nested too deeply for column analysis")
-        elif text in _CLOSING:
-            if brackets:
-                types -= brackets.pop()
-        elif text == "<" and after_type:
-            angles += 1
-            if angles > MAX_ANGLE_DEPTH:
-                raise Unclear("a type is nested too deeply for column analysis")
-        elif text in _ANGLES:
-            angles = max(0, angles - len(text))
-        after_type = token.token_type in _TYPE_TOKENS
+    tokens = tokens_of(text)
+    written = with_tables_selected(text, tokens)
+    if PIPE not in text:
+        return parsed(written, tokens if written is text else tokens_of(written)), {}
+    pipes = Pipes(unused_prefix(text))
+    cut = pipes.cut(written)
+    return parsed(cut, tokens_of(cut)), pipes.operators
 
 
 def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
@@ -188,25 +152,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
 
 def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: CteOutputs) -> Output:
     """Walk a query, or the query of an INSERT, CREATE … AS or CACHE … AS; their targets are not scans."""
-    match root:
-        case exp.Query() | exp.Values():
-            return walk.query(root, None, ctes)
-        case exp.Insert(expression=exp.Query() | exp.Values()) | exp.Cache(expression=exp.Query()):
-            return walk.query(_with_outer_ctes(root), None, ctes)
-        case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
-            return walk.query(_with_outer_ctes(root), None, ctes)
-    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
-
-
-def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
-    """Return the query of a command; `WITH … INSERT … SELECT` has its WITH on the command."""
-    query: exp.Expr = root.args["expression"]
-    outer = root.args.get("with_")
-    if isinstance(outer, exp.With):
-        if isinstance(query.args.get("with_"), exp.With):
-            raise Unclear("a WITH before and after INSERT")
-        query.set("with_", outer)
-    return query
+    return walk.query(query_of(root), None, ctes)
 
 
 def agree(

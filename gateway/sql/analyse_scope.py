@@ -64,6 +64,10 @@ class Unclear(Exception):
         self.why = why
 
 
+class Unfound(Unclear):
+    """A name that no column has, be it of a relation around: Spark refuses the statement."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
     """A column of a result; the name is None where Spark makes one up."""
@@ -204,7 +208,8 @@ class ColumnFrame:
         """Return the origins of a join key, which must be a known column."""
         found = self.find((name,))
         if found is None:
-            raise Unclear(f"the join column `{name}` is in no known relation")
+            kind = Unclear if self.open else Unfound
+            raise kind(f"the join column `{name}` is in no known relation")
         return found
 
     def find(self, parts: Parts) -> Origins | None:
@@ -224,9 +229,7 @@ class ColumnFrame:
         if parts[0] in self.merged:
             return self.merged[parts[0]]
         found = [source.names[parts[0]] for source in self.sources if parts[0] in source.names]
-        column = _single(found, parts) if found else None
-        # One of a relation of unknown columns is as likely.
-        return None if column is not None and self.open and is_guessed(column) else column
+        return _single(found, parts) if found else None
 
     def has_qualifier(self, parts: Parts) -> bool:
         """Whether a reference begins with the name of a relation that is here."""
@@ -239,7 +242,9 @@ class ColumnFrame:
             return self.star, self.complete
         found = [s for s in self.sources if s.qualifier[-len(qualifier) :] == qualifier]
         if len(found) == 1:
-            return [StarColumn(column, found[0].table) for column in found[0].columns], found[0].complete
+            tables = {id(shown.column): shown.table for shown in self.star}
+            columns = found[0].columns
+            return [StarColumn(c, tables.get(id(c), found[0].table)) for c in columns], found[0].complete
         if not found and (origins := self.find(qualifier)) is not None:
             # `s.*` over a struct column: its fields are not known, its values are shown.
             return [StarColumn(OutputColumn(None, origins), None)], False
@@ -279,7 +284,9 @@ class ColumnEnvironment:
             place = place.parent
         if perhaps_inner or is_literal(parts):
             return NOTHING
-        raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+        # Other names than plain ones may be those that Spark makes up.
+        kind = Unfound if len(parts) == 1 and parts[0].isidentifier() else Unclear
+        raise kind(f"`{'.'.join(parts)}` is in no relation in scope")
 
     def looks_for(self, parts: Parts) -> str | None:
         """Return the name of the column that a reference looks for without saying of which relation."""
@@ -295,6 +302,8 @@ class ColumnEnvironment:
         if output is not None and self.prefer == "outputs" and len(parts) == 1:
             return output
         column = self.frame.find(parts)
+        if column is not None and output is None and self.frame.open and is_guessed(column):
+            return None  # one of a relation of unknown columns is as likely
         if output is None or column is None or self.prefer == "columns":
             return output if column is None else column
         return output if is_guessed(column) else output | column

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
+from sqlglot.tokenizer_core import Token
 
 from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.tokens import SPARK
 
 NOT_UNDERSTOOD = "column analysis does not understand "
 
@@ -32,6 +34,43 @@ PIVOT_PARTS = frozenset(
      "value_columns_first", "identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming"}
 )  # fmt: skip
 LEAVES = (exp.Identifier, exp.Literal, exp.DataType, exp.Var, exp.Null, exp.Boolean, exp.Hint)
+
+
+def parsed(text: str, tokens: Sequence[Token]) -> exp.Expr:
+    """Return the tree of one statement without pipes; raise Unclear when sqlglot has none."""
+    try:
+        trees = SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
+    except RecursionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - on odd input sqlglot raises whatever its parsers run into
+        raise Unclear(f"sqlglot cannot parse the statement ({type(error).__name__})") from None
+    found = [tree for tree in trees if tree is not None]
+    if len(found) != 1:
+        raise Unclear(f"sqlglot reads {len(found)} statements")
+    return found[0]
+
+
+def query_of(root: exp.Expr) -> exp.Expr:
+    """Return the query that a statement is, or that an INSERT, CREATE … AS or CACHE … AS has."""
+    match root:
+        case exp.Query() | exp.Values():
+            return root
+        case exp.Insert(expression=exp.Query() | exp.Values()) | exp.Cache(expression=exp.Query()):
+            return _with_outer_ctes(root)
+        case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
+            return _with_outer_ctes(root)
+    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
+
+
+def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
+    """Return the query of a command; `WITH … INSERT … SELECT` has its WITH on the command."""
+    query: exp.Expr = root.args["expression"]
+    outer = root.args.get("with_")
+    if isinstance(outer, exp.With):
+        if isinstance(query.args.get("with_"), exp.With):
+            raise Unclear("a WITH before and after INSERT")
+        query.set("with_", outer)
+    return query
 
 
 def only(node: exp.Expr, known: frozenset[str]) -> None:

@@ -7,7 +7,7 @@ used whatever is computed from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -49,6 +49,8 @@ from gateway.sql.analyse_tree import (
 )
 
 CteOutputs = Mapping[str, Output]
+PipedQueries = Mapping[str, Sequence[str]]
+"""What stands for piped queries, and the operators of each; the first is the query that it begins with."""
 
 MAX_STEPS = 5_000
 """Queries walked; recursive ones are walked until nothing new flows through them, nested ones each time."""
@@ -72,6 +74,7 @@ class SqlColumnWalk:
     scans: Mapping[Parts, ScopeSource]
     """Base tables by the name that is written, lower case; the qualifier is the full name."""
     found: ColumnFindings = field(default_factory=ColumnFindings)
+    pipes: PipedQueries = field(default_factory=dict)
     relations: set[Parts] = field(default_factory=set)
     references: set[Parts] = field(default_factory=set)
     star_references: set[Parts] = field(default_factory=set)
@@ -84,7 +87,7 @@ class SqlColumnWalk:
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise Unclear("the statement has too many subqueries for column analysis")
-        scope = self._with(node.args.get("with_"), outer, ctes)
+        scope = self.with_(node.args.get("with_"), outer, ctes)
         if isinstance(node, exp.Select):
             return self._select(node, outer, scope)
         if isinstance(node, exp.SetOperation):
@@ -97,7 +100,7 @@ class SqlColumnWalk:
             return Output(self._values(node, outer, scope).columns)
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
 
-    def _with(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: CteOutputs) -> CteOutputs:
+    def with_(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: CteOutputs) -> CteOutputs:
         """Return the common table expressions in scope after a WITH; each sees those before it."""
         if not isinstance(node, exp.With):
             return ctes
@@ -109,7 +112,7 @@ class SqlColumnWalk:
             if node.args.get("recursive") and isinstance(body, exp.SetOperation):
                 # Within itself it begins with the columns of its first branch, and passes on more with every
                 # round: `SELECT x … UNION ALL SELECT ssn FROM r WHERE n = 1` compares ssn in the third.
-                before = self.query(body.this, outer, self._with(body.args.get("with_"), outer, scope))
+                before = self.query(body.this, outer, self.with_(body.args.get("with_"), outer, scope))
                 while (
                     output := self.query(body, outer, {**scope, name: before.renamed(name, columns)})
                 ) != before:
@@ -120,45 +123,58 @@ class SqlColumnWalk:
         return scope
 
     def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: CteOutputs) -> Output:
+        frame = ColumnFrame()
+        self.from_clause(node, frame, outer, ctes)
+        return self.selected(node, frame, outer, ctes)
+
+    def from_clause(
+        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> None:
+        """Bring all that a FROM clause names into scope, with its joins and LATERAL VIEWs."""
+        args = node.args
+        if (source := args.get("from_")) is not None:
+            self.relation(source.this, frame, ColumnEnvironment(frame, outer), ctes)
+        for join in args.get("joins") or ():
+            self.join(join, frame, outer, ctes)
+        for lateral in args.get("laterals") or ():
+            frame.add(self.lateral(lateral, ColumnEnvironment(frame, outer), ctes))
+
+    def selected(
+        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> Output:
+        """Walk what a SELECT says of the relations of a frame."""
         only(node, SELECT_PARTS)
         args = node.args
-        frame = ColumnFrame()
-        if (source := args.get("from_")) is not None:
-            self._relation(source.this, frame, ColumnEnvironment(frame, outer), ctes)
-        for join in args.get("joins") or ():
-            self._join(join, frame, outer, ctes)
-        for lateral in args.get("laterals") or ():
-            frame.add(self._lateral(lateral, ColumnEnvironment(frame, outer), ctes))
-        output, written = self._select_list(node, frame, outer, ctes)
+        output, written = self.select_list(node.expressions, ColumnEnvironment(frame, outer), ctes)
         place = ColumnEnvironment(frame, outer)
-        self._clause(args.get("where"), place, ctes)
-        self._clause(args.get("group"), ColumnEnvironment(frame, outer, written), ctes)
+        self.clause(args.get("where"), place, ctes)
+        self.clause(args.get("group"), ColumnEnvironment(frame, outer, written), ctes)
         for name in ("having", "qualify"):
-            self._clause(args.get(name), ColumnEnvironment(frame, outer, written, "both"), ctes)
+            self.clause(args.get(name), ColumnEnvironment(frame, outer, written, "both"), ctes)
         qualify = args.get("qualify")
         for window in qualify.find_all(exp.Window) if qualify is not None else ():
-            self._clause(window, ColumnEnvironment(frame, outer, written), ctes)
+            self.clause(window, ColumnEnvironment(frame, outer, written), ctes)
         for name in (*ORDERING, "limit", "offset"):
             self._order(args.get(name), frame, outer, written, ctes)
         for window in args.get("windows") or ():
-            self._clause(window, ColumnEnvironment(frame, outer, written), ctes)
+            self.clause(window, ColumnEnvironment(frame, outer, written), ctes)
         if (distinct := args.get("distinct")) is not None:
-            self._clause(distinct, place, ctes)
+            self.clause(distinct, place, ctes)
         if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *ORDERING)):
             self.found.compute(output.columns)
         return output
 
-    def _select_list(
-        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
+    def select_list(
+        self, items: Iterable[exp.Expr], around: ColumnEnvironment, ctes: CteOutputs
     ) -> tuple[Output, dict[str, Origins]]:
         """Walk the select list; a later item may use the alias of an earlier one."""
         columns: list[OutputColumn] = []
-        written: dict[str, Origins] = {}
+        written = dict(around.outputs)
         complete = True
-        place = ColumnEnvironment(frame, outer, written)
-        for item in node.expressions:
+        place = ColumnEnvironment(around.frame, around.parent, written)
+        for item in items:
             if isinstance(item, exp.Aliases):
-                self._expression(item.this, place, ctes)
+                self.expression(item.this, place, ctes)
                 names = names_of(item.expressions)
                 columns += [OutputColumn(name, NOTHING) for name in names]
                 written.update(dict.fromkeys(names, NOTHING))
@@ -175,30 +191,42 @@ class SqlColumnWalk:
             parts = parts_of(value)
             if parts is not None:
                 origins = self._reference(parts, place, plain=True)
-                columns.append(OutputColumn(name or parts[-1], origins))
+                passed = self.passed(parts, place.frame) if name is None else None
+                columns.append(passed or OutputColumn(name or parts[-1], origins))
             else:
                 origins = NOTHING
-                self._expression(value, place, ctes)
-                columns.append(OutputColumn(name, NOTHING))
+                self.expression(value, place, ctes)
+                columns.append(OutputColumn(name if name is not None else self.made_up(value), NOTHING))
                 # Without an alias a generator may make any number of columns.
                 complete = complete and not (name is None and isinstance(value, _MAY_BE_MANY))
             if name is not None:
                 written[name] = written.get(name, NOTHING) | origins
         return Output(columns, complete), ScopeSource((), columns).names
 
+    def passed(self, parts: Parts, frame: ColumnFrame) -> OutputColumn | None:
+        """Return the very column that a name without an alias passes on, where somebody asks for it."""
+        return None
+
+    def made_up(self, value: exp.Expr) -> str | None:
+        """Return the name that Spark gives to a value without an alias, None where it is not known."""
+        return None
+
     def _set_operation(
         self, node: exp.SetOperation, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> Output:
-        only(node, SET_OPERATION_PARTS)
         left = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
+        return self._modified(node, self.united(node, left, right), outer, ctes)
+
+    def united(self, node: exp.SetOperation, left: Output, right: Output) -> Output:
+        """Return the columns of a set operation, by their positions."""
+        only(node, SET_OPERATION_PARTS)
         if not (left.complete and right.complete) or len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         if not isinstance(node, exp.Union) or node.args.get("distinct") is not False:
             self.found.compute(left.columns + right.columns)  # rows are compared
         pairs = zip(left.columns, right.columns, strict=True)
-        both = Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
-        return self._modified(node, both, outer, ctes)
+        return Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
 
     def _modified(
         self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: CteOutputs
@@ -208,14 +236,14 @@ class SqlColumnWalk:
         frame.add(output.source())
         place = ColumnEnvironment(frame, outer)
         for name in (*ORDERING, "limit", "offset"):
-            self._clause(node.args.get(name), place, ctes)
+            self.clause(node.args.get(name), place, ctes)
         if any(counts_outputs(node.args.get(name)) for name in ORDERING):
             self.found.compute(output.columns)
         return output
 
     # ---------------------------------------------------------------- relations
 
-    def _relation(
+    def relation(
         self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
     ) -> None:
         """Bring what stands in a FROM clause into scope, and what is joined to it in the tree.
@@ -224,9 +252,9 @@ class SqlColumnWalk:
         """
         self._first(node, frame, lateral, ctes)
         for join in node.args.get("joins") or ():
-            self._join(join, frame, lateral.parent, ctes)
+            self.join(join, frame, lateral.parent, ctes)
         for view in node.args.get("laterals") or ():
-            frame.add(self._lateral(view, ColumnEnvironment(frame, lateral.parent), ctes))
+            frame.add(self.lateral(view, ColumnEnvironment(frame, lateral.parent), ctes))
 
     def _first(
         self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
@@ -234,13 +262,16 @@ class SqlColumnWalk:
         match node:
             case exp.Table():
                 only(node, TABLE_PARTS)
-                self._clause(node.args.get("version"), lateral, ctes)
-                self._clause(node.args.get("when"), lateral, ctes)
+                if (pipe := self.pipes.get(node.name.lower())) is not None and len(node.parts) == 1:
+                    frame.joined(self.piped(pipe, lateral.parent, ctes), (), left_only=False)
+                    return
+                self.clause(node.args.get("version"), lateral, ctes)
+                self.clause(node.args.get("when"), lateral, ctes)
                 source = self._table(node, lateral, ctes)
             case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
                 only(node, SUBQUERY_PARTS)
                 # ORDER BY and the like belong to the query inside, the alias to the relation.
-                output = self.query(node.this, lateral.parent, self._with(node.args.get("with_"), None, ctes))
+                output = self.query(node.this, lateral.parent, self.with_(node.args.get("with_"), None, ctes))
                 source = self._modified(node, output, lateral.parent, ctes).source()
             case exp.Subquery():
                 only(node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"}))
@@ -249,10 +280,10 @@ class SqlColumnWalk:
             case exp.Values():
                 source = self._values(node, lateral, ctes)
             case exp.Lateral():
-                source = self._lateral(node, lateral, ctes)
+                source = self.lateral(node, lateral, ctes)
             case _:
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in a FROM clause")
-        self._clause(node.args.get("sample"), lateral, ctes)
+        self.clause(node.args.get("sample"), lateral, ctes)
         if not isinstance(node, exp.Lateral):
             source = self._aliased(node, source, ctes)
         frame.add(source)
@@ -262,8 +293,8 @@ class SqlColumnWalk:
     ) -> None:
         """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
         inner = ColumnFrame()
-        self._relation(node.this, inner, ColumnEnvironment(inner, lateral.parent), ctes)
-        self._clause(node.args.get("sample"), lateral, ctes)
+        self.relation(node.this, inner, ColumnEnvironment(inner, lateral.parent), ctes)
+        self.clause(node.args.get("sample"), lateral, ctes)
         if node.args.get("alias") is None and not node.args.get("pivots"):
             if inner.merged and frame.sources:
                 raise Unclear("a bracketed join with merged columns")
@@ -282,7 +313,7 @@ class SqlColumnWalk:
         if not isinstance(node.this, exp.Identifier):
             if node.args.get("db") is not None:
                 raise Unclear("a table function with a qualified name")
-            self._expression(node.this, lateral, ctes)
+            self.expression(node.this, lateral, ctes)
             return ScopeSource((), [], None, complete=False)
         parts = tuple(folded(part) for part in node.parts)
         if len(parts) == 1 and parts[0] in ctes:
@@ -297,22 +328,24 @@ class SqlColumnWalk:
         width = 0
         place = place or ColumnEnvironment(ColumnFrame())
         for row in node.expressions:
-            self._expression(row, place, ctes)
+            self.expression(row, place, ctes)
             width = max(width, len(row.expressions) if isinstance(row, exp.Tuple) else 1)
         return ScopeSource((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
 
-    def _lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
+    def lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         only(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
             source = self.query(this, place, ctes).source()
         else:
-            self._expression(this, place, ctes)
+            self.expression(this, place, ctes)
             source = ScopeSource((), [], None, complete=False)
         alias = node.args.get("alias")
         if alias is None or alias.this is None:
             return source
-        return source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
+        columns = names_of(alias.args.get("columns"))
+        self.references |= {(name,) for name in columns}  # Spark's parser lists them as references
+        return source.renamed(folded(alias.this), columns)
 
     def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
@@ -328,27 +361,31 @@ class SqlColumnWalk:
 
     def _pivot(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
+        frame = ColumnFrame()
+        frame.add(source)
+        return self.pivoted(node, frame, source.qualifier, ctes)
+
+    def pivoted(self, node: exp.Expr, frame: ColumnFrame, qualifier: Parts, ctes: CteOutputs) -> ScopeSource:
+        """Return what PIVOT or UNPIVOT makes of all that is in scope."""
         if not isinstance(node, exp.Pivot):
             raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
         only(node, PIVOT_PARTS)
-        frame = ColumnFrame()
-        frame.add(source)
         for part in (*node.expressions, *node.args.get("fields", ())):
-            self._expression(part, ColumnEnvironment(frame), ctes)
-        self._show(frame.star)
-        self.found.compute(source.columns)
+            self.expression(part, ColumnEnvironment(frame), ctes)
+        self.show(frame.star)
+        self.found.compute(c.column for c in frame.star)
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
-            return ScopeSource((folded(alias.this),), [], None, complete=False)
-        return ScopeSource(source.qualifier, [], None, complete=False)
+            qualifier = (folded(alias.this),)
+        return ScopeSource(qualifier, [], None, complete=False)
 
-    def _join(
+    def join(
         self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> None:
         only(node, JOIN_PARTS)
         args = node.args
         right = ColumnFrame()
-        self._relation(node.this, right, ColumnEnvironment(frame, outer), ctes)
+        self.relation(node.this, right, ColumnEnvironment(frame, outer), ctes)
         using = list(dict.fromkeys(names_of(args.get("using"))))
         if str(args.get("method") or "").upper() == "NATURAL":
             if not (frame.complete and right.complete):
@@ -357,7 +394,9 @@ class SqlColumnWalk:
             shared = dict.fromkeys(c.column.name for c in right.star if c.column.name in mine)
             using = [name for name in shared if name is not None]
             # It compares all columns that both have, whatever they are called.
-            self.found.stars |= {s.table for s in (*frame.sources, *right.sources) if s.table is not None}
+            tables = {s.table for s in (*frame.sources, *right.sources)}
+            tables |= {c.table for c in (*frame.star, *right.star)}
+            self.found.stars |= {table for table in tables if table is not None}
         elif args.get("method"):
             raise Unclear(f"{NOT_UNDERSTOOD}a {args['method']} join")
         for name in using:
@@ -365,21 +404,29 @@ class SqlColumnWalk:
         if (on := args.get("on")) is not None:
             both = ColumnFrame(frame.sources + right.sources, [], {**frame.merged, **right.merged})
             both.open = frame.open or right.open
-            self._expression(on, ColumnEnvironment(both, outer), ctes)
+            self.expression(on, ColumnEnvironment(both, outer), ctes)
         kind = str(args.get("kind") or "").upper()
         frame.joined(right, using, left_only=kind in ("SEMI", "ANTI"))
 
+    def piped(
+        self, operators: Sequence[str], outer: ColumnEnvironment | None, ctes: CteOutputs
+    ) -> ColumnFrame:
+        """Return what a piped query brings into scope for what stands behind it."""
+        raise Unclear("pipe syntax")
+
     # ---------------------------------------------------------------- expressions
 
-    def _clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: CteOutputs) -> None:
+    def clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: CteOutputs) -> None:
         if isinstance(node, exp.Expr):
-            self._expression(node, place, ctes)
+            self.expression(node, place, ctes)
 
-    def _expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: CteOutputs) -> None:
+    def expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: CteOutputs) -> None:
         """Walk an expression: everything that it reads counts as computed with. No recursion per operator."""
         stack = [root]
         while stack:
             node = stack.pop()
+            if node.args.get("all") or (isinstance(node, exp.Var) and node.name.upper() == "ALL"):
+                self.references.add(("all",))  # GROUP BY ALL: Spark's parser lists it as a reference
             if isinstance(node, LEAVES):
                 continue
             if (star := star_of(node)) is not None:
@@ -390,7 +437,7 @@ class SqlColumnWalk:
             elif isinstance(node, exp.Lambda):
                 variables = dict.fromkeys(names_of(node.expressions), NOTHING)
                 inner = ColumnEnvironment(ColumnFrame(), place, variables, "outputs")
-                self._expression(node.this, inner, ctes)
+                self.expression(node.this, inner, ctes)
             elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                 continue  # count(*) counts rows
             elif isinstance(node, exp.Exists) and is_star_query(node.this):
@@ -418,7 +465,7 @@ class SqlColumnWalk:
         for item in clause.iter_expressions() if clause is not None else ():
             bare = parts_of(item.this if isinstance(item, exp.Ordered) else item) is not None
             place = ColumnEnvironment(frame, outer, written, "outputs" if bare else "both")
-            self._expression(item, place, ctes)
+            self.expression(item, place, ctes)
 
     def _reference(self, parts: Parts, place: ColumnEnvironment, *, plain: bool) -> Origins:
         self.references.add(parts)
@@ -441,10 +488,10 @@ class SqlColumnWalk:
             self.found.mark(shown[0].column.origins, plain=True)  # the fields of a named struct column
         excluded = {p for e in star.args.get("except_") or () if (p := parts_of(e)) and len(p) == 1}
         shown = [c for c in shown if (c.column.name,) not in excluded]
-        self._show(shown)
+        self.show(shown)
         return shown, complete
 
-    def _show(self, columns: Iterable[StarColumn]) -> None:
+    def show(self, columns: Iterable[StarColumn]) -> None:
         for shown in columns:
             self.found.used |= shown.column.origins
             if shown.table is not None:

@@ -8,9 +8,10 @@ from functools import lru_cache
 from sqlglot import exp
 
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse import ScannedTable, agree, parse, sources, statement
+from gateway.sql.analyse import ScannedTable, agree, read, sources, statement
+from gateway.sql.analyse_pipes import PipedColumnWalk
 from gateway.sql.analyse_scope import ColumnEnvironment, ColumnFindings, Output, Unclear
-from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
+from gateway.sql.analyse_walk import CteOutputs, PipedQueries
 
 
 def expression(
@@ -25,8 +26,9 @@ def expression(
 
     Raises Unclear when that is not sure.
     """
-    walk = SqlColumnWalk(sources(scans), into)
-    output = walk.query(_select(text), place, {})
+    tree, pipes = _select(text)
+    walk = PipedColumnWalk(sources(scans), into, pipes)
+    output = walk.query(tree, place, {})
     agree(walk, scans, references)
     return output
 
@@ -42,18 +44,19 @@ def query(
 
     Raises Unclear when that is not sure.
     """
-    walk = SqlColumnWalk(sources(scans), into)
-    output = statement(walk, parse(text), ctes)
+    root, pipes = read(text)
+    walk = PipedColumnWalk(sources(scans), into, pipes)
+    output = statement(walk, root, ctes)
     agree(walk, scans, references)
     return output
 
 
 @lru_cache(maxsize=1024)
-def _select(text: str) -> exp.Select:
-    """Return the tree of `SELECT text`, which is only read."""
-    tree = parse(f"SELECT {text}")
+def _select(text: str) -> tuple[exp.Select, PipedQueries]:
+    """Return the tree of `SELECT text`, which is only read, and the piped queries in it."""
+    tree, pipes = read(f"SELECT {text}")
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
         raise Unclear("sqlglot does not read the text as one expression")
     if any(value for name, value in tree.args.items() if name != "expressions"):
         raise Unclear("sqlglot reads the expression as a query")
-    return tree
+    return tree, pipes

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded
+from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, parts_of
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_grouping import numbered
 from gateway.sql.lineage_pivots import pivoted
@@ -29,8 +29,10 @@ from gateway.sql.lineage_scope import (
     merged,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
-from gateway.sql.lineage_text import comma_items, parse, split_at, tokens_of
+from gateway.sql.lineage_text import parse
 from gateway.sql.lineage_walk import SqlLineageWalk
+from gateway.sql.pipes import parts_of_operator
+from gateway.sql.tokens import comma_items, split_at, tokens_of
 
 _HEAD = "SELECT * FROM piped"
 _JOINS = frozenset(
@@ -54,12 +56,17 @@ class PipedLineageWalk(SqlLineageWalk):
             self.from_clause(first, frame, outer, scope)
             self.star_references.add(())
             relation = frame.relation()
+        elif isinstance(first, exp.Values):
+            frame = Frame()
+            self.relation(first, frame, Environment(frame, outer), scope)
+            relation = frame.relation()
         else:
             first.set("with_", None)
             relation = self.query(first, outer, scope)
         for operator in operators[1:]:
-            self.budget.step()
-            relation = _Operator(self, operator, relation, outer, scope).applied()
+            for part in parts_of_operator(operator):
+                self.budget.step()
+                relation = _Operator(self, part, relation, outer, scope).applied()
         return relation
 
 
@@ -71,6 +78,10 @@ def _is_plain(select: exp.Select) -> bool:
         and not select.expressions[0].args.get("except_")
         and not any(value for name, value in select.args.items() if name not in _PLAIN_PARTS)
     )
+
+
+def _named(attributes: Sequence[Attribute]) -> dict[str, Attribute]:
+    return {attribute.name: attribute for attribute in reversed(attributes) if attribute.name is not None}
 
 
 _PLAIN_PARTS = frozenset({"with_", "expressions", "from_", "joins", "laterals"})
@@ -103,9 +114,7 @@ class _Operator:
                 select = self._select(self.text)
                 return self.walk.selected(select, self.frame, self.outer, self.ctes)
             case "EXTEND":
-                items = self._select(f"SELECT {self.rest}").expressions
-                added, _ = self.walk.select_list(items, self.place, self.ctes)
-                return self._with([*self.frame.attributes, *added])
+                return self._extend()
             case "SET":
                 return self._set()
             case "DROP":
@@ -145,6 +154,27 @@ class _Operator:
 
     def _with(self, attributes: list[Attribute]) -> LineageRelation:
         return LineageRelation(attributes, self.frame.rows, self.relation.opens)
+
+    def _extend(self) -> LineageRelation:
+        select = self._select(f"SELECT {self.rest}")
+        windows: dict[str, object] = {folded(w.this): w for w in select.args.get("windows") or ()}
+        place = replace(self.place, windows=windows)
+        added, opens = self.walk.select_list(select.expressions, place, self.ctes)
+        if len(added) == len(select.expressions):
+            # Spark calls a column's field by its whole name here.
+            fields = [self._field(item) for item in select.expressions]
+            added = [replace(a, name=f, qualifier=()) if f else a for a, f in zip(added, fields, strict=True)]
+        return LineageRelation(
+            [*self.frame.attributes, *added], self.frame.rows, [*self.relation.opens, *opens]
+        )
+
+    def _field(self, item: exp.Expr) -> str:
+        """Return the whole name of a column's field, empty for anything else."""
+        *before, name = parts_of(item) or ("",)
+        is_column = any(
+            a.name == name and a.qualifier[-len(before) :] == tuple(before) for a in self.frame.attributes
+        )
+        return "" if not before or is_column else ".".join((*before, name))
 
     def _set(self) -> LineageRelation:
         attributes = list(self.frame.attributes)
@@ -186,6 +216,7 @@ class _Operator:
             place = replace(place, groups=RelationRows(groups=grouping))
             keys = self._keys(grouped)
             group_by(self.frame.rows, grouping, merged(key.value for key in keys))
+            place = replace(place, outputs=_named(keys))
         added: list[Attribute] = []
         if items.strip():
             added, _ = self.walk.select_list(self._select(f"SELECT {items}").expressions, place, self.ctes)
@@ -196,7 +227,9 @@ class _Operator:
         for item in self._select(f"SELECT {grouped}").expressions:
             number = numbered(item, self.frame.shown)
             if number is None:
-                keys += self.walk.select_list([item], self.place, self.ctes)[0]
+                # A later key may be an alias of an earlier one.
+                place = replace(self.place, outputs=_named(keys))
+                keys += self.walk.select_list([item], place, self.ctes)[0]
             else:
                 keys.append(number)
         return keys

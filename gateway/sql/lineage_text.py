@@ -7,17 +7,16 @@ not find again is noticed. Pipes are cut into their operators, for sqlglot would
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.databricks import Databricks
-from sqlglot.dialects.spark import Spark
-from sqlglot.tokenizer_core import Token, TokenType
 
 from gateway.model.reading import Reading, Relation, RelationForm, RelationRole
-from gateway.sql.analyse import bound
 from gateway.sql.analyse_scope import Unclear
+from gateway.sql.pipes import PIPE, Pipes, unused_prefix
+from gateway.sql.tokens import SPARK, bound, step, tokens_of
 
 MAX_LENGTH = 1_000_000
 """Characters. Lineage is made off the path of statements, in a process with a deadline."""
@@ -25,9 +24,7 @@ MAX_LENGTH = 1_000_000
 _COMPUTED_NAMES = frozenset({"PlanWithUnresolvedIdentifier", "ExpressionWithUnresolvedIdentifier"})
 """IDENTIFIER(…) around something else than a literal."""
 
-_SPARK, _DATABRICKS = Spark(), Databricks()
-_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
-_PIPE = "|>"
+_DATABRICKS = Databricks()
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 
 
@@ -38,10 +35,8 @@ class Text:
     source: str
     relations: dict[str, Relation] = field(default_factory=dict)
     """By the name that stands for them."""
-    pipes: dict[str, list[str]] = field(default_factory=dict)
-    """What stands for a piped query, and its operators; the first is the query that it begins with."""
     _edits: list[tuple[int, int, str]] = field(default_factory=list)
-    _prefix: str = "r"
+    _pipes: Pipes = field(default_factory=lambda: Pipes("r"))
 
     @classmethod
     def of(cls, source: str, reading: Reading) -> Text:
@@ -50,10 +45,8 @@ class Text:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
         if not _COMPUTED_NAMES.isdisjoint(reading.nodes | reading.expressions):
             raise Unclear("a name is not written literally")
-        text = cls(source)
+        text = cls(source, _pipes=Pipes(unused_prefix(source)))
         folded = source.lower()
-        while text._prefix + "_" in folded:
-            text._prefix += "r"
         for relation in reading.relations:
             if relation.role is not RelationRole.CTE:
                 text._stand_for(relation)
@@ -74,7 +67,7 @@ class Text:
             if relation.holder == "CacheTableAsSelect":
                 return
             raise Unclear(f"the relation `{'.'.join(relation.parts)}` is not written literally")
-        name = f"{self._prefix}_{len(self.relations)}_"
+        name = f"{self._pipes.prefix}_{len(self.relations)}_"
         self.relations[name] = relation
         span = relation.span
         if relation.form is RelationForm.TABLE_KEYWORD and relation.whole is not None:
@@ -83,6 +76,11 @@ class Text:
         self._edits.append((span.start, span.end, f" {name} "))
         if relation.suffix is not None:
             self._edits.append((relation.suffix.start, relation.suffix.end, " "))
+
+    @property
+    def pipes(self) -> Mapping[str, Sequence[str]]:
+        """What stands for a piped query, and its operators; the first is the query that it begins with."""
+        return self._pipes.operators
 
     def erase_words(self, *words: str) -> None:
         """Leave a run of keywords out, where it is first written."""
@@ -107,7 +105,7 @@ class Text:
 
     def user_words(self, written: str) -> str:
         """Put the user's names back into a text that was made of this one."""
-        if self._prefix + "_" not in written:
+        if self._pipes.prefix + "_" not in written:
             return written
         for name, relation in self.relations.items():
             if name in written:
@@ -116,7 +114,7 @@ class Text:
         for name, operators in self.pipes.items():
             if name in written:
                 written = written.replace(
-                    f"SELECT * FROM {name}", self.user_words(f" {_PIPE} ".join(operators))
+                    f"SELECT * FROM {name}", self.user_words(f" {PIPE} ".join(operators))
                 )
         return written
 
@@ -124,60 +122,7 @@ class Text:
 
     def parse(self, piece: str) -> exp.Expr:
         """Return the tree of a piece; raise Unclear when sqlglot has none or it goes too deep."""
-        return parse(self._without_pipes(piece) if _PIPE in piece else piece)
-
-    def _without_pipes(self, piece: str) -> str:
-        """Let a name stand for every piped query, those within others first."""
-        levels: list[_Level] = [_Level()]
-        at = 0
-        for token in tokens_of(piece):
-            level, step = levels[-1], _step(token)
-            if token.token_type is TokenType.PIPE_GT:
-                level.cut(piece[at : token.start])
-                at = token.end + 1
-            elif step > 0:
-                level.parts.append(piece[at : token.end + 1])
-                at = token.end + 1
-                levels.append(_Level())
-            elif step < 0 and len(levels) > 1:
-                level.parts.append(piece[at : token.start])
-                at = token.start
-                levels.pop()
-                levels[-1].parts.append(self._level(level))
-        levels[-1].parts.append(piece[at:])
-        if len(levels) != 1:
-            raise Unclear("brackets that sqlglot reads otherwise")
-        return self._level(levels[0])
-
-    def _level(self, level: _Level) -> str:
-        last = "".join(level.parts)
-        if not level.operators:
-            return last
-        name = f"{self._prefix}_p{len(self.pipes)}_"
-        self.pipes[name] = [*level.operators, last.strip().rstrip(";")]
-        return f"SELECT * FROM {name}"
-
-
-@dataclass(slots=True)
-class _Level:
-    """What stands between one pair of brackets."""
-
-    operators: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-
-    def cut(self, rest: str) -> None:
-        self.operators.append("".join([*self.parts, rest]).strip())
-        self.parts = []
-
-
-def tokens_of(piece: str) -> list[Token]:
-    """Return sqlglot's tokens; raise Unclear when it has none or they nest too deeply."""
-    try:
-        tokens = _SPARK.tokenize(piece)
-    except Exception as error:  # noqa: BLE001 - whatever the tokenizer runs into
-        raise Unclear(f"sqlglot cannot read the statement ({type(error).__name__})") from None
-    bound(tokens)
-    return list(tokens)
+        return parse(self._pipes.cut(piece) if PIPE in piece else piece)
 
 
 def parse(piece: str) -> exp.Expr:
@@ -185,7 +130,7 @@ def parse(piece: str) -> exp.Expr:
     tokens = tokens_of(piece)
     trees: Sequence[exp.Expr | None]
     try:
-        trees = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, piece)
+        trees = SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, piece)
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 - on odd input sqlglot raises whatever its parsers run into
@@ -220,41 +165,13 @@ def query_start(text: str, after: int) -> int:
         word = token.text.upper()
         if depth == 0 and word in _QUERY_STARTS and text[token.start] not in "'\"`":
             return token.start
-        step = _step(token)
-        if depth == 0 and step > 0 and _begins_query(text[token.end + 1 :]):
+        change = step(token)
+        if depth == 0 and change > 0 and _begins_query(text[token.end + 1 :]):
             return token.start
-        depth += step
+        depth += change
     raise Unclear("the query of the command is not found")
 
 
 def _begins_query(rest: str) -> bool:
     words = rest.lstrip(" \t\r\n(").split(None, 1)
     return bool(words) and words[0].upper() in _QUERY_STARTS
-
-
-def comma_items(piece: str) -> list[str]:
-    """Split a list at the commas outside of brackets."""
-    items, depth, at = [], 0, 0
-    for token in tokens_of(piece):
-        depth += _step(token)
-        if depth == 0 and token.token_type is TokenType.COMMA:
-            items.append(piece[at : token.start])
-            at = token.end + 1
-    return [*items, piece[at:]]
-
-
-def split_at(piece: str, kind: TokenType) -> tuple[str, str | None]:
-    """Return what stands before and behind the first token of a kind outside of brackets."""
-    depth = 0
-    for token in tokens_of(piece):
-        depth += _step(token)
-        if depth == 0 and token.token_type is kind:
-            return piece[: token.start], piece[token.end + 1 :]
-    return piece, None
-
-
-def _step(token: Token) -> int:
-    """Return by how much a token changes the depth of brackets."""
-    if token.start != token.end:
-        return 0
-    return (token.text in _OPENING) - (token.text in _CLOSING)

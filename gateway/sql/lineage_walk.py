@@ -133,7 +133,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             return self._values(node, outer, scope)
         if isinstance(node, exp.Table):
             frame = Frame()
-            self._relation(node, frame, Environment(frame, outer), scope)
+            self.relation(node, frame, Environment(frame, outer), scope)
             return frame.relation()
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
 
@@ -193,7 +193,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         """Bring into scope what a SELECT reads."""
         args = node.args
         if (source := args.get("from_")) is not None:
-            self._relation(source.this, frame, Environment(frame, outer), ctes)
+            self.relation(source.this, frame, Environment(frame, outer), ctes)
         for join in args.get("joins") or ():
             self.join(join, frame, outer, ctes)
         for lateral in args.get("laterals") or ():
@@ -236,10 +236,10 @@ class SqlLineageWalk(SqlLineageExpressions):
     def select_list(
         self, items: Iterable[exp.Expr], place: Environment, ctes: Ctes
     ) -> tuple[list[Attribute], list[Open]]:
-        """Walk a select list; a later item may use the alias of an earlier one."""
+        """Walk a select list; a later item may use the alias of an earlier one, and those of `place`."""
         attributes: list[Attribute] = []
         opens: list[Open] = []
-        place = replace(place, outputs={})
+        place = replace(place, outputs=dict(place.outputs))
         for item in items:
             if isinstance(item, exp.Aliases):
                 value = self.value(item.this, place, ctes)
@@ -347,7 +347,7 @@ class SqlLineageWalk(SqlLineageExpressions):
 
     # ---------------------------------------------------------------- relations
 
-    def _relation(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+    def relation(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
         """Bring what stands in a FROM clause into scope, and what is joined to it in the tree."""
         self._first(node, frame, lateral, ctes)
         for join in node.args.get("joins") or ():
@@ -369,7 +369,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             case exp.Subquery():
                 only(node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"}))
                 bracketed = Frame()
-                self._relation(node.this, bracketed, Environment(bracketed, lateral.parent), ctes)
+                self.relation(node.this, bracketed, Environment(bracketed, lateral.parent), ctes)
                 relation = bracketed.relation()
             case exp.Values():
                 relation = self._values(node, lateral, ctes)
@@ -463,7 +463,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         only(node, JOIN_PARTS)
         args = node.args
         right = Frame()
-        self._relation(node.this, right, Environment(frame, outer), ctes)
+        self.relation(node.this, right, Environment(frame, outer), ctes)
         side, kind = (str(args.get(name) or "").upper() for name in ("side", "kind"))
         keys = list(dict.fromkeys(names_of(args.get("using"))))
         method = str(args.get("method") or "").upper()

@@ -26,6 +26,7 @@ from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_scope import NOTHING, Attribute, LineageRelation, Value, merged
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
 from gateway.sql.lineage_text import Text, query_start
+from gateway.sql.tokens import tokens_of
 
 MAX_BRANCHES = 100
 """INSERTs of one statement; each has the FROM clause before them all."""
@@ -160,8 +161,6 @@ def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalo
 
 def _behind_name(text: str, start: int) -> int:
     """Return where CACHE [LAZY] TABLE name ends."""
-    from gateway.sql.lineage_text import tokens_of
-
     seen_table = False
     for token in tokens_of(text):
         if token.start < start:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gateway.model.catalog import SOME_VERSION, Column, Renamed, Table
-from gateway.model.meaning_settings import TIME_ZONE
+from gateway.model.catalog import MOVING, SOME_VERSION, Column, Renamed, Table
+from gateway.model.meaning_settings import ANSI_MODE, TIME_ZONE
 from gateway.policy.engine import TableView
 from gateway.sql.names import Names
 
@@ -17,13 +17,23 @@ _OPTIONS = re.compile(r"\s*WITH\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _TEXT = re.compile(r"'([\w.: +/-]{1,256})'", re.ASCII)
 _MILLIS = re.compile(r"timestamp_millis\((-?[0-9]{1,19})\)", re.IGNORECASE)
+_MAX_EXPRESSION = 512
+"""Characters."""
+_TOKEN = re.compile(r"\s*('[\w.: +/-]{0,256}'|[0-9]{1,19}|[a-z_]+|::|[()+,-])", re.ASCII | re.IGNORECASE)
+_CONSTANT = frozenset(
+    "timestamp timestamp_ltz date cast as string interval to_timestamp to_date timestamp_seconds "
+    "timestamp_millis timestamp_micros make_date make_timestamp date_add date_sub add_months date_trunc "
+    "trunc year years month months week weeks day days hour hours minute minutes second seconds".split()
+)
+"""Words of an expression that reads nothing, and that Spark folds to the same time everywhere."""
 _ZONED = re.compile(r".*[0-9](?:Z|[+-][0-9]{1,2}(?::?[0-9]{2})?)", re.ASCII)
 
 
 def version_of(suffix: str, names: Names) -> str:
-    """Return the clause for the version that a relation's suffix chooses, written anew: only numbers and
-    plain literals are in it, so that it means the same in a session of the gateway's own. Any other is
-    SOME_VERSION, read by the columns that its table has now; empty for a suffix that chooses none.
+    """Return the clause for the version that a relation's suffix chooses, written anew: only numbers, plain
+    literals and times that Spark computes of them are in it, so that it means the same in a session of the
+    gateway's own. Any other is SOME_VERSION, read by the columns that its table has now; empty for a suffix
+    that chooses none.
     """
     if _OPTIONS.match(suffix):
         return ""
@@ -36,9 +46,32 @@ def version_of(suffix: str, names: Names) -> str:
         return f"VERSION AS OF {value}" if text or _NUMBER.fullmatch(value) else SOME_VERSION
     if millis := _MILLIS.fullmatch(value):
         return f"TIMESTAMP AS OF timestamp_millis({millis[1]})"
-    if text is None or (TIME_ZONE in names.context.settings and not _ZONED.fullmatch(text[1])):
+    if TIME_ZONE in names.context.settings and (text is None or not _ZONED.fullmatch(text[1])):
         return SOME_VERSION
-    return f"TIMESTAMP AS OF {value}"
+    if text is None and ANSI_MODE in names.context.settings:
+        return SOME_VERSION
+    computed = value if text is not None else _computed(value)
+    return f"TIMESTAMP AS OF {computed}" if computed else SOME_VERSION
+
+
+def _computed(value: str) -> str:
+    """Return a time that Spark computes of literals, or of the present one, written anew; empty for what may
+    be anything else."""
+    if len(value) > _MAX_EXPRESSION:
+        return ""
+    found: list[str] = []
+    at = 0
+    while at < len(value):
+        token = _TOKEN.match(value, at)
+        if token is None:
+            return ""
+        word = token[1]
+        if word[0].isalpha() and word.lower() not in _CONSTANT | MOVING:
+            return ""
+        found.append(word if word[0] == "'" else word.lower())
+        at = token.end()
+    # Blanks between them: two signs together would begin a comment.
+    return " ".join(found)
 
 
 def renamed_columns(table: Table) -> list[tuple[Column, Renamed]]:

@@ -247,6 +247,38 @@ FROM a |> ORDER BY x |> LIMIT 3 |> SELECT y
 FROM t |> PIVOT (sum(d) FOR e IN ('p', 'q'))
 FROM t |> UNPIVOT (v FOR n IN (a, b, c))
 FROM a |> SELECT x, row_number() OVER (PARTITION BY y ORDER BY z) AS rn |> WHERE rn = 1
+FROM a |> EXTEND x AS n, n + y AS o |> SELECT o
+FROM a |> EXTEND s.f
+FROM a |> EXTEND a.x + 1 AS n |> SELECT a.x, n
+FROM a |> EXTEND sum(x) OVER w AS n WINDOW w AS (PARTITION BY y ORDER BY z)
+FROM a |> SELECT sum(x) OVER w AS n WINDOW w AS (PARTITION BY y)
+FROM a |> AGGREGATE max(x) + g AS h GROUP BY y + 1 AS g, g + 1 AS k
+FROM a |> AGGREGATE count(*) AS n GROUP BY 2 |> SELECT n
+FROM a |> AGGREGATE count(*) AS n GROUP BY s.f
+FROM a |> AGGREGATE sum(x) AS s GROUP BY y |> SELECT a.y, s
+FROM b |> WHERE x > 1 UNION ALL TABLE b |> SELECT i
+FROM a |> SELECT x |> WHERE x > 1 UNION ALL SELECT k FROM b |> WHERE x = 2
+FROM a |> WHERE x > 1 ORDER BY y LIMIT 2
+FROM a |> SELECT x ORDER BY y
+FROM a |> SELECT x |> UNION ALL SELECT k FROM b |> ORDER BY x
+FROM a |> SELECT x, y, i |> SET x = y, y = x |> SELECT a.i, x
+FROM b |> JOIN c USING (i) |> SELECT b.i, c.i, w
+FROM b |> FULL JOIN c USING (i) |> AS j |> SELECT j.i, j.w
+FROM b |> NATURAL JOIN c |> SELECT c.i, k
+FROM a |> LEFT SEMI JOIN b ON a.i = b.i |> SELECT x
+FROM a |> JOIN LATERAL (SELECT x + 1 AS n) l |> SELECT n, l.n
+FROM a |> WHERE EXISTS (FROM b |> WHERE b.i = a.x) |> SELECT y
+FROM a |> SELECT (FROM b |> WHERE b.i = a.x |> AGGREGATE max(k)) AS m
+FROM a |> TABLESAMPLE (100 PERCENT) |> SELECT x
+FROM a |> SELECT transform(arr, e -> e + x) AS f
+FROM a |> SELECT DISTINCT x |> SELECT x + 1 AS n
+FROM a |> SELECT s.f |> SELECT f
+FROM a |> SELECT * EXCEPT (ssn, arr, s) |> SELECT a.x
+WITH w AS (FROM a |> SELECT x) FROM w |> EXTEND x + 1 AS n |> SELECT w.x, n
+(SELECT x FROM a) |> WHERE a.x > 1
+SELECT x, y FROM a WHERE z = 1 |> SELECT a.y
+VALUES (1) t(n) |> JOIN a ON a.x = n |> SELECT n, y
+FROM a |> SELECT x, y |> INTERSECT SELECT k, i FROM b
 SELECT n FROM (FROM a |> SELECT x AS n) WHERE n > 1
 WITH q AS (FROM a |> WHERE x > 1) FROM q |> SELECT y
 SELECT x FROM a WHERE i IN (FROM b |> WHERE k > 1 |> SELECT i)

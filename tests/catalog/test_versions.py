@@ -20,6 +20,7 @@ from gateway.catalog.versions import (
     paimon_schemas,
     some_version,
     unpacked,
+    version_as_told,
     version_table,
 )
 from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
@@ -87,6 +88,24 @@ def test_a_version_that_is_not_described_is_read_by_names_that_never_moved() -> 
         assert some_version(table, NAME, [schema(before), now], now).unfollowed
     # Nor where nobody tells the schemas: names may have moved.
     assert some_version(table, NAME, [], []).unfollowed
+
+
+def test_a_version_that_moves_on_is_described_by_names_that_never_moved_alone() -> None:
+    columns = (Column(name="a", type="int"), Column(name="b", type="int"))
+    table = Table(name=NAME.current, kind=TableKind.TABLE, columns=columns)
+    rows = [("x", "int", None), ("b", "int", None)]
+    now = schema("1:a 2:b")
+    for clause, before, unfollowed in (
+        ("VERSION AS OF 1", "1:x 2:b", False),
+        ("TIMESTAMP AS OF now ( )", "1:x 2:b", False),
+        ("TIMESTAMP AS OF now ( )", "2:a 1:x", True),
+        ("TIMESTAMP AS OF '2024-01-01'", "2:a 1:x", False),
+    ):
+        name = TableName("ice", "shop", "t", clause)
+        schemas = [schema(one) for one in (before, "1:x 2:b")] + [now]
+        found = version_as_told(table, name, rows, (schemas, now))
+        assert bool(found.unfollowed) is unfollowed
+        assert unfollowed or [column.name for column in found.columns] == ["x", "b"]
 
 
 def test_schemas_of_iceberg() -> None:

@@ -111,6 +111,40 @@ def test_a_hidden_column_is_not_told_from_none(
         assert CANARY not in first.upper()
 
 
+BEHIND_PIPES = [
+    "FROM lab.{t} |> EXTEND concat(id, 'x') AS {c}, concat({c}, 'y') AS q |> SELECT q",
+    "FROM lab.{t} |> SELECT id AS {c}, concat({c}, 'y') AS q",
+    "FROM lab.{t} |> AGGREGATE count(*) AS n GROUP BY concat(id, 'x') AS {c}, concat({c}, 'y') AS q "
+    "|> SELECT n",
+    "FROM lab.ok |> SELECT a AS {c} |> WHERE EXISTS (FROM lab.{t} |> WHERE {c} = id) |> SELECT 1 AS one",
+    "WITH w AS (FROM lab.{t} |> SELECT id AS {c}, concat({c}, 'y') AS q) FROM w |> SELECT q",
+]
+NOT_REFUSED = [
+    "FROM lab.{t} |> SELECT id |> ORDER BY id |> LIMIT 2",
+    "FROM lab.{t} |> SELECT id AS {c} |> WHERE {c} IS NOT NULL "
+    "|> AGGREGATE count(*) AS n GROUP BY {c} |> SELECT n",
+    "FROM lab.ok |> EXTEND a AS n, concat(n, 'x') AS m |> WHERE m IS NOT NULL",
+]
+
+
+@pytest.mark.parametrize(("table", "hidden", "nobodys"), NAMES)
+def test_behind_a_pipe_nothing_is_taken_for_a_hidden_column(
+    thrift: Any, connect: Any, table: str, hidden: str, nobodys: str
+) -> None:
+    for name in (hidden, nobodys):
+        for text in BEHIND_PIPES:
+            statement = text.format(c=name, t=table)
+            for told in (over_thrift(thrift, statement), over_connect(rows_of, connect, statement)):
+                assert f"`{name}` could be a column" in told, statement
+        for text in NOT_REFUSED:
+            statement = text.format(c=name, t=table)
+            assert over_thrift(thrift, statement) == over_connect(rows_of, connect, statement) == ""
+        frame = connect.table(f"lab.{table}").withColumns(
+            {name: F.concat("id", F.lit("x")), "q": F.concat(F.col(name), F.lit("y"))}
+        )
+        assert f"`{name}` could be a column" in over_connect(frame.select("q").collect)
+
+
 FRAMES: list[Callable[[Any, str], Any]] = [
     lambda frame, c: frame.select(c),
     lambda frame, c: frame.select(frame[c]),

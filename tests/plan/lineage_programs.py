@@ -132,6 +132,10 @@ NAMES: dict[str, Program] = {
         lambda s: s.table("c").withColumns({"p": F.col("i") + 1, "w": F.lit(2)}),
         "SELECT i, 2 AS w, i + 1 AS p FROM c",
     ),
+    "withColumns of each other": Program(
+        lambda s: s.table("c").withColumns({"p": F.col("i") + 1, "q": F.col("p") + F.col("w")}),
+        "SELECT *, i + 1 AS p, i + 1 + w AS q FROM c",
+    ),
     "withColumnsRenamed": Program(
         lambda s: s.table("c").withColumnsRenamed({"i": "w", "w": "z"}), "SELECT i AS z, w AS z FROM c"
     ),

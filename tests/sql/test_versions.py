@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.model.catalog import SOME_VERSION
-from gateway.model.meaning_settings import TIME_ZONE
+from gateway.model.meaning_settings import ANSI_MODE, TIME_ZONE
 from gateway.model.statement import SessionContext
 from gateway.sql.names import Names
 from gateway.sql.versions import version_of
@@ -22,6 +22,13 @@ ZONED = Names(SessionContext(namespace=("d",), settings=frozenset({TIME_ZONE})),
         ("TIMESTAMP AS OF '2024-01-01 10:00:00'", "TIMESTAMP AS OF '2024-01-01 10:00:00'"),
         ("FOR SYSTEM_TIME AS OF '2024-01-01'", "TIMESTAMP AS OF '2024-01-01'"),
         ("TIMESTAMP AS OF timestamp_millis(17)", "TIMESTAMP AS OF timestamp_millis(17)"),
+        ("TIMESTAMP AS OF TIMESTAMP'2024-01-01'", "TIMESTAMP AS OF timestamp '2024-01-01'"),
+        (
+            "TIMESTAMP AS OF Current_Timestamp() -\n INTERVAL '1' DAY",
+            "TIMESTAMP AS OF current_timestamp ( ) - interval '1' day",
+        ),
+        ("TIMESTAMP AS OF '2024-01-01'::timestamp", "TIMESTAMP AS OF '2024-01-01' :: timestamp"),
+        ("TIMESTAMP AS OF date_sub(current_date, 1)", "TIMESTAMP AS OF date_sub ( current_date , 1 )"),
     ],
 )
 def test_plain_clauses_are_written_anew(suffix: str, version: str) -> None:
@@ -38,7 +45,12 @@ def test_plain_clauses_are_written_anew(suffix: str, version: str) -> None:
         'VERSION AS OF "a"',
         "VERSION AS OF 1 /* x */",
         "TIMESTAMP AS OF (SELECT max(t) FROM secret)",
-        "TIMESTAMP AS OF current_timestamp()",
+        "TIMESTAMP AS OF rand()",
+        "TIMESTAMP AS OF timestamp'2024-01-01' /* x */",
+        "TIMESTAMP AS OF ((SELECT now()))",
+        "TIMESTAMP AS OF now() - INTERVAL '1' DAY + shift",
+        "TIMESTAMP AS OF reflect('java.lang.System', 'nanoTime')",
+        f"TIMESTAMP AS OF now(){' - INTERVAL 1 DAY' * 40}",
         "TIMESTAMP AS OF :t",
     ],
 )
@@ -54,4 +66,15 @@ def test_a_time_without_zone_means_what_the_session_says() -> None:
     assert version_of("TIMESTAMP AS OF '2024-01-01 10:00:00'", ZONED) == SOME_VERSION
     assert version_of("TIMESTAMP AS OF '2024-01-01 10:00:00Z'", ZONED) != SOME_VERSION
     assert version_of("TIMESTAMP AS OF '2024-01-01 10:00:00+02:00'", ZONED) != SOME_VERSION
+    assert version_of("TIMESTAMP AS OF now()", ZONED) == SOME_VERSION
     assert version_of("VERSION AS OF 1", ZONED) != SOME_VERSION
+
+
+def test_signs_are_never_joined_to_a_comment() -> None:
+    assert version_of("TIMESTAMP AS OF now() - -1", PLAIN) == "TIMESTAMP AS OF now ( ) - - 1"
+
+
+def test_numbers_mean_what_the_session_computes() -> None:
+    settings = frozenset({ANSI_MODE})
+    names = Names(SessionContext(namespace=("d",), settings=settings), frozenset({"spark_catalog"}))
+    assert version_of("TIMESTAMP AS OF timestamp_seconds(2147483647 + 1)", names) == SOME_VERSION

@@ -596,6 +596,48 @@ def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
             assert ask(text) == [(None,)]
 
 
+def test_a_time_that_spark_computes_chooses_a_version_with_its_own_columns(
+    lake: LakeSpark, gateway: RunningGateway
+) -> None:
+    for endpoint in lake.endpoints:
+        table = f"shop.changed_times_{endpoint}"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) {MAPPED}",
+            f"INSERT INTO {table} VALUES (1, '{CANARY}')",
+            user="loader",
+        )
+        last = max(lake.spark.query(f"DESCRIBE HISTORY {table}", user="loader"))
+        ((millis,),) = lake.spark.query(f"SELECT unix_millis(TIMESTAMP'{last[1]}')", user="loader")
+        then = f"TIMESTAMP AS OF timestamp_millis({millis}) + INTERVAL '0' SECOND"
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(f"SELECT * FROM {table} {then}") == [(1, CANARY)]
+            lake.spark.query(
+                f"ALTER TABLE {table} RENAME COLUMN note TO email",
+                f"ALTER TABLE {table} ADD COLUMN more INT",
+                user="loader",
+            )
+            assert ask(f"SELECT * FROM {table} {then}") == [(1, None)]
+            assert ask(f"SELECT note FROM {table} {then}") == [(None,)]
+            for other in ("current_timestamp()", f"concat('', timestamp_millis({millis}))"):
+                with pytest.raises(Exception, match=r"SLUICE_|UNRESOLVED_COLUMN|failed on a value") as raised:
+                    ask(f"SELECT * FROM {table} TIMESTAMP AS OF {other}")
+                assert CANARY not in str(raised.value)
+
+
+def test_a_version_behind_a_name_is_none_to_spark_and_refused(
+    lake: LakeSpark, gateway: RunningGateway
+) -> None:
+    """Spark's grammar has no `t@v1`, and Delta reads it off paths alone."""
+    for name, why in (("shop.customer@v1", "PARSE_SYNTAX_ERROR"), ("shop.`customer@v1`", "customer@v1")):
+        with pytest.raises(Exception, match=why):
+            lake.spark.query(f"SELECT * FROM {name}", user="loader")
+        for endpoint in lake.endpoints:
+            with one_pack.session(gateway, endpoint, "bob") as ask:
+                with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|SLUICE_NOT_GOVERNABLE") as raised:
+                    ask(f"SELECT * FROM {name}")
+                assert CANARY not in str(raised.value)
+
+
 def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
     require_commands_read_no_renamed_column(lake, gateway, "shop", MAPPED, CANARY)
 

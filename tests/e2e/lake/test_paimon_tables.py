@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e import one_pack
+from tests.e2e.lake.renames import require_commands_read_no_renamed_column
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
@@ -45,6 +47,12 @@ policies:
   - name: rows of a region by the name that it has now
     on: {catalog: paimon, database: shop, table: moved}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: analysts have what is renamed outside
+    on: {catalog: paimon, database: shop, table: "changed_*", column: "*"}
+    allow: [{groups: [analysts], access: [all]}]
+  - name: a column that is called so later
+    on: {catalog: paimon, database: shop, table: "changed_*", column: email}
+    mask: [{groups: [analysts], type: MASK_NULL}]
 """
 CANARIES = ("ann@x.example", "bob@x.example", "eve@x.example", "4000-1", "4000-2", "Bobby")
 COLUMNS = (
@@ -403,3 +411,44 @@ def test_a_version_is_read_with_its_own_columns_and_policies_follow_them(
         "SELECT id FROM moved VERSION AS OF 1 WHERE mail LIKE 'ann@%'",
     ):
         assert not told(twins.same(text).rows)
+
+
+def test_a_rename_made_outside_opens_nothing(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """While the gateway still knows the table as it was, a column with a policy's name is not found."""
+    for endpoint in lake.endpoints:
+        table = f"paimon.shop.changed_outside_{endpoint}"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING)",
+            f"INSERT INTO {table} VALUES (1, 'ann@x.example')",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(f"SELECT * FROM {table}") == [(1, "ann@x.example")]
+        lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            for text in (f"SELECT * FROM {table}", f"SELECT email FROM {table}"):
+                with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+                    ask(text)
+                assert not told(str(raised.value))
+
+
+def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
+    lake: LakeSpark, gateway: RunningGateway
+) -> None:
+    for endpoint in lake.endpoints:
+        table = f"paimon.shop.changed_version_{endpoint}"
+        text = f"SELECT note FROM {table} VERSION AS OF 1"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING)",
+            f"INSERT INTO {table} VALUES (1, 'ann@x.example')",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(text) == [("ann@x.example",)]
+            lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+            assert ask(text) == [(None,)]
+
+
+def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
+    made = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
+    require_commands_read_no_renamed_column(lake, gateway, "paimon.shop", made, "ann@x.example")
