@@ -399,6 +399,7 @@ def session_limits(settings: SessionSettings, backend: BackendSettings) -> Sessi
     return SessionLimits(
         session_idle_s=settings.idle_s,
         operation_idle_s=settings.operation_idle_s,
+        login_s=backend.login_timeout_s,
         sessions=settings.total,
         sessions_per_user=settings.per_user,
         operations_per_session=settings.operations,

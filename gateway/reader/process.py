@@ -93,7 +93,11 @@ class ParserProcess:
                 process.hello = hello_of(await process._receive())
         except (TimeoutError, OSError, EOFError, KeyError, orjson.JSONDecodeError) as error:
             await process.kill()
-            raise ParserGone(process.reason or f"it did not say hello ({error!r})") from error
+            late = f"it was not ready within {start_timeout_s:g} s (`reader.start_timeout_s`)"
+            said = (
+                late if isinstance(error, TimeoutError) else process.reason or f"it said no hello ({error!r})"
+            )
+            raise ParserGone(said) from error
         except BaseException:
             await process.kill()
             raise

@@ -14,6 +14,8 @@ class SessionLimits:
     default is 7 days."""
     operation_idle_s: float = 3600.0
     """Seconds without a call before an operation is closed: Spark keeps its whole result on the driver."""
+    login_s: float = 60.0
+    """Seconds in which Spark must have opened a session and carried out what begins it."""
     sessions_per_user: int = 200
     sessions: int = 5000
     operations_per_session: int = 200

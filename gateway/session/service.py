@@ -18,6 +18,7 @@ from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
 from gateway.model.catalog import dotted, quote
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
+from gateway.session.beginnings import bounded_login
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
@@ -88,9 +89,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         told_catalogs, first = self._dependencies.told_catalogs, self._dependencies.first_context
         catalogs = frozenset(told_catalogs().items())
         try:
-            backend = await self._backend.open_session(
-                principal, protocol_version=protocol_version, settings=_beginning(first)
-            )
+            async with bounded_login(self.limits):
+                backend = await self._backend.open_session(
+                    principal, protocol_version=protocol_version, settings=_beginning(first)
+                )
         except BaseException as fault:
             self._registry.give_back(principal.user)
             if isinstance(fault, BackendError):
@@ -109,8 +111,9 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._registry.add(session.handle.guid, session)
         begun = False
         try:
-            for text in _opening_statements(settings or {}, database):
-                await self._results.run_to_end(session, text)
+            async with bounded_login(self.limits):
+                for text in _opening_statements(settings or {}, database):
+                    await self._results.run_to_end(session, text)
             begun = True
         finally:
             if not begun or self._registry.shut:

@@ -222,6 +222,8 @@ class BackendSettings(Section):
     embedded: EmbeddedBackend | None = None
     connect_timeout_s: Seconds = 10.0
     """Seconds for a connection to Spark and its login."""
+    login_timeout_s: Seconds = 60.0
+    """Seconds in which Spark must have opened a client's session, which may wait for its metastore."""
     call_timeout_s: Seconds = 60.0
     """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
     statements: Count = 100
@@ -256,8 +258,7 @@ class ReaderSettings(Section):
     spark_jars: MadePath = Path("~/.cache/sluice/spark-jars")
     """Directory into which `sluice spark-jars` puts the jars of Spark, one directory for each version."""
     extensions: tuple[Name, ...] | None = None
-    """Classes of `spark.sql.extensions`, in the backend's order; by default Spark is asked when the gateway
-    starts."""
+    """Classes of `spark.sql.extensions`, in the backend's order; by default Spark is asked at the start."""
     extension_jars: tuple[Path, ...] = ()
     """Jars of those extensions, or directories of jars; by default those that lie among Spark's own, and what
     `sluice spark-jars --formats` has put into `spark_jars`."""

@@ -204,6 +204,8 @@ class FakeBackend:
         self.own_settings: dict[str, str] = {}
         """What is set in a new session."""
         self.down = False
+        self.silent: asyncio.Event | None = None
+        """When set, a session is opened after it."""
         self.hold: asyncio.Event | None = None
         """When set, `execute` waits for it: Spark is taking the statement."""
         self.refuse: dict[str, BackendError] = {}
@@ -222,6 +224,8 @@ class FakeBackend:
     ) -> FakeSession:
         if self.down:
             raise BackendUnavailable("Spark cannot be reached")
+        if self.silent is not None:
+            await self.silent.wait()
         assert not settings
         session = FakeSession(self, principal)
         self.sessions.append(session)

@@ -21,6 +21,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import given
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
+from gateway.session.beginnings import bounded_login
 from gateway.session.connect.answers import current_namespace
 from gateway.session.connect.artifacts import Uploads
 from gateway.session.connect.calls import Calls
@@ -301,7 +302,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """
         made = not observed
         try:
-            await self._learn_names(session, observed, client)
+            async with bounded_login(self.limits):
+                await self._learn_names(session, observed, client)
         except SessionElsewhere:
             made = False
             raise

@@ -278,6 +278,8 @@ class Spark:
         self.calls: list[tuple[str, Any]] = []
         self.uploaded: list[Any] = []
         self.down = False
+        self.silent: asyncio.Event | None = None
+        """When set, a session is opened after it."""
         self.mismatch = ""
         self.elsewhere = False
         """Whether another gateway has opened every session."""
@@ -439,6 +441,8 @@ class Spark:
         return serialize(response)
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
+        if self.silent is not None:
+            await self.silent.wait()
         request = pb.ConfigRequest(
             session_id=session_id,
             user_context=pb.UserContext(user_id=user),

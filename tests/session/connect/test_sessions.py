@@ -45,6 +45,15 @@ async def test_before_the_first_plan_spark_reads_texts_as_the_reader_does() -> N
     assert world.spark.received[0] == "SHOW CURRENT NAMESPACE"
 
 
+async def test_a_spark_that_does_not_open_the_session_is_told_in_time() -> None:
+    world = World(limits=SessionLimits(login_s=0.05))
+    world.spark.silent = asyncio.Event()
+    with pytest.raises(BackendUnavailable, match=r"within 0\.05 s \(`backend\.login_timeout_s`\)"):
+        await world.run(table("t"))
+    world.spark.silent = None
+    await world.run(table("t"))
+
+
 async def test_a_session_is_adopted_once_however_many_come_at_first() -> None:
     world = World()
     await asyncio.gather(*(world.run(table(f"t{n}")) for n in range(20)))

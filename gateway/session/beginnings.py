@@ -1,0 +1,26 @@
+"""Bounds how long a session may take to begin: a Spark may take connections and never answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gateway.errors import BackendUnavailable
+from gateway.session.limits import SessionLimits
+
+
+@asynccontextmanager
+async def bounded_login(limits: SessionLimits) -> AsyncIterator[None]:
+    """End what opens a session in Spark after `limits.login_s` seconds. Raises BackendUnavailable then."""
+    deadline = asyncio.timeout(limits.login_s)
+    try:
+        async with deadline:
+            yield
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise BackendUnavailable(
+            f"Spark takes connections, but has not opened the session within {limits.login_s:g} s "
+            "(`backend.login_timeout_s`); it may be waiting for its metastore"
+        ) from None
