@@ -241,7 +241,7 @@ REMOVALS = (
     Removal(
         "a natural join means all columns",
         "sql.analyse_walk",
-        "self.found.stars |= {s.table for s in (*frame.sources, *right.sources) if s.table is not None}",
+        "self.found.stars |= {table for table in tables if table is not None}",
         "pass",
         "test_hidden_columns",
     ),
