@@ -23,12 +23,15 @@ import pytest
 import yaml
 
 from tests.speed import SPEEDOMETER
+from tests.temporary import in_memory
 
 BUDGET = Path(__file__).with_name("costs.yaml")
 OVER = 1.5
 """A multiple of its entry that a suite may cost."""
 SPARE_S = 4.0
 """Seconds that any suite may cost beside that: the short ones vary more."""
+ON_DISK = 3.0
+"""A multiple that is allowed where temporary files are on a disk: of suites that make databases."""
 COLLECTION = "(collection)"
 END = "(end of session fixtures)"
 
@@ -194,7 +197,8 @@ class Costs:
         if len(self._speeds) < (self._config.getoption("numprocesses", None) or 0):
             return  # a lane was stopped, or died, and what it cost is not known
         entries = budget(Path(self._config.getoption("budget")))
-        self._over = list(over_budget(self._costs(), entries, self._slowness()))
+        slowness = self._slowness() * (1.0 if in_memory() else ON_DISK)
+        self._over = list(over_budget(self._costs(), entries, slowness))
         if self._over:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 

@@ -52,6 +52,11 @@ def move_to_memory() -> Path | None:
     return made
 
 
+def in_memory() -> bool:
+    """Whether the temporary files of this process are in memory."""
+    return Path(tempfile.gettempdir()).is_relative_to(MEMORY)
+
+
 # At import: the lanes of a run are started with this environment, and do not make places of their own.
 _MADE = move_to_memory()
 
