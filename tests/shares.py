@@ -73,14 +73,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have tests that are marked `in_turn(of)` take turns; with `place=n` all of a module on the same day.
 
     The closest marker counts: `in_turn(1)` has a test run every day in a module whose others take turns.
+    With `one_way=True` it is tried at one endpoint, or on one minor, on its days, too: on each of its days at
+    the next where `of` is odd.
     """
     numbers: Counter[str] = Counter()
-    for item, mark in _alternatives([item for item in items if item.get_closest_marker("in_turn") is None]):
+    for item, mark in _alternatives([item for item in items if _is_tried_one_way(item)]):
         item.add_marker(mark)
     for item in items:
         if (marker := item.get_closest_marker("in_turn")) is not None:
             number = marker.kwargs.get("place")
-            if number is None:
+            if marker.kwargs.get("one_way"):
+                number = crc32(_without_way(item.nodeid).encode())
+            elif number is None:
                 # Parameters of one test take turns with each other, and so do the module's tests without any.
                 test, parameters, _ = item.nodeid.partition("[")
                 series = test if parameters else test.partition("::")[0]
@@ -89,6 +93,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 numbers[series] += 1
             for mark in turn(number, *marker.args):
                 item.add_marker(mark)
+
+
+def _is_tried_one_way(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("in_turn")
+    return marker is None or bool(marker.kwargs.get("one_way"))
+
+
+def _without_way(nodeid: str) -> str:
+    for place, way in WAYS.items():
+        if nodeid.startswith(place) and (found := way.search(nodeid)):
+            return nodeid.replace(found[0], "*")
+    return nodeid
 
 
 def _alternatives(items: Iterable[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.MarkDecorator]]:

@@ -277,6 +277,27 @@ def test_d(): pass
 """
 
 
+IN_ONE_WAY = """
+import pytest
+
+@pytest.mark.parametrize("way", ["3.5", "4.1"])
+@pytest.mark.in_turn(3, one_way=True)
+def test_a(way): pass
+@pytest.mark.parametrize("way", ["3.5", "4.1"])
+def test_b(way): pass
+"""
+
+
+def test_what_takes_turns_one_way_is_tried_in_each_within_the_turns_of_both(tmp_path: Path) -> None:
+    (tmp_path / "tests/e2e/lake").mkdir(parents=True)
+    (tmp_path / "tests/e2e/lake/test_it.py").write_text(IN_ONE_WAY)
+    days = tried_by_day(tmp_path, 6)
+    for names in days:
+        assert len({"3.5" in name for name in names}) == 1, "one minor a day"
+    tried = Counter(name.partition("::")[2] for names in days for name in names)
+    assert tried == {"test_a[3.5]": 1, "test_a[4.1]": 1, "test_b[3.5]": 3, "test_b[4.1]": 3}
+
+
 def test_what_is_tried_in_two_ways_is_tried_in_one_of_them_by_day(tmp_path: Path) -> None:
     for place, *ways in (("tests/e2e/lake", "3.5", "4.1"), ("tests/e2e", "thrift", "connect")):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)

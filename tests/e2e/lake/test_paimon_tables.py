@@ -256,6 +256,7 @@ CREATE TEMPORARY VIEW v AS SELECT * FROM `customer$ro`
 
 
 @pytest.mark.parametrize("text", statements(PAST_THE_MASKS))
+@pytest.mark.in_turn(3)
 def test_no_way_past_the_masks(lake: LakeSpark, twins: Twins, text: str) -> None:
     warehouse = f"{lake.warehouse}/paimon"
     message = twins.refusal(text.replace("{warehouse}", warehouse))

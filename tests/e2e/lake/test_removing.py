@@ -131,6 +131,7 @@ def stored(lake: LakeSpark, format_: str, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
 @pytest.mark.parametrize("format_", DATABASES)
+@pytest.mark.in_turn(2)
 def test_what_is_hidden_outlives_what_formats_have(
     ask: Any, lake: LakeSpark, format_: str, endpoint: str
 ) -> None:
@@ -155,6 +156,7 @@ def test_what_is_hidden_outlives_what_formats_have(
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
 @pytest.mark.parametrize("format_", DATABASES)
+@pytest.mark.in_turn(2)
 def test_what_came_meanwhile_outlives_them_too(
     ask: Any, lake: LakeSpark, format_: str, endpoint: str
 ) -> None:
@@ -172,6 +174,7 @@ def test_what_came_meanwhile_outlives_them_too(
 
 
 @pytest.mark.parametrize("format_", DATABASES)
+@pytest.mark.in_turn(2)
 def test_what_is_hidden_outlives_frames(gateway: RunningGateway, lake: LakeSpark, format_: str) -> None:
     with gateway.session("hob", PASSWORD) as session:
         for name in TABLES:
@@ -184,6 +187,7 @@ def test_what_is_hidden_outlives_frames(gateway: RunningGateway, lake: LakeSpark
 
 
 @pytest.mark.parametrize("format_", DATABASES)
+@pytest.mark.in_turn(2)
 def test_whoever_may_drop_by_name_replaces(ask: Any, lake: LakeSpark, format_: str) -> None:
     lea, db = ask("thrift", "lea"), DATABASES[format_]
     for name in TABLES:
