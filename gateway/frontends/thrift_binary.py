@@ -27,6 +27,7 @@ from gateway.session.ports import Visitor
 from gateway.wire.calls import METHODS
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import (
+    CallFailed,
     ExceptionKind,
     MessageKind,
     decode_message,
@@ -288,12 +289,10 @@ class ThriftConnection(asyncio.Protocol):
                 self._last = (method, body, request)
         before = self._written
         try:
-            reply = await self._server.service.answer(method, request, seqid, caller)
-        except ClientGone:
-            raise
-        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
-            _log.exception("call_failed", method=method, user=caller.principal.user)
-            reply = error_reply(method, SluiceError("an internal error; the operator's log has the details"))
+            reply = await self._answered(method, request, seqid, caller)
+        except CallFailed as fault:
+            self._exception(method, seqid, ExceptionKind(fault.kind), fault.message)
+            return
         if self._written != before:
             if reply is not None:
                 # Part of a batch is out and its end will not come: only a cut line says so.
@@ -301,6 +300,15 @@ class ThriftConnection(asyncio.Protocol):
             return
         if reply is not None:
             self.write(frame(encode_reply(method, seqid, reply)))
+
+    async def _answered(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
+        try:
+            return await self._server.service.answer(method, request, seqid, caller)
+        except (ClientGone, CallFailed):
+            raise
+        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
+            _log.exception("call_failed", method=method, user=caller.principal.user)
+            return error_reply(method, SluiceError("an internal error; the operator's log has the details"))
 
     def _exception(self, method: str, seqid: int, kind: ExceptionKind, text: str) -> None:
         self.write(frame(encode_exception(method, seqid, kind, text)))

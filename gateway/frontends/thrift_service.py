@@ -21,6 +21,7 @@ from gateway.session.ports import FrameSink
 from gateway.session.server_info import InfoValue, server_info
 from gateway.session.service import Opened, Sessions
 from gateway.wire import calls
+from gateway.wire.messages import CallFailed, ExceptionKind
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
 from gateway.wire.tcli import (
     THandleIdentifier,
@@ -92,6 +93,7 @@ class ThriftService:
             "FetchResults": self._fetch,
             "CancelOperation": self._cancel,
             "CloseOperation": self._close_operation,
+            "GetQueryId": self._query_id,
             "GetDelegationToken": self._no_tokens,
             "CancelDelegationToken": self._no_tokens,
             "RenewDelegationToken": self._no_tokens,
@@ -251,6 +253,12 @@ class ThriftService:
         await self._sessions.close_operation(caller.principal, *_operation(request))
         return calls.TCloseOperationResp(status=OK)
 
+    async def _query_id(self, caller: Caller, request: calls.TGetQueryIdReq, seqid: int) -> Struct:
+        # By this the record has the statement: `sluice audit show` finds it.
+        return calls.TGetQueryIdResp(
+            queryId=await self._sessions.statement_id(caller.principal, *_operation(request))
+        )
+
     # -- metadata ----------------------------------------------------------------------------------------
 
     async def _metadata(self, method: str, request: Any, caller: Caller) -> Struct:
@@ -274,7 +282,9 @@ class ThriftService:
 
 
 def error_reply(method: str, fault: SluiceError) -> Struct:
-    """Return the reply that says an error in the shape of the call's own reply."""
+    """Return the reply that says an error in the shape of the call's own reply. Raises CallFailed."""
+    if method == "GetQueryId":
+        raise CallFailed(ExceptionKind.INTERNAL_ERROR, str(fault)) from fault
     status = error_status(fault)
     if method == "GetInfo":
         # Required by the IDL: Java drops the connection over a reply without it.

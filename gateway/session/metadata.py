@@ -307,8 +307,8 @@ def cross_reference() -> LocalRows:
 
 
 # -- JDBC's search patterns: `%` any run, `_` any one character, a backslash before either means itself.
-# Never a regular expression of the client's: Spark hands `t|v%` and `.*` to one, which is how a pattern that
-# was checked as text matches more than it says.
+# And `|` between two of them, as Spark has it. Never a regular expression of the client's: Spark hands `.*`
+# to one, which is how a pattern that was checked as text matches more than it says.
 
 MAX_PATTERN_CHARS = 1024
 
@@ -325,7 +325,9 @@ def matcher(pattern: str | None) -> Callable[[str], bool]:
         return lambda name: True
     if len(pattern) > MAX_PATTERN_CHARS:
         return lambda name: False
-    compiled = re.compile(_translate(pattern), re.IGNORECASE | re.DOTALL)
+    # `a|b` is either to Spark, and a name with such a line in it is itself.
+    either = "|".join(map(_translate, (pattern, *pattern.split("|"))))
+    compiled = re.compile(either, re.IGNORECASE | re.DOTALL)
     return lambda name: compiled.fullmatch(name) is not None
 
 

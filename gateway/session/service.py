@@ -253,6 +253,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._operations[operation.handle.guid] = operation
         return _opened(operation)
 
+    async def statement_id(self, principal: Principal, handle: Handle, kind: int) -> str:
+        """Return the id that the record has of an operation's statement."""
+        return (await self._operation(principal, handle, kind)).statement_id
+
     async def require_session(self, principal: Principal, handle: Handle) -> None:
         """Check a session handle for calls that need nothing else of it."""
         (await self._session(principal, handle)).used_at = self._clock()

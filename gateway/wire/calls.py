@@ -133,6 +133,16 @@ class TProgressUpdateResp(Struct):
     startTime: Annotated[int, 6, I64]
 
 
+class TGetQueryIdReq(OperationRequest):
+    pass
+
+
+class TGetQueryIdResp(Struct):
+    """The one reply without a status: an error is an exception of Thrift's."""
+
+    queryId: Annotated[str, 1]
+
+
 class TGetOperationStatusReq(OperationRequest):
     getProgressUpdate: Annotated[bool | None, 2] = None
 
@@ -298,5 +308,6 @@ METHODS: dict[str, tuple[type[Struct], type[Struct]]] = {
     "CancelDelegationToken": (TCancelDelegationTokenReq, TCancelDelegationTokenResp),
     "RenewDelegationToken": (TRenewDelegationTokenReq, TRenewDelegationTokenResp),
     "SetClientInfo": (TSetClientInfoReq, TSetClientInfoResp),
+    "GetQueryId": (TGetQueryIdReq, TGetQueryIdResp),
 }
 """Every call of the service: name → request and reply. A name that is not here is an unknown method."""

@@ -15,6 +15,7 @@ from gateway.frontends.thrift_service import FREE_TRIES, LONGEST_PAUSE_S, pause_
 from gateway.model.statement import AnswerFilter, AnswerRule
 from gateway.wire import calls
 from gateway.wire.calls import METHODS
+from gateway.wire.messages import CallFailed
 from gateway.wire.rows import ColumnSpec, decode_rows, table_schema
 from gateway.wire.tcli import THandleIdentifier, TOperationHandle, TSessionHandle, TTypeId
 from tests.frontends.listening import OPEN, RawClient, listening, user
@@ -215,7 +216,7 @@ async def test_every_call_with_an_unknown_handle_answers_in_its_own_shape(
     async with listening() as gateway:
         client = await RawClient.logged_in(gateway.port)
         for method, (request, response) in METHODS.items():
-            if method == "OpenSession":
+            if method in ("OpenSession", "GetQueryId"):  # the one needs no handle, the other has no status
                 continue
             handles: dict[str, Any] = (
                 {"operationHandle": operation}
@@ -339,6 +340,31 @@ async def test_client_information_is_taken_and_changes_nothing() -> None:
             request = calls.TSetClientInfoReq(sessionHandle=session, configuration=given)
             reply = await client.call("SetClientInfo", request, calls.TSetClientInfoResp)
             assert reply.status.statusCode == 0
+
+
+async def test_the_id_of_a_query_is_that_of_the_record() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        session = await client.open_session()
+        operation = await client.execute(session, "SELECT 1")
+        asked = calls.TGetQueryIdReq(operationHandle=operation)
+        found = (await client.call("GetQueryId", asked, calls.TGetQueryIdResp)).queryId
+        assert found in {event.statement_id for event in gateway.world.ledger.events}
+        operation.operationId.secret = b"0" * 16
+        asked = calls.TGetQueryIdReq(operationHandle=operation)
+        with pytest.raises(CallFailed, match="Invalid OperationHandle"):
+            await client.call("GetQueryId", asked, calls.TGetQueryIdResp)
+
+
+# Hive 2.3's service, and what 3.1 and 4.1 have beside it.
+HIVE_CALLS = """OpenSession CloseSession GetInfo ExecuteStatement GetTypeInfo GetCatalogs GetSchemas GetTables
+    GetTableTypes GetColumns GetFunctions GetPrimaryKeys GetCrossReference GetOperationStatus CancelOperation
+    CloseOperation GetResultSetMetadata FetchResults GetDelegationToken CancelDelegationToken
+    RenewDelegationToken GetQueryId SetClientInfo"""
+
+
+def test_every_call_of_hive_is_answered_or_refused_on_purpose() -> None:
+    assert set(calls.METHODS) == set(HIVE_CALLS.split())
 
 
 async def test_delegation_tokens_are_refused() -> None:

@@ -186,6 +186,11 @@ async def test_another_kind_of_handle_is_invalid() -> None:
         ("(a", "(a", True),
         ("[a-z]", "b", False),
         ("x" * 2000, "x" * 2000, False),
+        ("a%|c", "abc", True),
+        ("a%|c", "C", True),
+        ("a%|c", "cd", False),
+        ("a|c", "a|c", True),
+        ("a_\\||%", "anything", True),
     ],
 )
 def test_patterns_are_jdbcs(pattern: str, name: str, matches: bool) -> None:

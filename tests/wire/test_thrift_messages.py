@@ -75,7 +75,7 @@ def test_impylas_generated_code_reads_our_calls_and_replies(method: str) -> None
     from impala._thrift_gen.TCLIService import TCLIService
 
     if not hasattr(TCLIService, f"{method}_args"):
-        assert method in ("GetPrimaryKeys", "GetCrossReference", "SetClientInfo")
+        assert method in ("GetPrimaryKeys", "GetCrossReference", "SetClientInfo", "GetQueryId")
         return
     for data, theirs, ours, kind in (
         (REQUESTS[method], f"{method}_args", "req", calls.METHODS[method][0]),
