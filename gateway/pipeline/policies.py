@@ -279,8 +279,8 @@ async def _found_by_sessions(read: Collection[Table], judging: Judging) -> str |
         for parts in (*scans, *functions):
             if len(parts) < 3:
                 return (
-                    f"reads the metric view {table.name}, which names `{'.'.join(parts)}` without its catalog: "
-                    "that is found in the session that asks"
+                    f"reads the metric view {table.name}, which names `{'.'.join(parts)}` without its "
+                    "catalog: that is found in the session that asks"
                 )
     return None
 
