@@ -13,6 +13,7 @@ from gateway.catalog.describe import function_from_rows
 from gateway.model.catalog import FUNCTION, Column, Table, TableKind, TableName, ViewBody
 from gateway.model.statement import Cleared, Verdict
 from gateway.reader.pool import ReaderPool
+from gateway.sql.metric_views import metric_view
 from tests.judge_world import CASES, World
 from tests.plan.frames import sql, table
 from tests.test_pipeline_plans import execute
@@ -147,10 +148,107 @@ async def test_bodies_of_functions_count(
             assert TableName("spark_catalog", "hr", call, FUNCTION) in verdict.names
 
 
-def function(name: str, body: str) -> Table:
+@pytest.mark.parametrize(
+    ("author", "default", "is_open"),
+    [
+        ("bob", "hr.g()", False),
+        ("ann", "hr.g()", True),
+        ("bob", "1", True),
+        ("bob", "1 'by DEFAULT of hr.g()'", False),  # nobody knows
+    ],
+)
+async def test_defaults_of_parameters_count(
+    reader: ReaderPool, author: str, default: str, is_open: bool
+) -> None:
+    """Spark takes no subquery for a default, and functions that have one in their body."""
+    made = world(author, "spark_catalog.hr.f() = 1", CALLING)
+    name = TableName("spark_catalog", "hr", "f", FUNCTION)
+    made.tables[name] = function("f", "x", f"Input:  x INT DEFAULT {default}")
+    made.tables[replace(name, table="g")] = function("g", "(SELECT max(id) FROM hr.employee)")
+    told = why(await made.judge(READ, reader, user="bob"))
+    assert (told == "") if is_open else (CLOSED in told), told
+
+
+METRICS = """
+version: 0.1
+source: {source}
+dimensions:
+  - name: id
+    expr: id
+measures:
+  - name: top
+    expr: max(id)
+"""
+MEASURED = """
+  - name: they read a metric view, and tables of its names elsewhere
+    on: {catalog: spark_catalog, database: [hr, raw], table: [mv, events, department], column: "*"}
+    allow: [{users: [bob, eve], access: [select]}]
+"""
+
+
+def measured(author: str, text: str, source: str) -> World:
+    made = world(author, text, CALLING + MEASURED)
+    name = TableName("spark_catalog", "hr", "mv")
+    columns = (Column(name="id", type="int"), Column(name="top", type="int"))
+    body = replace(metric_view(METRICS.format(source=source), ["id", "top"], {}), definer="ann")
+    made.tables[name] = Table(name=name, kind=TableKind.VIEW, columns=columns, view=body)
+    events = TableName("spark_catalog", "raw", "events")
+    made.tables[events] = Table(name=events, kind=TableKind.TABLE, columns=columns[:1])
+    text = "(SELECT measure(top) FROM spark_catalog.hr.mv)"
+    made.tables[replace(name, table="f", version=FUNCTION)] = function("f", text)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("source", "is_open"),
+    [
+        ("spark_catalog.raw.events", True),
+        ("SELECT id FROM spark_catalog.raw.events", True),
+        ("raw.events", False),
+        ("SELECT id FROM spark_catalog.raw.events WHERE id IN (TABLE raw.events)", False),
+        ("SELECT hr.peek(id) AS id FROM spark_catalog.raw.events", False),
+    ],
+)
+async def test_a_metric_view_in_a_text_means_the_same_in_each_session(
+    reader: ReaderPool, source: str, is_open: bool
+) -> None:
+    """Spark keeps no database with one: after USE lake, `raw.events` is lake's."""
+    text = "id IN (SELECT measure(top) FROM spark_catalog.hr.mv)"
+    for author in ("", "bob"):
+        made = measured(author or "ann", text, source)
+        told = [
+            why(await made.judge(READ, reader, user="bob")),
+            why(await made.judge_plan(execute(table("sales.fit")), reader, user="bob")),
+        ]
+        for each in told:
+            assert (each == "") if is_open else "without its catalog" in each or CLOSED in each, each
+    if not is_open:
+        assert "without its catalog" in why(
+            await measured("ann", text, source).judge(READ, reader, user="bob")
+        )
+
+
+@pytest.mark.parametrize(
+    ("author", "source", "is_open"),
+    [
+        ("bob", "spark_catalog.raw.events", True),
+        ("bob", "raw.events", False),
+        ("ann", "raw.events", True),
+        ("bob", "spark_catalog.hr.employee", False),
+    ],
+)
+async def test_what_a_function_reads_by_a_metric_view_may_be_of_any_catalog(
+    reader: ReaderPool, author: str, source: str, is_open: bool
+) -> None:
+    made = measured(author, "spark_catalog.hr.f() = 1", source)
+    told = why(await made.judge(READ, reader, user="bob"))
+    assert (told == "") if is_open else (CLOSED in told), told
+
+
+def function(name: str, body: str, *more: str) -> Table:
     rows = [
         (line,)
-        for line in (f"Function: {name}", "Comment: Body: x", f"Body:  {body}" if body else "Class: X")
+        for line in (f"Function: {name}", *more, "Comment: Body: x", f"Body:  {body}" if body else "Class: X")
     ]
     return function_from_rows(rows, TableName("spark_catalog", "hr", name, FUNCTION))
 

@@ -186,6 +186,7 @@ async def test_who_asks_for_columns_alone_gets_them(reader: ReaderPool) -> None:
         "SELECT region FROM mv WHERE '01' = 1",
         "SELECT region FROM mv WHERE 1 = 1.0",
         "SELECT region FROM mv WHERE NOT false",
+        "SELECT region FROM mv WHERE DATE'1970-01-02' = TIMESTAMP'1970-01-02 00:00:00'",
         "SELECT region FROM mv WHERE 1 = 0 OR region > ''",
         "SELECT region FROM mv LIMIT 1",
         "INSERT INTO sales.tmp_own SELECT region, total FROM mv LIMIT 0",

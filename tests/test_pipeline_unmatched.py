@@ -10,6 +10,7 @@ import pytest
 from gateway.model.catalog import TableName
 from gateway.model.statement import Cleared, PlanRequest, Refused
 from gateway.pipeline import Rules
+from gateway.policy.unusable import with_closed
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
 from tests.plan.frames import message
@@ -143,3 +144,22 @@ async def test_a_version_is_held_against_the_columns_of_now(world: World, reader
     world.versions[name.folded()] = type(then)(name=name, kind=then.kind, columns=then.columns[:1])
     verdict = await world.judge("SELECT id FROM hr.fine VERSION AS OF 1", reader, user="bob", rules=CLOSED)
     assert isinstance(verdict, Cleared), verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "hides"),
+    [("no salaries", "CASE WHEN FALSE THEN `salary` END AS `salary`"), ("own region", "FALSE")],
+)
+@pytest.mark.parametrize("user", ["bob", "ann"])
+async def test_what_a_policy_at_fault_closes_no_view_shows(
+    reader: ReaderPool, name: str, hides: str, user: str
+) -> None:
+    """An operator vouches for the view `directory`, so that nobody is denied what it reads."""
+    made = World()
+    (bad,) = (policy for policy in made.policies.policies() if policy.name == name)
+    made.policies = with_closed(made.policies, [bad])
+    verdict = await made.judge("SELECT pay FROM directory", reader, user=user)
+    assert isinstance(verdict, Cleared)
+    assert (hides if hides != "FALSE" else "WHERE (FALSE") in verdict.forwarded, verdict.forwarded
+    direct = await made.judge("SELECT salary, region FROM employee", reader, user=user)
+    assert not isinstance(direct, Cleared) or "`salary`" not in direct.forwarded

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -353,12 +353,15 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 _BODY = "Body:"
 _CLASS = "Class:"
+_INPUT = "Input"
+_DEFAULT = re.compile(r"\bDEFAULT\b(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     """Read `DESCRIBE FUNCTION EXTENDED`: a row for each line, of which a function in SQL has its body last.
 
-    Where names in a body begin is not told: Spark finds them where whoever made the function was.
+    Where names in a body begin is not told: Spark finds them where whoever made the function was. What its
+    parameters are by default counts as part of the body: a call without arguments computes it.
     """
     lines = [row[0] for row in rows if len(row) == 1 and isinstance(row[0], str)]
     if len(lines) != len(rows) or not lines or not lines[0].startswith("Function:"):
@@ -369,12 +372,25 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     if len(bodies) != 1 or bodies[0] is not lines[-1]:
         raise NotUnderstood("a function that is neither SQL nor code")
     text = bodies[0].removeprefix(_BODY).strip()
+    given = list(_defaults(lines))
+    if given:
+        text = f"struct({', '.join(f'({one}' + chr(10) + ')' for one in (*given, text))})"
     return Table(
         name=name,
         kind=TableKind.VIEW,
         columns=(),
         view=ViewBody(text=text, catalog="", database="", output=()),
     )
+
+
+def _defaults(lines: Sequence[str]) -> Iterator[str]:
+    """Yield what parameters are by default: each has a line, and the first of these a title."""
+    title = ""
+    for line in lines:
+        title = title if line.startswith(" ") else line.partition(":")[0]
+        found = _DEFAULT.search(line) if title == _INPUT else None
+        if found is not None:
+            yield found[1].strip()
 
 
 def _is_whole_name(text: str, name: TableName, provider: str) -> bool:

@@ -17,7 +17,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Governed, Judging
-from gateway.pipeline.metrics import Govern
+from gateway.pipeline.metrics import Govern, metrics_of
 from gateway.pipeline.seeing import Seen, TextScope
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import asked_of_author, called_of_author
@@ -153,8 +153,9 @@ class _Bodies:
 
     def body(self, reading: Reading, of: Table) -> list[str] | None:
         """Return what is asked for the body of a function; for the text of a view nothing: whoever selects it
-        whole is asked for all that it reads, but for what functions in it do."""
-        if of.name.version != FUNCTION:
+        whole is asked for all that it reads, but for what functions in it do. What a metric view reads is
+        asked for wherever it may be: within a function it is found in the session that calls that."""
+        if of.name.version != FUNCTION and metrics_of(of) is None:
             known = self.call(reading, of.view), self.read(reading, of.view)
             return None if None in known else []
         called, read = self.call(reading), self.read(reading)

@@ -262,6 +262,29 @@ def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | 
     return None
 
 
+async def _found_by_sessions(read: Collection[Table], judging: Judging) -> str | None:
+    """Say which metric view among the tables that a policy reads is another one in another session.
+
+    INVARIANT (a policy's text means what it says): a name without its catalog in such a view is found in
+    whatever session reads it, and so in that of whoever the policy is for.
+    """
+    for table in read:
+        if table.view is None or table.view.metrics is None:
+            continue
+        reading = await judging.reader.read(table.view.text)
+        if not isinstance(reading, Reading):
+            return f"reads the metric view {table.name}, which cannot be read"
+        scans = [one.parts for one in reading.relations if one.role is RelationRole.SCAN]
+        functions = [one.parts for one in reading.functions if not is_builtin(one)]
+        for parts in (*scans, *functions):
+            if len(parts) < 3:
+                return (
+                    f"reads the metric view {table.name}, which names `{'.'.join(parts)}` without its "
+                    "catalog: that is found in the session that asks"
+                )
+    return None
+
+
 async def _checked(
     text: str, policy: PolicyRef, table: Table, principal: Principal, judging: Judging, *, standard: bool
 ) -> _Checked | Unsupported | NeedsCatalog:
@@ -289,6 +312,8 @@ async def _checked(
         told = f": `{policy.name}` names {what}" if judging.rules.unmatched_columns == "closed" else ""
         return Unsupported(f"a policy for {table.name} does not fit its columns{told}")
     read_tables = [other for other in tables if other is not None]
+    if (why := await _found_by_sessions(read_tables, judging)) is not None:
+        return Unsupported(f"a policy for {table.name} {why}")
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:
         return otherwise

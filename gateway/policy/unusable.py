@@ -3,7 +3,8 @@
 A mask that is no expression cannot be put in force, nor can a policy whose script is none; and leaving it out
 would show what it hides. Nor may the policies that came with it wait: a revocation is among them sooner or
 later. So an access policy stands in its place that denies everybody everything there, until somebody mends
-it. Where a denial would not mean the same, the policy is kept and hides all: NULL, or no row.
+it. Beside it stands one that hides all: NULL, or no row. For a view that an operator vouches for is read by
+nobody's access, and no denial holds there. Where a denial would not mean the same, what hides stands alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from gateway.policy.subjects import PUBLIC
 OVERRIDE = 1
 """Policies of this priority are asked first, so that none that overrides others opens what is closed here."""
 _EVERYBODY = frozenset({PUBLIC})
+_COLUMN = "column"
 _EVERY = ResourceValues(values=())
 """Levels without values match whatever is there, also those that know no wildcards."""
 
@@ -122,13 +124,12 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
             if id(one) not in ids:
                 made.append(one)
                 continue
-            put = (
-                [_denial(one, definition, accesses)]
-                if can_deny(one, service)
-                else [hiding(one, service.definition)]
-                if not one.broken
-                else _hiding_all(one, service.definition, definition)
-            )
+            if can_deny(one, service):
+                put = [_denial(one, definition, accesses), _hidden(one, service)]
+            elif one.broken:
+                put = _hiding_all(one, service.definition, definition)
+            else:
+                put = [hiding(one, service.definition)]
             zones = ("", *(zone.name for zone in service.zones)) if one.every_zone else (one.zone,)
             made += [replace(policy, zone=zone, every_zone=False) for zone in zones for policy in put]
         return tuple(made)
@@ -221,6 +222,30 @@ def hiding(policy: Policy, definition: ServiceDef) -> Policy:
     return made
 
 
+def _hidden(policy: Policy, service: Service) -> Policy:
+    """Return what hides all that a denial closes, from those, too, whom another's access shows it.
+
+    Of what cannot be read it is not known whether it was a mask or a filter. What names columns could have
+    been a mask of these; anything else, a filter.
+    """
+    if _on_tags(policy, service):
+        type_ = PolicyType.MASK if policy.type is PolicyType.ACCESS else policy.type
+        return hiding(replace(policy, type=type_), service.definition)
+    sets = _closed_sets(policy, service.definition.resources)
+    if policy.type is PolicyType.ACCESS:
+        named = all(_COLUMN in one and one[_COLUMN].values for one in sets)
+        type_ = PolicyType.MASK if named else PolicyType.ROW_FILTER
+    else:
+        type_ = policy.type
+    if type_ is PolicyType.ROW_FILTER:
+        sets = [one for one in sets if _COLUMN not in one] or [
+            {name: values for name, values in one.items() if name != _COLUMN} for one in sets
+        ]
+    first, *others = sets
+    made = replace(policy, type=type_, resources=first, additional_resources=tuple(others))
+    return hiding(made, service.definition)
+
+
 def _shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef) -> Sharing:
     def hidden(policy: Policy) -> Policy:
         return hiding(policy, definition) if id(policy) in ids else policy
@@ -250,11 +275,7 @@ def _named(policy: Policy) -> str:
 
 
 def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) -> Policy:
-    first, *others = [
-        one
-        for resources in (policy.resources, *policy.additional_resources)
-        for one in _sets(resources, definition.resources)
-    ]
+    first, *others = _closed_sets(policy, definition.resources)
     who = _closed_to(policy)
     return Policy(
         id=policy.id,
@@ -271,6 +292,11 @@ def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) ->
         guid=policy.guid,
         place=policy.place,
     )
+
+
+def _closed_sets(policy: Policy, levels: Sequence[ResourceDef]) -> list[ResourceSet]:
+    given = (policy.resources, *policy.additional_resources)
+    return [one for resources in given for one in _sets(resources, levels)]
 
 
 def _sets(resources: ResourceSet, levels: Sequence[ResourceDef]) -> Sequence[ResourceSet]:

@@ -29,6 +29,8 @@ is written out they have one more sign for each level: what stands for an outer 
 MEASURE = "measure"
 _GROUPINGS = frozenset({"Cube", "GroupingSets", "Rollup"})
 _CLAUSES = frozenset({"UnresolvedHaving", "Sort"})
+_NUMBERED = frozenset({"int", "bigint", "string"})
+"""Types of literals of which one is another where they are written alike."""
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _BETWEEN = frozenset({"Filter", "SubqueryAlias"})
 """What may stand between a metric view and the aggregation over it."""
@@ -90,7 +92,8 @@ def answers_nothing(tree: ExpressionNode | None) -> bool:
 def _is_false(condition: ExpressionNode) -> bool:
     if condition.node == "And":
         return any(map(_is_false, condition.children))
-    values = [child.value or "" for child in condition.children if child.node == "Literal"]
+    # A date has a number for its value, too, and not the one that a timestamp of the same moment has.
+    values = [child.value or "" for child in condition.children if child.type in _NUMBERED]
     if condition.node == "EqualTo" and len(values) == 2:
         return values[0] != values[1] and all(_NUMBER.fullmatch(value) for value in values)
     return condition.node == "Literal" and condition.value == "false"

@@ -184,6 +184,7 @@ async def test_a_policy_at_fault_closes_what_it_is_about_and_nothing_else(tmp_pa
     assert await rules.look()
     assert not may_read(rules, "department"), "a revocation is in force"
     assert not may_read(rules, "employee", column="salary")
+    assert hides(rules, "employee"), "also in a view that an operator vouches for"
     assert may_read(rules, "employee", column="name")
     (state,) = rules.sources()
     (closed,) = state.closed
@@ -245,6 +246,7 @@ async def test_a_policy_of_which_something_cannot_be_read_closes_all_that_it_may
     assert not rules.faults
     assert not may_read(rules, "department"), "a revocation in the same file is in force"
     assert not may_read(rules, "employee", column="salary")
+    assert hides(rules, "employee")
     assert len(rules.sources()[0].closed) == 1
 
 
@@ -624,3 +626,15 @@ def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
         rule_paths(PolicySettings(paths=(tmp_path,)))
     (tmp_path / "gone.yaml").rename(tmp_path / ".gone.yaml")
     assert [file.name for file in rule_paths(PolicySettings(paths=(tmp_path,)))[1]] == ["hr.yaml"]
+
+
+def hides(rules: RulesInForce, table: str) -> bool:
+    """Whether an analyst is shown no salary of a table in `hr` by those whose access is not asked for."""
+    resource = Resource.table("spark_catalog", "hr", table)
+    analyst = Principal(user="ann", groups=frozenset({"analysts"}))
+    engine = engine_for(rules.current)
+    mask = engine.mask(analyst, resource.child("column", "salary"), "string")
+    rows = engine.row_filter(analyst, resource)
+    return (mask is not None and mask.mask_type == "MASK_NULL") or (
+        rows is not None and rows.expression == "FALSE"
+    )

@@ -30,6 +30,22 @@ def test_a_body_is_the_last_row() -> None:
     assert (code.kind, code.view) == (TableKind.TABLE, None)
 
 
+def test_what_parameters_are_by_default_counts_as_body() -> None:
+    """As Spark 4.3 tells of `f(x INT DEFAULT hr.g(), y STRING DEFAULT 'a', z INT)`."""
+    rows = [
+        ("Function:      spark_catalog.hr.f",),
+        ("Input:         x INT    DEFAULT hr.g()",),
+        ("               y STRING DEFAULT 'a'",),
+        ("               z INT",),
+        ("Returns:       INT",),
+        ("Configs:       spark.sql.x=DEFAULT 1",),
+        ("Body:          x",),
+    ]
+    view = function_from_rows(rows, NAME).view
+    assert view is not None
+    assert view.text == "struct((hr.g()\n), ('a'\n), (x\n))"
+
+
 @pytest.mark.parametrize(
     "rows",
     [

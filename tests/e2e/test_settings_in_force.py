@@ -76,6 +76,7 @@ MADE = (
     "CREATE TABLE zoned.regions USING parquet AS SELECT * FROM VALUES "
     "(1, 'EMEA'), (2, 'emea') AS t(id, region)",
     "CREATE TABLE zoned.cards USING parquet AS SELECT 1 AS id, '4111' AS card",
+    "CREATE VIEW zoned.seen AS SELECT id, region FROM zoned.regions",
 )
 """Made by the operator, past the gateway; its Spark has the zone UTC."""
 
@@ -177,6 +178,35 @@ def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
     assert ask("SELECT * FROM zoned.cards") == [(1, None)]
     pack.write_text(PACK)
     until(lambda: unmatched(gateway, 1), "policies are held against tables")
+
+
+@pytest.mark.in_turn(1)
+@pytest.mark.parametrize(
+    ("on", "policy", "shown"),
+    [
+        ("table: regions", 'filter: [{users: [ann], where: "(("}]', []),
+        ("table: regions, column: region", "maks: [{users: [ann], type: MASK_NULL}]", [(1, None)]),
+        ("table: regions, column: region", "mask: [{users: [ann], type: CUSTOM, show: '(('}]", [(1, None)]),
+    ],
+)
+def test_what_a_policy_at_fault_closes_no_view_shows(
+    ask: Ask, gateway: RunningGateway, on: str, policy: str, shown: list[Any]
+) -> None:
+    """The view was made past the gateway, so that nobody is denied what it reads."""
+    assert ask("SELECT * FROM zoned.seen") == [(1, "EMEA")]
+    pack = gateway.config.parent / "pack.yaml"
+    entry = f"  - name: bad\n    on: {{catalog: spark_catalog, database: zoned, {on}}}\n    {policy}\n"
+    pack.write_text(PACK + entry)
+    try:
+        until(lambda: "`bad`" in gateway.admin("/readyz")[1], "the page names the policy")
+        assert ask("SELECT * FROM zoned.seen") == shown
+        with pytest.raises((hive.OperationalError, PySparkException)):
+            ask("SELECT region FROM zoned.regions")
+        assert ask("SELECT id FROM zoned.days") == [(1,)]
+    finally:
+        pack.write_text(PACK)
+    until(lambda: "`bad`" not in gateway.admin("/readyz")[1], "it is mended")
+    assert ask("SELECT * FROM zoned.seen") == [(1, "EMEA")]
 
 
 @pytest.mark.in_turn(1)

@@ -175,6 +175,54 @@ def test_a_policy_at_fault_closes_what_could_be_read_of_it(
     assert {table for table in ("orders", "customers") if not may_select(policies, table)} == closed
 
 
+def masking(**resources: ResourceValues) -> Policy:
+    item = MaskItem(users=frozenset({"ann"}), mask_type="CUSTOM", value_expression="((")
+    return Policy(id=2, name="cells", service="s", type=PolicyType.MASK, resources=resources, masks=(item,))
+
+
+ORDERS = {"catalog": values("c"), "database": values("shop"), "table": values("orders")}
+NULL, NO_ROW = "MASK_NULL", "FALSE"
+
+
+@pytest.mark.parametrize(
+    ("bad", "hides"),
+    [
+        (masking(**ORDERS, column=values("id")), NULL),
+        (filtering("s", **ORDERS), NO_ROW),
+        (at_fault({**ORDERS, "column": values("id")}), NULL),
+        (at_fault({**ORDERS, "column": values()}), NO_ROW),
+        (at_fault(ORDERS), NO_ROW),
+        (at_fault({"table": values("orders")}), NO_ROW),
+        (at_fault({}), NO_ROW),
+    ],
+    ids=["a mask", "a filter", "of a column", "of any", "of a table", "of any database", "of anything"],
+)
+def test_what_is_closed_is_hidden_from_whom_no_denial_holds_for(bad: Policy, hides: str) -> None:
+    """Nobody needs to be allowed what a view shows that an operator vouches for."""
+    policies = world(bad, "spark", **EVERY)
+    assert can_deny(bad, policies.services["s"])
+    engine = engine_for(with_closed(policies, [bad]))
+    for table, hidden in (("orders", True), ("customers", bad.resources == {})):
+        resource = Resource.table("c", "shop", table)
+        mask = engine.mask(ANN, resource.child("column", "id"), "int")
+        rows = engine.row_filter(ANN, resource)
+        assert (mask is not None and mask.mask_type == NULL) is (hidden and hides == NULL)
+        assert (rows is not None and rows.expression == NO_ROW) is (hidden and hides == NO_ROW)
+
+
+@pytest.mark.parametrize("type_", [PolicyType.MASK, PolicyType.ACCESS])
+def test_what_is_closed_by_its_tag_is_hidden_as_well(type_: PolicyType) -> None:
+    bad = replace(masking(tag=values("PII")), service="t", type=type_)
+    tags = Service(name="t", definition=DEFINITIONS["tag"], policies=(bad,))
+    service = Service(name="s", definition=DEFINITIONS["spark"], tags=tags)
+    closed = with_closed(PolicySet(version=1, services={"s": service}), [bad]).services["s"].tags
+    assert closed is not None
+    denial, hidden = closed.policies
+    assert denial.deny
+    assert (hidden.type, hidden.resources) == (PolicyType.MASK, bad.resources)
+    assert [one.mask_type for one in hidden.masks] == [NULL]
+
+
 @pytest.mark.parametrize(
     ("guards", "named"), [(False, True), (True, False)], ids=["allows", "says of nothing"]
 )
