@@ -294,6 +294,8 @@ NOT_ELSEWHERE = [
     "FROM employee |> AGGREGATE count(*) AS {c} GROUP BY name |> WHERE {c} > 1",
     "FROM employee |> EXTEND upper(name) AS {c} |> SELECT {c}",
     "FROM employee |> SELECT id, name |> PIVOT (count(*) FOR name IN ('a' AS {c})) |> SELECT {c}",
+    "FROM employee |> SELECT name, region |> UNPIVOT ({c} FOR n IN (name, region)) |> SELECT {c}",
+    "FROM employee |> SELECT name, region |> UNPIVOT (({c}, x) FOR n IN ((name, region) AS m)) |> SELECT x",
     "FROM employee |> WHERE id > 1 |> SELECT upper(name) AS {c} ORDER BY {c} LIMIT 3",
     "FROM department |> SELECT id, name AS {c} |> JOIN employee USING (id) |> SELECT {c}",
     "FROM employee |> SELECT name AS {c} |> UNION ALL SELECT name FROM department |> WHERE {c} = 'x'",

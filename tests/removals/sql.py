@@ -241,7 +241,7 @@ REMOVALS = (
     Removal(
         "a natural join means all columns",
         "sql.analyse_walk",
-        "self.found.stars |= {s.table for s in (*frame.sources, *right.sources) if s.table is not None}",
+        "self.found.stars |= {table for table in tables if table is not None}",
         "pass",
         "test_hidden_columns",
     ),
@@ -1358,6 +1358,13 @@ REMOVALS = (
         '            case "EXTEND":\n                return self._extend()\n',
         '            case "EXTEND":\n                return self.frame\n',
         "sql.test_analyse test_hidden_columns",
+    ),
+    Removal(
+        "names that UNPIVOT gives are no columns of what stands before it",
+        "sql.analyse_walk",
+        "            self.references |= {(folded(name),) for name in values}",
+        "            pass",
+        "test_hidden_columns",
     ),
     Removal(
         "columns that a pipe passes on keep the names of their relations",
