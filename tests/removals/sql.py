@@ -239,6 +239,13 @@ REMOVALS = (
         "sql.test_total",
     ),
     Removal(
+        "what a view hides by LIMIT or OFFSET has a barrier above",
+        "sql.total",
+        "            case limit if limit in _LIMITS and self.limits:",
+        "            case limit if limit in _LIMITS:",
+        "test_pipeline_view_barriers",
+    ),
+    Removal(
         "a natural join means all columns",
         "sql.analyse_walk",
         "self.found.stars |= {table for table in tables if table is not None}",
@@ -257,6 +264,27 @@ REMOVALS = (
         "sql.analyse_walk",
         "written.update(dict.fromkeys(names, NOTHING))",
         "pass",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "a union by place means all columns",
+        "plan.analyse_relations",
+        "        self.findings.mean_all(left, right)\n",
+        "",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "new names for columns by place mean all of them",
+        "plan.analyse_relations",
+        "        self.findings.mean_all(node)\n",
+        "",
+        "test_hidden_columns",
+    ),
+    Removal(
+        "a pattern of columns may mean any of them",
+        "plan.analyse_expressions",
+        "            self.findings.mean_all(node)\n",
+        "            pass\n",
         "test_hidden_columns",
     ),
     Removal(
