@@ -283,8 +283,8 @@ REMOVALS = (
     Removal(
         "a pattern of columns may mean any of them",
         "plan.analyse_expressions",
-        "            self.findings.mean_all(node)\n",
-        "            pass\n",
+        "        self.findings.mean_all(node)\n        return found\n",
+        "        return found\n",
         "test_hidden_columns",
     ),
     Removal(
