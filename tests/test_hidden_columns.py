@@ -294,6 +294,8 @@ NOT_ELSEWHERE = [
     "FROM employee |> AGGREGATE count(*) AS {c} GROUP BY name |> WHERE {c} > 1",
     "FROM employee |> EXTEND upper(name) AS {c} |> SELECT {c}",
     "FROM employee |> SELECT id, name |> PIVOT (count(*) FOR name IN ('a' AS {c})) |> SELECT {c}",
+    "FROM employee |> SELECT name, region |> UNPIVOT ({c} FOR n IN (name, region)) |> SELECT {c}",
+    "FROM employee |> SELECT name, region |> UNPIVOT (({c}, x) FOR n IN ((name, region) AS m)) |> SELECT x",
     "FROM employee |> WHERE id > 1 |> SELECT upper(name) AS {c} ORDER BY {c} LIMIT 3",
     "FROM department |> SELECT id, name AS {c} |> JOIN employee USING (id) |> SELECT {c}",
     "FROM employee |> SELECT name AS {c} |> UNION ALL SELECT name FROM department |> WHERE {c} = 'x'",
@@ -352,6 +354,28 @@ async def test_what_means_all_columns_is_refused_as_a_star_is(
     assert "select on every column of table spark_catalog.hr.employee" in verdict.message
 
 
+ALL_IN_FRAMES: list[Callable[[], Any]] = [
+    lambda: table("employee").union(table("department").select("id", "name", "name", "name")).select("name"),
+    lambda: table("department").select("id", "name", "name", "name").union(table("employee")).select("id"),
+    lambda: table("employee").unionAll(table("employee")).select("name"),
+    lambda: table("employee").toDF("a", "b", "c", "d").select("a"),
+    lambda: table("employee").alias("e").where("id > 1").toDF("a", "b", "c", "d").select("a"),
+    lambda: (lambda e: e.select("id", e.colRegex("`s.*`")))(table("employee")),
+    lambda: (lambda e: e.select(e.colRegex("`.*`")))(table("employee")),
+    lambda: table("employee").dropna().select("name"),
+]
+
+
+@pytest.mark.parametrize("frame", ALL_IN_FRAMES, ids=range(len(ALL_IN_FRAMES)))
+async def test_what_means_all_columns_is_refused_in_dataframes_too(
+    frame: Callable[[], Any], world: World, reader: ReaderPool
+) -> None:
+    plan = message(frame()).SerializeToString(deterministic=True)
+    verdict = await world.judge_plan(PlanRequest(kind="execute", message=plan), reader, user="bob")
+    assert isinstance(verdict, Refused), verdict
+    assert "select on every column of table spark_catalog.hr.employee" in verdict.message
+
+
 ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
     lambda c: table("employee").select(F.upper("name").alias(c), F.concat(F.col(c), F.lit("!"))),
     lambda c: table("employee").selectExpr(f"upper(name) AS {c}", f"concat({c}, '!')"),
@@ -400,6 +424,10 @@ NOT_ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
     ),
     lambda c: table("department").alias(c).join(table("employee"), "id").select(f"{c}.id", "email"),
     lambda c: table("employee").select(F.struct("name").alias(c)).select(f"{c}.name"),
+    lambda c: table("employee").select("name").union(table("department").select("name")).toDF(c),
+    lambda c: table("employee").unionByName(table("employee")).select(F.col("name").alias(c)),
+    lambda c: table("department").union(table("department")).toDF(c, "q").select(c),
+    lambda c: (lambda e: e.select(e.colRegex("`name`")))(table("employee")),
     lambda c: table("employee").select(F.transform(F.array("id"), lambda x: x + 1).alias(c)),
     lambda c: table("employee").withColumns({c: F.upper("name"), "q": F.col("id") + 1}).select(c, "q"),
 ]

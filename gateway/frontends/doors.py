@@ -160,7 +160,7 @@ class Door:
         self._by_address: dict[str, dict[Stranger, None]] = {}
         """Strangers by their origins; the one who has been here longest first."""
         self._queues: dict[str, deque[tuple[socket.socket, str, float]]] = {}
-        """Of an address that has come faster than its bound: connections that wait for others of it to log
+        """Of an address that comes faster than there is room: connections that wait for others of it to log
         in, with when they came. They are strangers of whom nothing is read, and count as connections."""
         self._queued = 0
         self._told: dict[str, float] = {}
@@ -244,8 +244,8 @@ class Door:
 
     def _arrived(self, sock: socket.socket, address: str) -> None:
         origin, loop = origin_of(address), asyncio.get_running_loop()
-        waits = origin in self._queues or self._bursts(self._by_address.get(origin, {}))
-        if waits and self._may_queue(sock):
+        waits = origin in self._queues or self._must_wait(self._by_address.get(origin, {}))
+        if waits and self._may_queue(sock, origin):
             if origin not in self._queues:
                 self._queues[origin] = deque()
                 loop.call_later(self.limits.burst_s, self._look_again, origin)
@@ -254,20 +254,37 @@ class Door:
         else:
             self._enter(sock, address)
 
-    def _bursts(self, own: dict[Stranger, None]) -> bool:
-        """Whether an address is at its bound by connections that it has opened just now."""
-        if not self._is_full(own):
-            return False
-        oldest = next(itertools.islice(own, self.limits.strangers_per_address - 1, None))
-        return oldest.since > asyncio.get_running_loop().time() - self.limits.burst_s
+    def _must_wait(self, own: dict[Stranger, None], *, waits: bool = False) -> bool:
+        """Whether a bound is reached, and nobody makes room but one of the same address who has just come.
 
-    def _may_queue(self, sock: socket.socket) -> bool:
-        """Whether one more connection may wait: as many as strangers may be, within the other bounds."""
-        return (
-            self._queued < self._most_strangers
-            and len(self._places) + self._queued < self.limits.connections
-            and sock.fileno() < self._below
-        )
+        `waits`: it waits already, and goes on where nobody at all makes room.
+        """
+        if self._is_full(own):
+            first = self._first_to_go([own], own)
+        elif len(self._strangers) >= self._most_strangers:
+            first = self._first_to_go(self._by_address.values(), own)
+        else:
+            return False
+        if first is None and (waits or not own):
+            return waits
+        last = first or next(reversed(own))
+        return last in own and last.since > asyncio.get_running_loop().time() - self.limits.burst_s
+
+    def _may_queue(self, sock: socket.socket, origin: str) -> bool:
+        """Whether one more connection may wait: as many as strangers may be, within the other bounds. Of the
+        address of which most wait the one that came last goes, for one of another."""
+        if len(self._places) + self._queued >= self.limits.connections or sock.fileno() >= self._below:
+            return False
+        if self._queued < self._most_strangers:
+            return True
+        longest = max(self._queues.values(), key=len)
+        if len(self._queues.get(origin, ())) + 1 >= len(longest):
+            return False
+        waiting, _, _ = longest.pop()
+        waiting.close()
+        self._queued -= 1
+        self._refuse("strangers")
+        return True
 
     def _look_again(self, origin: str) -> None:
         """Look at a queue each second: by then who waits may have become one who makes room."""
@@ -278,17 +295,14 @@ class Door:
     def _next(self, origin: str) -> None:
         """Let those in who wait for others of their address, as far as there is room.
 
-        Nobody is made room of before the first second: until then they may be about to log in. Who has waited
-        as long as a login may take comes in, or is sent away, like anybody.
+        None of these makes room in the first second: until then it may be about to log in. Who has waited as
+        long as a login may take comes in, or is sent away, like anybody.
         """
         queue, now = self._queues.get(origin), asyncio.get_running_loop().time()
         while queue:
             own = self._by_address.get(origin, {})
-            full = self._is_full(own) or len(self._strangers) >= self._most_strangers
-            if full and now - queue[0][2] < self.limits.login_s:
-                old = now - self.limits.burst_s
-                if not any(one.waits and one.since <= old for one in own):
-                    break
+            if now - queue[0][2] < self.limits.login_s and self._must_wait(own, waits=True):
+                break
             sock, address, _ = queue.popleft()
             self._queued -= 1
             self._enter(sock, address)
@@ -305,7 +319,8 @@ class Door:
             ("connections", len(self._places) + self._queued >= limits.connections),
             ("descriptors", sock.fileno() >= self._below),
         ):
-            if is_full and not self._make_room(why, [own] if why == "address" else self._by_address.values()):
+            of = [own] if why == "address" else self._by_address.values()
+            if is_full and not self._make_room(why, of, own):
                 self._refuse(why)
                 sock.close()
                 return
@@ -327,15 +342,29 @@ class Door:
         last = next(itertools.islice(own, most - 1, None))
         return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s
 
-    def _make_room(self, why: str, addresses: Iterable[dict[Stranger, None]]) -> bool:
+    def _make_room(
+        self, why: str, addresses: Iterable[dict[Stranger, None]], own: dict[Stranger, None]
+    ) -> bool:
         """End a stranger of the address that has most of them, if any waits."""
-        for strangers in sorted(addresses, key=len, reverse=True):
+        first = self._first_to_go(addresses, own)
+        if first is None:
+            return False
+        self._refuse(why)
+        first.end()
+        return True
+
+    @staticmethod
+    def _first_to_go(addresses: Iterable[dict[Stranger, None]], own: dict[Stranger, None]) -> Stranger | None:
+        """Return who makes room; of addresses with as many of them it is the one that wants it."""
+
+        def size(strangers: dict[Stranger, None]) -> tuple[int, bool]:
+            return len(strangers) + (strangers is own), strangers is own
+
+        for strangers in sorted(addresses, key=size, reverse=True):
             waiting = [one for one in strangers if one.waits]
             if waiting:
-                self._refuse(why)
-                next((one for one in waiting if one.is_silent), waiting[0]).end()
-                return True
-        return False
+                return next((one for one in waiting if one.is_silent), waiting[0])
+        return None
 
     def _heard(self, place: Stranger, sock: socket.socket) -> None:
         """The first byte is here, or the client has gone."""

@@ -290,7 +290,11 @@ class Expressions:
         pattern = pattern_of(regex.col_name)
         if node.open:
             raise Unclear("a pattern of columns")
-        return [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
+        found = [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
+        if pattern.pattern.isidentifier():
+            return [shown(column) for column in found]  # a name
+        self.findings.mean_all(node)
+        return found
 
     def _text_items(
         self, message: pb.Expression.ExpressionString, place: ColumnPlace

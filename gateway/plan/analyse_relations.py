@@ -153,7 +153,7 @@ class Relations:
         node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
-        self.findings.count(len(names))
+        self.findings.mean_all(node)
         pairs = zip(names, node.columns, strict=True)
         return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
 
@@ -324,6 +324,7 @@ class Relations:
             self.findings.use_all(right)
         if message.by_name:
             return self._by_name(left, right, missing=message.allow_missing_columns)
+        self.findings.mean_all(left, right)
         if len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         self.findings.count(len(left.columns))

@@ -310,6 +310,12 @@ class ColumnUsage(sql.ColumnFindings):
             if column.tables:
                 self.stars |= column.tables
 
+    def mean_all(self, *nodes: Node) -> None:
+        """Note that columns are meant by their places, or by a pattern: one more would change which."""
+        for node in nodes:
+            self.count(len(node.columns))
+            self.stars.update(*(column.tables for column in node.columns))
+
     def use_all(self, node: Node) -> None:
         """Note an operation on all columns of a relation."""
         self.show(node.columns)

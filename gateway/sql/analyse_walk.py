@@ -372,6 +372,9 @@ class SqlColumnWalk:
         only(node, PIVOT_PARTS)
         for part in (*node.expressions, *node.args.get("fields", ())):
             self.expression(part, ColumnEnvironment(frame), ctes)
+        if node.args.get("unpivot"):  # Spark's parser lists the names of its values, to drop nulls
+            values = (name for part in node.expressions for name in part.find_all(exp.Identifier))
+            self.references |= {(folded(name),) for name in values}
         self.show(frame.star)
         self.found.compute(c.column for c in frame.star)
         alias = node.args.get("alias")

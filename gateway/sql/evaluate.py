@@ -174,7 +174,8 @@ class Evaluation:
             self.decisions.extend(view.allowed[name] for name in hidden)
             self.missing.append(
                 f"select on every column of table {table.name}, which `*` means (DESCRIBE lists those that "
-                f"can be named), and so do a NATURAL JOIN and an alias with a list of columns"
+                f"can be named), and so do a NATURAL JOIN, an alias with a list of columns, and what takes "
+                f"columns by place or pattern"
             )
         self._decide_columns(table, view, used, in_view=in_view)
         misused = sorted(barred & usage.computed.get(folded, frozenset()))

@@ -112,14 +112,15 @@ def total_view(
     columns: Sequence[tuple[str, str]],
 ) -> Mapping[Span, frozenset[str]] | None:
     """Return the same for the text of a view, of which nothing may fail: neither what it shows, since that is
-    what conditions around it are on, nor what it makes of groups that it may hide.
+    what conditions around it are on, nor what it makes of groups that it may hide. And nothing may hide rows
+    by their number: what is shown of these Spark makes below a LIMIT or OFFSET, as below no other operator.
 
     `columns` are the view's, each by its name within the text, empty where its place tells it, and its type:
     the text has to give that very type, so that the view casts nothing.
     """
     if tree is None:
         return None
-    walk = _FailureWalk(scanned, ctes, Values(text))
+    walk = _FailureWalk(scanned, ctes, Values(text), limits=False)
     try:
         made = walk.plan(tree, {}, ())
     except _NotTotal:
@@ -163,6 +164,8 @@ class _FailureWalk:
     scanned: Mapping[Span, Mapping[str, str]]
     ctes: frozenset[Span]
     values: Values
+    limits: bool = True
+    """Whether there may be some below what may fail."""
     used: dict[Span, set[str]] = field(default_factory=dict)
     steps: int = 0
     reaching: int = 0
@@ -270,7 +273,7 @@ class _FailureWalk:
                         self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
                 return renamed(below, node.parts)
-            case limit if limit in _LIMITS:
+            case limit if limit in _LIMITS and self.limits:
                 self._limited(node)
             case passing if passing in _PASSING:
                 self._plain(node.children)

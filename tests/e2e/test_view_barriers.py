@@ -163,6 +163,14 @@ def test_nothing_fails_on_rows_that_a_view_hides(ask: Any, spark: Spark, endpoin
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_is_shown_is_made_of_no_row_that_a_view_hides(ask: Any, endpoint: str) -> None:
+    ray = ask(endpoint, "ray")
+    for view in ALL_VIEWS if endpoint == "thrift" else ("v_offset", "v_limit"):
+        for shown in (FAILS, f"DISTINCT {FAILS}"):
+            assert {one for (one,) in ray(f"SELECT {shown} FROM vb.{view}")} == {True}, view
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_nor_in_what_is_made_of_views(ask: Any, endpoint: str) -> None:
     """Temporary views, what Spark caches, views of one's own, and what others read of these."""
     ray, ann = ask(endpoint, "ray"), ask(endpoint, "ann")

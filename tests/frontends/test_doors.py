@@ -160,6 +160,39 @@ async def test_more_of_one_address_than_may_be_at_once_log_in_one_after_the_othe
         assert not gateway.server._door._queues
 
 
+@pytest.mark.parametrize("says", [b"", step(Status.START, b"PLAIN")], ids=["silent", "begun"])
+@pytest.mark.parametrize(("addresses", "size"), [(1, 200), (3, 100)])
+async def test_a_pool_logs_in_beside_floods_from_other_addresses(
+    addresses: int, size: int, says: bytes
+) -> None:
+    async with listening(doors=LONG) as gateway:
+        flood: list[asyncio.StreamWriter] = []
+        ended = asyncio.Event()
+
+        async def more(number: int) -> None:
+            here = (f"127.0.0.{2 + number % addresses}", 0)
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", gateway.port, local_addr=here)
+                flood.append(writer)
+                writer.write(says)
+
+        async def goes_on() -> None:
+            for number in range(2000):
+                if ended.is_set():
+                    return
+                await more(number)
+
+        for number in range(700):
+            await more(number)
+        flooding = asyncio.create_task(goes_on())
+        pool = await asyncio.gather(*(RawClient.logged_in(gateway.port) for _ in range(size)))
+        ended.set()
+        await flooding
+        assert [one.reader.at_eof() for one in pool] == [False] * size
+        for writer in flood:
+            writer.close()
+
+
 async def test_who_waits_for_others_of_his_address_gets_the_place_of_one_who_says_nothing() -> None:
     limits = DoorLimits(strangers=8, strangers_per_address=2, first_byte_s=patience(), login_s=patience())
     async with opened(replace(limits, burst_s=0.2)) as here:

@@ -9,15 +9,36 @@ REMOVALS = (
     Removal(
         "more of one address than may be at once wait",
         "frontends.doors",
-        "if waits and self._may_queue(sock):",
+        "if waits and self._may_queue(sock, origin):",
         "if False:",
         "frontends.test_doors",
     ),
     Removal(
         "who waits for others of an address is bounded",
         "frontends.doors",
-        "self._queued < self._most_strangers",
-        "True",
+        "if self._queued < self._most_strangers:",
+        "if True:",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "who would take the place of one of its address who has just come waits, whichever bound it is",
+        "frontends.doors",
+        "            first = self._first_to_go(self._by_address.values(), own)",
+        "            return False",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "of addresses with as many strangers the one that wants a place makes it",
+        "frontends.doors",
+        "return len(strangers) + (strangers is own), strangers is own",
+        "return len(strangers), False",
+        "frontends.test_doors",
+    ),
+    Removal(
+        "who waits leaves room for those of other addresses who wait",
+        "frontends.doors",
+        "        if len(self._queues.get(origin, ())) + 1 >= len(longest):",
+        "        if True:",
         "frontends.test_doors",
     ),
     Removal(
@@ -30,7 +51,7 @@ REMOVALS = (
     Removal(
         "who has most strangers makes room",
         "frontends.doors",
-        "for strangers in sorted(addresses, key=len, reverse=True):",
+        "for strangers in sorted(addresses, key=size, reverse=True):",
         "for strangers in addresses:",
         "frontends.test_doors",
     ),
