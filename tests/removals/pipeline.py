@@ -1138,8 +1138,8 @@ REMOVALS = (
     Removal(
         "a mask at fault hides all that it may be about",
         "policy.unusable",
-        "if not one.broken",
-        "if True",
+        "elif one.broken:",
+        "elif False:",
         "policy.test_broken_parts",
     ),
     Removal(
@@ -1152,15 +1152,15 @@ REMOVALS = (
     Removal(
         "where no denial means the same, all is hidden",
         "policy.unusable",
-        "denies = can_deny(one, service)",
-        "denies = True",
+        "if can_deny(one, service):",
+        "if True:",
         "policy.test_unusable",
     ),
     Removal(
         "what is closed is hidden from whom no denial holds for",
         "policy.unusable",
-        "            made.append(_hidden(one, service) if denies else hiding(one, service.definition))\n",
-        "            made += [] if denies else [hiding(one, service.definition)]\n",
+        "[_denial(one, definition, accesses), _hidden(one, service)]",
+        "[_denial(one, definition, accesses)]",
         "policy.test_unusable test_pipeline_unmatched",
     ),
     Removal(
