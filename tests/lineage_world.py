@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gateway.lineage.gathering import names_of_columns
 from gateway.lineage.workers import HasLineage
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.lineage import EdgeType, StatementLineage
@@ -73,7 +74,10 @@ async def text_of(
 ) -> LineageText:
     reading = await reader.read(sql)
     assert isinstance(reading, Reading), reading
-    return LineageText(text=reading.written or sql, reading=reading, names=names(database, temp_views))
+    written = reading.written or sql
+    columns = await names_of_columns(reader, written, reading)
+    assert isinstance(columns, tuple), columns
+    return LineageText(text=written, reading=reading, names=names(database, temp_views), columns=columns)
 
 
 async def catalog_of(

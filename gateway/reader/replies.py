@@ -6,12 +6,14 @@ treats as a broken process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.model.reading import (
     Argument,
+    ColumnName,
     ColumnRef,
     CommandNode,
     ExpressionNode,
@@ -79,6 +81,28 @@ def reading_of(reply: JsonReply, hello: Hello) -> ReadingAnswer:
     if kind == "answer":
         return _reading(reply, hello)
     return not_read_of(reply)
+
+
+_HOLE = re.compile("\ue000([0-9]+)\ue001")
+"""Where a reference stands in the name of a column."""
+
+
+def column_names_of(reply: JsonReply) -> tuple[ColumnName, ...]:
+    """Return the names of columns; none of a text that the parser has no reading of."""
+    if reply["kind"] != "answer":
+        return ()
+    return tuple(_column_name(told) for told in reply["names"])
+
+
+def _column_name(told: JsonReply) -> ColumnName:
+    start, end = told["span"]
+    found = _HOLE.split(told["name"])
+    pieces = tuple(
+        tuple(told["holes"][int(piece)]) if i % 2 else piece
+        for i, piece in enumerate(found)
+        if i % 2 or piece
+    )
+    return ColumnName(span=Span(start, end), pieces=pieces, plain=told["plain"])
 
 
 def not_read_of(reply: JsonReply) -> NotRead:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from gateway.model.lineage import Clause
+from gateway.model.reading import ColumnName
 from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
@@ -23,7 +24,7 @@ from gateway.sql.lineage_scope import (
     Value,
     merged,
 )
-from gateway.sql.lineage_types import struct_fields
+from gateway.sql.lineage_types import is_plain, struct_fields
 
 
 class References(ABC):
@@ -62,6 +63,38 @@ class References(ABC):
                 return self._one(found, parts, length)
             around = around.parent
         return None
+
+    def column_name(self, column: ColumnName, place: Environment) -> str | None:
+        """Return what Spark calls a column without an alias, lower case; None where that is not known."""
+        found: list[str] = []
+        for piece in column.pieces:
+            if isinstance(piece, str):
+                found.append(piece)
+                continue
+            parts = tuple(part.lower() for part in piece)
+            attribute, shown = self._shown_as(parts, place)
+            if attribute is None or (column.plain and not is_plain(attribute.value.type)):
+                return None
+            if len(shown) > 1 and len(column.pieces) == 1:
+                return None  # a cast of a field, which Spark calls otherwise than a cast of a column
+            found.append(".".join(shown))
+        return "".join(found).lower()
+
+    def _shown_as(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
+        """Return the column that a reference means, and its name with those of the fields that are taken."""
+        around: Environment | None = place
+        while around is not None:
+            found, length = around.known(parts)
+            if found:
+                return self._one(found, parts, length), parts[length - 1 :]
+            around = around.parent
+        around = place
+        while around is not None:
+            unknown, at = around.frame.candidates(parts)
+            if unknown and not is_literal(parts):
+                return Attribute(parts[at], Value(NOTHING)), parts[at:]
+            around = around.parent
+        return None, ()
 
     def _one(self, found: list[Attribute], parts: Parts, length: int) -> Attribute:
         attribute = found[0]

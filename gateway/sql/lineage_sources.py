@@ -15,7 +15,7 @@ from gateway.model.lineage import (
     SourceColumn,
     StatementLineage,
 )
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import ColumnName, Reading, RelationRole
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_scope import (
     ALL,
@@ -43,6 +43,8 @@ class LineageText:
     text: str
     reading: Reading
     names: Names
+    columns: tuple[ColumnName, ...] = ()
+    """What Spark calls the columns of the text that have no alias, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.model.reading import Reading, Relation, RelationForm, RelationRole
+from gateway.model.reading import ColumnName, Reading, Relation, RelationForm, RelationRole
 from gateway.sql.analyse import bound
 from gateway.sql.analyse_scope import Unclear
 
@@ -38,13 +38,15 @@ class Text:
     source: str
     relations: dict[str, Relation] = field(default_factory=dict)
     """By the name that stands for them."""
+    columns: dict[str, ColumnName] = field(default_factory=dict)
+    """What Spark calls columns without an alias, by the alias that stands for it."""
     pipes: dict[str, list[str]] = field(default_factory=dict)
     """What stands for a piped query, and its operators; the first is the query that it begins with."""
     _edits: list[tuple[int, int, str]] = field(default_factory=list)
     _prefix: str = "r"
 
     @classmethod
-    def of(cls, source: str, reading: Reading) -> Text:
+    def of(cls, source: str, reading: Reading, columns: Sequence[ColumnName] = ()) -> Text:
         """Raise Unclear when a relation is not written literally, or the text is too long."""
         if len(source) > MAX_LENGTH:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
@@ -57,6 +59,10 @@ class Text:
         for relation in reading.relations:
             if relation.role is not RelationRole.CTE:
                 text._stand_for(relation)
+        for column in columns:
+            alias = f"{text._prefix}_n{len(text.columns)}_"
+            text.columns[alias] = column
+            text._edits.append((column.span.end, column.span.end, f" AS {alias} "))
         if "recursion" in folded:
             text._erase_recursion_levels()
         text._edits.sort()
@@ -113,6 +119,9 @@ class Text:
             if name in written:
                 shown = relation.span.of(self.source) if relation.span is not None else relation.parts[-1]
                 written = written.replace(name, shown)
+        for name in self.columns:
+            if name in written:
+                written = written.replace(f" AS {name}", "")
         for name, operators in self.pipes.items():
             if name in written:
                 written = written.replace(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+_PLAIN = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric string char "
+    "varchar".split()
+)
+
 
 def struct_fields(type_: str) -> list[str] | None:
     """Return the names of a struct's fields, lower case, from its type in DDL; None for another type."""
@@ -31,6 +36,11 @@ def _field_name(field_: str) -> str:
     if text.startswith("`"):
         return text[1 : text.rfind("`")].replace("``", "`").lower()
     return text.replace(":", " ").split(None, 1)[0].lower() if text else ""
+
+
+def is_plain(type_: str) -> bool:
+    """Whether a type is of numbers or strings: not of dates, times, intervals, or anything nested."""
+    return type_.strip().lower().split("(")[0].split(" ")[0] in _PLAIN
 
 
 def element_type(type_: str) -> str:

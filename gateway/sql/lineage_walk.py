@@ -247,6 +247,9 @@ class SqlLineageWalk(SqlLineageExpressions):
                 continue
             name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
             node = item.this if isinstance(item, exp.Alias) else item
+            unnamed = self.text.columns.get(name) if name is not None else None
+            if unnamed is not None:
+                name = None
             while isinstance(node, exp.Paren):
                 node = node.this
             if (star := star_of(node)) is not None:
@@ -255,7 +258,9 @@ class SqlLineageWalk(SqlLineageExpressions):
                 opens += unknown
                 continue
             attribute = self.attribute(node, place, ctes)
-            if name is not None:
+            if unnamed is not None:
+                attributes.append(Attribute(self.column_name(unnamed, place), attribute.value))
+            elif name is not None:
                 attribute = Attribute(name, attribute.value)
                 place.outputs.setdefault(name, attribute)
                 attributes.append(attribute)
