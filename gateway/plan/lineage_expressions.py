@@ -124,19 +124,6 @@ class PlanLineageExpressions(References):
                 first = self._known(parts, Environment(frame)) or self._guess(parts, Environment(frame))
         return first
 
-    def _guess(self, parts: Parts, place: Environment) -> Attribute | None:
-        """Look also among columns whose names Spark makes up."""
-        found = super()._guess(parts, place)
-        around: Environment | None = place
-        while found is None and around is not None:
-            nameless = [a for a in around.frame.attributes if a.name is None]
-            if nameless:
-                if len(nameless) > 1:
-                    self.guessed[".".join(parts)] = None
-                found = Attribute(parts[-1], merged(a.value for a in nameless))
-            around = around.parent
-        return found
-
     # ---------------------------------------------------------------- columns
 
     def project(self, items: Sequence[pb.Expression], place: Environment) -> LineageRelation:

@@ -147,7 +147,7 @@ class SqlLineageExpressions(References):
         return self.attribute(root, place, ctes).value
 
     def attribute(self, root: exp.Expr, place: Environment, ctes: Ctes) -> Attribute:
-        """Return an expression as a column, with the name that Spark gives it without an alias."""
+        """Return an expression as a column; without a name where it is no reference."""
         node = root
         while isinstance(node, exp.Paren):
             node = node.this
@@ -156,8 +156,7 @@ class SqlLineageExpressions(References):
             return self.reference(parts, place)
         found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
-        name = folded(node.expression) if _is_field(node) else None
-        return Attribute(name, found.value(SqlFragment(node, self.text)))
+        return Attribute(None, found.value(SqlFragment(node, self.text)))
 
     def operands(self, nodes: Iterable[exp.Expr | None], place: Environment, ctes: Ctes) -> Value:
         """Return several expressions as one value."""
@@ -351,10 +350,6 @@ def _operands(node: exp.Expr, way: OperandUse) -> Iterator[tuple[exp.Expr, Opera
         case _:
             for child in node.iter_expressions():
                 yield child, way
-
-
-def _is_field(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier)
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

@@ -77,7 +77,7 @@ class Extraction:
         rejects: Callable[[Attribute], bool] | None,
     ) -> RowCondition:
         """Lay an expression that is a condition on rows."""
-        walk, select = self._select(text, bound)
+        walk, select = self._select(replace(text, columns=()), bound)
         condition = walk.decide(rows, clause, select.expressions[0], place, {}, rejects=rejects)
         self._agree(walk, text)
         return condition

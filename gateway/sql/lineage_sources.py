@@ -280,7 +280,8 @@ class Sources:
         for vertex, value in columns:
             step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
             attributes.append(Attribute(vertex.column, step, (name,)))
-        return LineageRelation(attributes, rows)
+        opens = [Open((name,), None, a.value) for a in attributes if a.name == ANY_COLUMN]
+        return LineageRelation(attributes, rows, opens)
 
     def kept(self, made: StatementLineage) -> LineageRelation:
         """Return a relation that Spark has kept as what the plan that made it read."""

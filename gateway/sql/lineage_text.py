@@ -26,6 +26,8 @@ _COMPUTED_NAMES = frozenset({"PlanWithUnresolvedIdentifier", "ExpressionWithUnre
 """IDENTIFIER(…) around something else than a literal."""
 
 _SPARK, _DATABRICKS = Spark(), Databricks()
+_KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)
+_QUOTES = frozenset("'\"`")
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _PIPE = "|>"
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
@@ -65,8 +67,24 @@ class Text:
             text._edits.append((column.span.end, column.span.end, f" AS {alias} "))
         if "recursion" in folded:
             text._erase_recursion_levels()
+        text._quote_aliases(reading.subquery_aliases)
         text._edits.sort()
         return text
+
+    def _quote_aliases(self, aliases: frozenset[str]) -> None:
+        """Quote the aliases of relations that are keywords to sqlglot and none to Spark: `UPDATE t set SET …`."""
+        words = {alias.upper() for alias in aliases} & _KEYWORDS
+        if not words:
+            return
+        ends = {(r.suffix or r.span).end for r in self.relations.values() if r.span is not None}
+        tokens = tokens_of(self.source)
+        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+            if token.text.upper() not in words or self.source[token.start] in _QUOTES:
+                continue
+            starts = "" if before is None else before.text.upper()
+            behind = self.source[: before.start if starts == "AS" and before is not None else token.start]
+            if len(behind.rstrip()) in ends or (after is not None and after.token_type is TokenType.DOT):
+                self._edits.append((token.start, token.end + 1, f"`{token.text}`"))
 
     def _erase_recursion_levels(self) -> None:
         """Leave out `MAX RECURSION LEVEL n` of recursive queries, which sqlglot does not know."""

@@ -57,6 +57,7 @@ from gateway.sql.lineage_scope import (
     merged,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
+from gateway.sql.lineage_structs import built_type
 from gateway.sql.lineage_text import Text
 
 MAX_STEPS = 20_000
@@ -258,6 +259,8 @@ class SqlLineageWalk(SqlLineageExpressions):
                 opens += unknown
                 continue
             attribute = self.attribute(node, place, ctes)
+            if not attribute.value.type and (type_ := built_type(node, self, place, ctes)):
+                attribute = replace(attribute, value=replace(attribute.value, type=type_))
             if unnamed is not None:
                 attributes.append(Attribute(self.column_name(unnamed, place), attribute.value))
             elif name is not None:
@@ -365,7 +368,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             case exp.Table():
                 only(node, TABLE_PARTS)
                 relation = self._table(node, lateral, ctes)
-            case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
+            case exp.Subquery(this=exp.Query() | exp.Values()) if not _is_bracketed(node.this):
                 only(node, SUBQUERY_PARTS)
                 scope = self.with_(node.args.get("with_"), lateral.parent, ctes)
                 inner = self.query(node.this, lateral.parent, scope)
@@ -514,6 +517,15 @@ def _named(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
         if attribute.name is not None:
             found.setdefault(attribute.name, attribute)
     return found
+
+
+def _is_bracketed(node: exp.Expr) -> bool:
+    """Whether what stands in brackets is a relation, which has an alias or joins, and no query."""
+    while isinstance(node, exp.Subquery):
+        if any(node.args.get(part) for part in ("alias", "joins", "laterals", "pivots", "sample")):
+            return True
+        node = node.this
+    return isinstance(node, exp.Table)
 
 
 def _modifies(node: exp.Expr) -> bool:

@@ -37,7 +37,7 @@ final class Answers {
             boolean expression = Boolean.TRUE.equals(request.get("expression"));
             RecentTexts texts = expression ? RecentTexts.EXPRESSIONS : RecentTexts.ORIGINALS;
             Map told = new LinkedHashMap();
-            told.put("names", ColumnNames.of(texts.parsed((String) request.get("text")), expression));
+            told.put("names", ColumnNames.of(texts.parsed((String) request.get("text"))));
             return told;
         }
         if (operation.equals("prove")) {

@@ -85,14 +85,12 @@ final class ColumnNames {
     }
 
     /** Every item of the text that has a name, with where it stands. */
-    static List of(ParsedText parsed, boolean expression) {
+    static List of(ParsedText parsed) {
         List found = new ArrayList();
         if (parsed.text.indexOf(OPEN) >= 0 || parsed.text.indexOf(CLOSE) >= 0) {
             return found;
         }
-        List items = expression
-            ? Arrays.asList(new Object[] {new WrittenForms.Item(new ParsedText.Span(0, parsed.length()), null)})
-            : parsed.forms().items();
+        List items = parsed.forms().items();
         for (int i = 0; i < items.size() && i < MAX_ITEMS; i++) {
             WrittenForms.Item item = (WrittenForms.Item) items.get(i);
             Map told = item.span.end - item.span.start > MAX_CHARS ? null : named(parsed, item);

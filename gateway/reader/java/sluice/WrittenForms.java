@@ -229,13 +229,15 @@ final class WrittenForms {
     private void noteItem(ParserRuleContext item) {
         ParserRuleContext list = (ParserRuleContext) item.getParent();
         ParserRuleContext of = list == null ? null : (ParserRuleContext) list.getParent();
-        boolean named = item.getChildCount() == 1 && list instanceof SqlBaseParser.NamedExpressionSeqContext
+        boolean selected = list instanceof SqlBaseParser.NamedExpressionSeqContext
             && (of instanceof SqlBaseParser.SelectClauseContext || Grammar.isPiped(of));
-        if (!named || spanOf(item) == null) {
+        boolean key = list instanceof SqlBaseParser.AggregationClauseContext && Grammar.isPiped(of);
+        boolean alone = list instanceof SqlBaseParser.SingleExpressionContext;
+        if (item.getChildCount() != 1 || spanOf(item) == null || !(selected || key || alone)) {
             return;
         }
         ParsedText.Span windows = null;
-        ParserRuleContext query = (ParserRuleContext) of.getParent();
+        ParserRuleContext query = of == null ? null : (ParserRuleContext) of.getParent();
         for (int i = 0; query != null && i < query.getChildCount(); i++) {
             if (query.getChild(i) instanceof SqlBaseParser.WindowClauseContext) {
                 windows = spanOf((ParserRuleContext) query.getChild(i));
