@@ -24,6 +24,8 @@ TABLES = {
     "c": "i int, w int",
     "d": "i int, k int, x int, y int, z int",
     "t": "a int, b int, c int, d int, e string",
+    "named": "id int, name string, ssn string, salary double, bonus double, d date, ts timestamp, "
+    "arr array<int>, m map<string,int>, s struct<f:int,g:struct<h:int>>, ss array<struct<u:int,v:string>>",
     "e1": "id int, name string, age int, dept int, boss int",
 }
 

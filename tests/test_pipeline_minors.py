@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from gateway.model.reading import (
-    ColumnName,
     CommandNode,
     ExpressionNode,
     NotRead,
@@ -16,6 +15,7 @@ from gateway.model.reading import (
     Reading,
     ReadingAnswer,
     Splice,
+    UnnamedColumn,
 )
 from gateway.model.spark_minors import Minor, minor_of
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
@@ -41,7 +41,9 @@ class OlderReader:
     async def read_expression(self, text: str) -> ReadingAnswer:
         return await self._reader.read_expression(text)
 
-    async def column_names(self, text: str, *, expression: bool = False) -> tuple[ColumnName, ...] | NotRead:
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
         return await self._reader.column_names(text, expression=expression)
 
     async def read_plan(self, text: str) -> ExpressionNode | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
-from gateway.model.reading import ColumnName, NotParsed, NotRead, Reading, RelationRole
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, UnnamedColumn
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
@@ -164,7 +164,7 @@ class Gatherer:
 
 async def names_of_columns(
     reader: ReaderPort, text: str, reading: Reading, *, expression: bool = False
-) -> tuple[ColumnName, ...] | NotRead:
+) -> tuple[UnnamedColumn, ...] | NotRead:
     """Return what Spark calls the columns without an alias; without asking where there are none."""
     if not expression and _UNNAMED not in reading.expressions:
         return ()

@@ -136,7 +136,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnName:
+class UnnamedColumn:
     """What Spark calls the column of an item of a select list that has no alias."""
 
     span: Span

@@ -14,7 +14,15 @@ import structlog
 
 from gateway.errors import BackendUnavailable
 from gateway.model.closing import Closing
-from gateway.model.reading import ColumnName, ExpressionNode, NotRead, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.reading import (
+    ExpressionNode,
+    NotRead,
+    Proof,
+    Reading,
+    ReadingAnswer,
+    Splice,
+    UnnamedColumn,
+)
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import minor_of, supported_minor
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
@@ -34,9 +42,9 @@ from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", Proof, ReadingAnswer, ExpressionNode | None, tuple[ColumnName, ...] | NotRead)
+Answer = TypeVar("Answer", Proof, ReadingAnswer, ExpressionNode | None, tuple[UnnamedColumn, ...] | NotRead)
 
-_Kept = Reading | Proof | ExpressionNode | tuple[ColumnName, ...]
+_Kept = Reading | Proof | ExpressionNode | tuple[UnnamedColumn, ...]
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
@@ -199,7 +207,9 @@ class ReaderPool(Closing):
 
         return await self._once(key, ask)
 
-    async def column_names(self, text: str, *, expression: bool = False) -> tuple[ColumnName, ...] | NotRead:
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
         key = ("names", text, expression)
         known = self._known_answer(key)
         if isinstance(known, tuple):
@@ -207,7 +217,7 @@ class ReaderPool(Closing):
         if refusal := refuse(text, self.limits):
             return refusal
 
-        async def ask() -> tuple[ColumnName, ...] | NotRead:
+        async def ask() -> tuple[UnnamedColumn, ...] | NotRead:
             reply = await self._ask("names", {"text": text, "expression": expression})
             if isinstance(reply, NotRead):
                 return reply

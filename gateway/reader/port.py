@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gateway.model.reading import ColumnName, ExpressionNode, NotRead, Proof, ReadingAnswer, Splice
+from gateway.model.reading import ExpressionNode, NotRead, Proof, ReadingAnswer, Splice, UnnamedColumn
 
 
 class ReaderPort(Protocol):
@@ -28,7 +28,9 @@ class ReaderPort(Protocol):
         """Return the plan of one statement, with the expressions in it; None where it cannot be told."""
         ...
 
-    async def column_names(self, text: str, *, expression: bool = False) -> tuple[ColumnName, ...] | NotRead:
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
         """Return what Spark calls the columns of select lists without an alias, where that is known."""
         ...
 

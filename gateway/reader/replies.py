@@ -13,7 +13,6 @@ from typing import Any
 
 from gateway.model.reading import (
     Argument,
-    ColumnName,
     ColumnRef,
     CommandNode,
     ExpressionNode,
@@ -31,6 +30,7 @@ from gateway.model.reading import (
     RelationRole,
     Span,
     Splice,
+    UnnamedColumn,
     ViewText,
 )
 from gateway.model.spark_configuration import parsers_in
@@ -87,14 +87,14 @@ _HOLE = re.compile("\ue000([0-9]+)\ue001")
 """Where a reference stands in the name of a column."""
 
 
-def column_names_of(reply: JsonReply) -> tuple[ColumnName, ...]:
+def column_names_of(reply: JsonReply) -> tuple[UnnamedColumn, ...]:
     """Return the names of columns; none of a text that the parser has no reading of."""
     if reply["kind"] != "answer":
         return ()
     return tuple(_column_name(told) for told in reply["names"])
 
 
-def _column_name(told: JsonReply) -> ColumnName:
+def _column_name(told: JsonReply) -> UnnamedColumn:
     start, end = told["span"]
     found = _HOLE.split(told["name"])
     pieces = tuple(
@@ -102,7 +102,7 @@ def _column_name(told: JsonReply) -> ColumnName:
         for i, piece in enumerate(found)
         if i % 2 or piece
     )
-    return ColumnName(span=Span(start, end), pieces=pieces, plain=told["plain"])
+    return UnnamedColumn(span=Span(start, end), pieces=pieces, plain=told["plain"])
 
 
 def not_read_of(reply: JsonReply) -> NotRead:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.model.lineage import Clause
-from gateway.model.reading import ColumnName
+from gateway.model.reading import UnnamedColumn
 from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
@@ -68,7 +68,7 @@ class References(ABC):
             around = around.parent
         return None
 
-    def column_name(self, column: ColumnName, place: Environment) -> str | None:
+    def column_name(self, column: UnnamedColumn, place: Environment) -> str | None:
         """Return what Spark calls a column without an alias, lower case; None where that is not known."""
         found: list[str] = []
         for piece in column.pieces:
@@ -165,7 +165,6 @@ class References(ABC):
 
     def _fields(self, parts: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
         """Return the fields of `struct.*`."""
-        self.references.discard(parts)
         found = self._known(parts, place) or self._guess(parts, place)
         if found is None:
             raise Unclear(f"`{'.'.join(parts)}.*` names no relation in scope")

@@ -15,7 +15,7 @@ from gateway.model.lineage import (
     SourceColumn,
     StatementLineage,
 )
-from gateway.model.reading import ColumnName, Reading, RelationRole
+from gateway.model.reading import Reading, RelationRole, UnnamedColumn
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_scope import (
     ALL,
@@ -43,7 +43,7 @@ class LineageText:
     text: str
     reading: Reading
     names: Names
-    columns: tuple[ColumnName, ...] = ()
+    columns: tuple[UnnamedColumn, ...] = ()
     """What Spark calls the columns of the text that have no alias, as far as that is known."""
 
 

@@ -15,7 +15,8 @@ MAX_DEPTH = 20
 
 _SAME = (
     exp.Paren, exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.Max, exp.Min, exp.First,
-    exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue, exp.ArgMax, exp.ArgMin, exp.Lag, exp.Lead, exp.NthValue,
+    exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue, exp.ArgMax, exp.ArgMin, exp.Lag, exp.Lead,
+    exp.NthValue,
 )  # fmt: skip
 """They give a value of their first operand's type."""
 

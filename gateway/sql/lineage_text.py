@@ -15,7 +15,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.model.reading import ColumnName, Reading, Relation, RelationForm, RelationRole
+from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, UnnamedColumn
 from gateway.sql.analyse import bound
 from gateway.sql.analyse_scope import Unclear
 
@@ -40,7 +40,7 @@ class Text:
     source: str
     relations: dict[str, Relation] = field(default_factory=dict)
     """By the name that stands for them."""
-    columns: dict[str, ColumnName] = field(default_factory=dict)
+    columns: dict[str, UnnamedColumn] = field(default_factory=dict)
     """What Spark calls columns without an alias, by the alias that stands for it."""
     pipes: dict[str, list[str]] = field(default_factory=dict)
     """What stands for a piped query, and its operators; the first is the query that it begins with."""
@@ -48,7 +48,7 @@ class Text:
     _prefix: str = "r"
 
     @classmethod
-    def of(cls, source: str, reading: Reading, columns: Sequence[ColumnName] = ()) -> Text:
+    def of(cls, source: str, reading: Reading, columns: Sequence[UnnamedColumn] = ()) -> Text:
         """Raise Unclear when a relation is not written literally, or the text is too long."""
         if len(source) > MAX_LENGTH:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
@@ -72,7 +72,7 @@ class Text:
         return text
 
     def _quote_aliases(self, aliases: frozenset[str]) -> None:
-        """Quote the aliases of relations that are keywords to sqlglot and none to Spark: `UPDATE t set SET …`."""
+        """Quote aliases of relations that are keywords to sqlglot and none to Spark: `UPDATE t set SET …`."""
         words = {alias.upper() for alias in aliases} & _KEYWORDS
         if not words:
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gateway.model.reading import (
-    ColumnName,
     ExpressionNode,
     NotParsed,
     NotRead,
@@ -13,6 +12,7 @@ from gateway.model.reading import (
     Reading,
     ReadingAnswer,
     Splice,
+    UnnamedColumn,
 )
 
 NONE: frozenset[str] = frozenset()
@@ -45,7 +45,9 @@ class ReaderThatCounts:
             return NotParsed("syntax error at\n'broken'", "PARSE_SYNTAX_ERROR", "42601")
         return await self.read(text)
 
-    async def column_names(self, text: str, *, expression: bool = False) -> tuple[ColumnName, ...] | NotRead:
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
         return ()
 
     async def read_plan(self, text: str) -> ExpressionNode | None:
