@@ -154,6 +154,8 @@ class SqlLineageExpressions(References):
         parts = parts_of(node)
         if parts is not None and self.argument(parts[0]) is None:
             return self.reference(parts, place)
+        if (bare := self._bare_name(node)) is not None:
+            return self.reference((bare,), place)
         found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
         return Attribute(None, found.value(SqlFragment(node, self.text)))
@@ -186,10 +188,10 @@ class SqlLineageExpressions(References):
                 self._window(node, place, ctes, found, way)
                 stack.append((node.this, way, True))
             elif isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
-                bare = is_star_query(node.this)
-                if bare:
+                starred = is_star_query(node.this)
+                if starred:
                     self.star_references.add(())
-                relation = self.query(without_list(node.this) if bare else node.this, place, ctes)
+                relation = self.query(without_list(node.this) if starred else node.this, place, ctes)
                 found.rows[id(relation.rows)] = relation.rows
             elif isinstance(node, (exp.Query, exp.Values)):
                 relation = self.query(node, place, ctes)
@@ -211,11 +213,15 @@ class SqlLineageExpressions(References):
                 if not windowed:
                     grouped(place, found)
             else:
-                name = node.key if not node.args else ""
-                if self._bare and (bare_name := _BARE.get(name, name)) in self._bare:
-                    work += self._operand((bare_name,), way, place, found)
+                if (bare := self._bare_name(node)) is not None:
+                    work += self._operand((bare,), way, place, found)
                 stack += [(child, as_, windowed) for child, as_ in reversed(_children(node, way))]
         self.spend(work)
+
+    def _bare_name(self, node: exp.Expr) -> str | None:
+        """Return the name that sqlglot takes for a function without brackets, and that may be a column."""
+        name = _BARE.get(node.key, node.key) if self._bare and not node.args else ""
+        return name if name in self._bare else None
 
     def _into_all(self, nodes: Iterable[exp.Expr], place: Environment, ctes: Ctes) -> None:
         for node in nodes:

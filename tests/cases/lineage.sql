@@ -274,7 +274,7 @@ SELECT j.q, j.w FROM ((b JOIN (c) ON b.k = c.w)) j(a1, a2, a3, a4, q, a6, w)
 SELECT z.ssn FROM ((SELECT ssn FROM a ORDER BY x LIMIT 1)) z
 # aliases that are keywords elsewhere
 SELECT final.ssn, window.p FROM a final JOIN b window ON final.i = window.i
-SELECT set.x, cast(set.y AS date) FROM a AS set
+SELECT set.x, cast(set.y AS string) FROM a AS set
 # stars of structs that the query builds
 SELECT st.* FROM (SELECT named_struct('p', ssn, 'q', x) AS st FROM a)
 SELECT st.*, i FROM (SELECT i, struct(ssn, x AS z, y + 1) AS st FROM a)
