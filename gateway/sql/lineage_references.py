@@ -76,7 +76,7 @@ class References(ABC):
                 found.append(piece)
                 continue
             parts = tuple(part.lower() for part in piece)
-            attribute, shown = self._shown_as(parts, place)
+            attribute, shown = self.shown_as(parts, place)
             if attribute is None or (column.plain and not is_plain(self.typed(parts, place))):
                 return None
             if len(shown) > 1 and len(column.pieces) == 1:
@@ -86,13 +86,13 @@ class References(ABC):
 
     def typed(self, parts: Parts, place: Environment) -> str:
         """Return the type of what a reference means, in DDL; empty where it is not known."""
-        attribute, shown = self._shown_as(parts, place)
+        attribute, shown = self.shown_as(parts, place)
         type_ = "" if attribute is None else attribute.value.type
         for name in shown[1:]:
             type_ = field_type(type_, name)
         return type_
 
-    def _shown_as(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
+    def shown_as(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
         """Return the column that a reference means, and its name with those of the fields that are taken."""
         around: Environment | None = place
         while around is not None:

@@ -8,7 +8,7 @@ from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import folded, parts_of, qualifier_of, star_of
 from gateway.sql.lineage_expressions import Ctes, SqlLineageExpressions
 from gateway.sql.lineage_scope import Environment
-from gateway.sql.lineage_types import element_type, field_type, struct_of
+from gateway.sql.lineage_types import element_type, field_type, is_nested, struct_of, sum_type
 
 MAX_DEPTH = 20
 """Values within values; nobody writes a longer one."""
@@ -40,13 +40,17 @@ def _type(node: object, walk: SqlLineageExpressions, place: Environment, ctes: C
             return _struct(node, walk, place, ctes, depth)
         case exp.Distinct():
             return within(node.expressions[0]) if len(node.expressions) == 1 else ""
+        case exp.Count() | exp.CountIf() | exp.ApproxDistinct():
+            return "bigint"
+        case exp.Sum():
+            return sum_type(within(node.this))
         case exp.Coalesce():
-            return _nested(within(node.this))
+            type_ = within(node.this)
         case exp.If():
-            return _nested(within(node.args.get("true")))
+            type_ = within(node.args.get("true"))
         case exp.Case():
             branches = node.args.get("ifs") or ()
-            return _nested(within(branches[0].args.get("true"))) if branches else ""
+            type_ = within(branches[0].args.get("true")) if branches else ""
         case exp.ArrayAgg() | exp.ArrayUniqueAgg():
             inner = within(node.this)
             return f"array<{inner}>" if inner else ""
@@ -62,16 +66,13 @@ def _type(node: object, walk: SqlLineageExpressions, place: Environment, ctes: C
         case exp.Cast():
             return node.to.sql(dialect="spark") if node.to.this is exp.DataType.Type.STRUCT else ""
         case exp.FromJson() if isinstance(node.expression, exp.Literal) and node.expression.is_string:
-            return _of_schema(str(node.expression.this))
-    return within(node.args.get("this")) if isinstance(node, _SAME) else ""
+            return of_schema(str(node.expression.this))
+        case _:
+            return within(node.args.get("this")) if isinstance(node, _SAME) else ""
+    return type_ if is_nested(type_) else ""
 
 
-def _nested(type_: str) -> str:
-    """Return a type where it is the one of all branches: of others Spark takes the widest."""
-    return type_ if type_[:7].lower() == "struct<" or type_[:6].lower() == "array<" else ""
-
-
-def _of_schema(schema: str) -> str:
+def of_schema(schema: str) -> str:
     """Return the type that a schema in DDL is; one in JSON is not told."""
     text = schema.strip()
     if text[:1] in '{["' or text[:6].lower() in ("array<", "map<"):

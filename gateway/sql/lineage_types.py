@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable
 
 _QUOTED = re.compile(r"\s*`((?:[^`]|``)*)`\s*:?(.*)", re.DOTALL)
+COUNTS = frozenset({"count", "count_if", "approx_count_distinct", "regr_count"})
+"""Functions that give a BIGINT, whatever they are given."""
+_WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
 _PLAIN = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric string char "
     "varchar".split()
@@ -64,6 +67,18 @@ def _field(field_: str) -> tuple[str, str]:
 def is_plain(type_: str) -> bool:
     """Whether a type is of numbers or strings: not of dates, times, intervals, or anything nested."""
     return type_.strip().lower().split("(")[0].split(" ")[0] in _PLAIN
+
+
+def sum_type(type_: str) -> str:
+    """Return the type of a sum, empty where that takes more than a look."""
+    text = type_.strip().lower()
+    return "bigint" if text in _WHOLE else "double" if text in ("float", "real", "double") else ""
+
+
+def is_nested(type_: str) -> bool:
+    """Whether a type is a struct or an array: where values meet, one of them is then the type of all, while
+    of numbers, strings and dates Spark takes the widest."""
+    return type_[:7].lower() == "struct<" or type_[:6].lower() == "array<"
 
 
 def element_type(type_: str) -> str:

@@ -230,7 +230,8 @@ final class WrittenForms {
         ParserRuleContext list = (ParserRuleContext) item.getParent();
         ParserRuleContext of = list == null ? null : (ParserRuleContext) list.getParent();
         boolean selected = list instanceof SqlBaseParser.NamedExpressionSeqContext
-            && (of instanceof SqlBaseParser.SelectClauseContext || Grammar.isPiped(of));
+            && (of instanceof SqlBaseParser.SelectClauseContext || of instanceof SqlBaseParser.PivotClauseContext
+                || Grammar.isPiped(of));
         boolean key = list instanceof SqlBaseParser.AggregationClauseContext && Grammar.isPiped(of);
         boolean alone = list instanceof SqlBaseParser.SingleExpressionContext;
         if (item.getChildCount() != 1 || spanOf(item) == null || !(selected || key || alone)) {
