@@ -16,7 +16,8 @@ from gateway.sql.metric_views import as_plain_view
 from gateway.sql.names import Names
 
 _UNNAMED = "UnresolvedAlias"
-"""What Spark's parser puts around an expression without an alias."""
+"""What Spark's parser puts around an expression without an alias, but for the aggregates of a PIVOT."""
+_PIVOT = "Pivot"
 VIEWS_KEPT = 1000
 """Readings of views that are kept."""
 
@@ -166,7 +167,7 @@ async def names_of_columns(
     reader: ReaderPort, text: str, reading: Reading, *, expression: bool = False
 ) -> tuple[UnnamedColumn, ...] | NotRead:
     """Return what Spark calls the columns without an alias; without asking where there are none."""
-    if not expression and _UNNAMED not in reading.expressions:
+    if not expression and _UNNAMED not in reading.expressions and _PIVOT not in reading.nodes:
         return ()
     columns = await reader.column_names(text, expression=expression)
     if isinstance(columns, NotRead) and columns.code == "TIMEOUT":

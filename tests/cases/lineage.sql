@@ -291,3 +291,5 @@ WITH c AS (SELECT upper(ssn), i FROM a) SELECT `upper(ssn)` || 'x' FROM c WHERE 
 SELECT `concat(ssn, -, x)` FROM (SELECT concat(p.ssn, '-', p.x) FROM a p UNION ALL SELECT 'k')
 SELECT `max(s.g.h)`, `sum(x)` FROM (SELECT max(p.s.g.h), sum(x) FILTER (WHERE y > 1), sum(x) FROM a p)
 SELECT v.`count(1)`, v.`max(x)` FROM (SELECT count(*), max(x) FROM a) v
+SELECT `1_max(x)`, `two_sum(x)` FROM (SELECT x, y, z FROM a) u PIVOT (sum(u.x), max(u.x) FOR y IN (1, 2 AS two))
+SELECT * EXCEPT (d) FROM (SELECT max(p.d) AS d, concat(p.ssn, '-', p.name) AS e FROM named p GROUP BY p.ssn, p.name)
