@@ -21,8 +21,10 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Generator;
 import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
+import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.RangeFrame$;
@@ -53,6 +55,8 @@ final class ColumnNames {
     static final String CLOSE = "\uE001";
     /** Items of one text that are named; nobody writes more. */
     private static final int MAX_ITEMS = 1000;
+    /** Nanoseconds for one text, well below the reader's deadline; what comes later in it has no name. */
+    private static final long MAX_TIME = 2000000000L;
     /** Characters of an item and of a name. */
     private static final int MAX_CHARS = 4000;
     /** Calls of constants alone that may stand within another call: some functions compute such arguments when
@@ -64,9 +68,11 @@ final class ColumnNames {
         "lower", "upper", "date_add", "date_sub", "add_months", "trunc", "date_trunc", "unix_timestamp", "pi", "e",
         "monotonically_increasing_id", "input_file_name", "spark_partition_id", "current_catalog",
     }));
-    /** They load classes by name. */
-    private static final Set REFLECTING =
-        new HashSet(Arrays.asList(new Object[] {"reflect", "java_method", "try_reflect"}));
+    /** They load classes by name, or read files. */
+    private static final Set REACHING = new HashSet(Arrays.asList(new Object[] {
+        "reflect", "java_method", "try_reflect", "from_avro", "to_avro", "schema_of_avro", "from_protobuf",
+        "to_protobuf",
+    }));
     private static final Object PRETTY = org.apache.spark.sql.catalyst.util.package$.MODULE$;
 
     /** That Spark's name is not known here. */
@@ -80,6 +86,9 @@ final class ColumnNames {
     /** Name parts of the references, by the number of their hole. */
     private final List holes = new ArrayList();
 
+    /** Arguments of the lambda functions around, lower case. */
+    private final List variables = new ArrayList();
+
     private ColumnNames(DataType type) {
         this.type = type;
     }
@@ -91,7 +100,8 @@ final class ColumnNames {
             return found;
         }
         List items = parsed.forms().items();
-        for (int i = 0; i < items.size() && i < MAX_ITEMS; i++) {
+        long began = System.nanoTime();
+        for (int i = 0; i < items.size() && i < MAX_ITEMS && System.nanoTime() - began < MAX_TIME; i++) {
             WrittenForms.Item item = (WrittenForms.Item) items.get(i);
             Map told = item.span.end - item.span.start > MAX_CHARS ? null : named(parsed, item);
             if (told != null) {
@@ -173,6 +183,14 @@ final class ColumnNames {
             return hole(ScalaValues.strings(((UnresolvedAttribute) node).nameParts()));
         }
         if (node instanceof UnresolvedNamedLambdaVariable) {
+            // Within a lambda function the parser makes one of every name.
+            List parts = ScalaValues.strings(((UnresolvedNamedLambdaVariable) node).nameParts());
+            if (!variables.contains(((String) parts.get(0)).toLowerCase(Locale.ROOT))) {
+                return hole(parts);
+            }
+            if (parts.size() > 1) {
+                throw new Unknown();
+            }
             return variable((UnresolvedNamedLambdaVariable) node);
         }
         if (node instanceof SubqueryExpression) {
@@ -193,11 +211,19 @@ final class ColumnNames {
                 new WindowExpression((Expression) window.productElement(0), (WindowSpecDefinition) spec),
                 windows, within);
         }
+        int around = variables.size();
+        if (node instanceof LambdaFunction) {
+            List arguments = ScalaValues.list(((LambdaFunction) node).arguments());
+            for (int i = 0; i < arguments.size(); i++) {
+                variables.add(((NamedExpression) arguments.get(i)).name().toLowerCase(Locale.ROOT));
+            }
+        }
         List children = ScalaValues.list(node.children());
         List found = new ArrayList();
         for (int i = 0; i < children.size(); i++) {
             found.add(resolved((Expression) children.get(i), windows, within));
         }
+        variables.subList(around, variables.size()).clear();
         if (node instanceof UnresolvedExtractValue) {
             Expression of = (Expression) found.get(0);
             Expression at = (Expression) found.get(1);
@@ -274,7 +300,7 @@ final class ColumnNames {
     private Expression called(UnresolvedFunction call, Map windows, boolean within) throws Exception {
         List parts = ScalaValues.strings(call.nameParts());
         String name = ((String) parts.get(parts.size() - 1)).toLowerCase(Locale.ROOT);
-        boolean unusual = parts.size() != 1 || REFLECTING.contains(name)
+        boolean unusual = parts.size() != 1 || REACHING.contains(name)
             || isSet(ScalaValues.callOr(call, "ignoreNulls", null))
             || Boolean.TRUE.equals(ScalaValues.callOr(call, "isInternal", null))
             || !ScalaValues.list((scala.collection.Iterable)
