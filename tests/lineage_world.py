@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gateway.lineage.gathering import names_of_columns
 from gateway.lineage.workers import HasLineage
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.lineage import EdgeType, StatementLineage
@@ -23,6 +24,8 @@ TABLES = {
     "c": "i int, w int",
     "d": "i int, k int, x int, y int, z int",
     "t": "a int, b int, c int, d int, e string",
+    "named": "id int, name string, ssn string, salary double, bonus double, d date, ts timestamp, "
+    "arr array<int>, m map<string,int>, s struct<f:int,g:struct<h:int>>, ss array<struct<u:int,v:string>>",
     "e1": "id int, name string, age int, dept int, boss int",
 }
 
@@ -73,7 +76,10 @@ async def text_of(
 ) -> LineageText:
     reading = await reader.read(sql)
     assert isinstance(reading, Reading), reading
-    return LineageText(text=reading.written or sql, reading=reading, names=names(database, temp_views))
+    written = reading.written or sql
+    columns = await names_of_columns(reader, written, reading)
+    assert isinstance(columns, tuple), columns
+    return LineageText(text=written, reading=reading, names=names(database, temp_views), columns=columns)
 
 
 async def catalog_of(

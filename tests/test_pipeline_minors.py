@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.model.reading import CommandNode, ExpressionNode, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.reading import (
+    CommandNode,
+    ExpressionNode,
+    NotRead,
+    Proof,
+    Reading,
+    ReadingAnswer,
+    Splice,
+    UnnamedColumn,
+)
 from gateway.model.spark_minors import Minor, minor_of
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
@@ -31,6 +40,11 @@ class OlderReader:
 
     async def read_expression(self, text: str) -> ReadingAnswer:
         return await self._reader.read_expression(text)
+
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
+        return await self._reader.column_names(text, expression=expression)
 
     async def read_plan(self, text: str) -> ExpressionNode | None:
         return await self._reader.read_plan(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import yaml
@@ -17,6 +18,7 @@ from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
 from gateway.database.asking import asking
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
+from gateway.jobs.recommending.reach import reach_of_use
 from gateway.jobs.recommending.storing import APPLIED, REJECTED, STATES, decide, listed, shown
 from gateway.settings import Settings
 
@@ -35,7 +37,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
             await migrate(connection)
             match arguments.action:
                 case "list":
-                    await _list(connection, arguments, terminal)
+                    await _list(connection, settings, arguments, terminal)
                 case "show":
                     found = [await shown(connection, number) for number in numbers]
                     if arguments.json:
@@ -71,7 +73,9 @@ def _numbers(arguments: argparse.Namespace) -> list[int]:
     return [int(text) for text in texts]
 
 
-async def _list(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
+async def _list(
+    connection: Any, settings: Settings, arguments: argparse.Namespace, terminal: Terminal
+) -> None:
     states = STATES if arguments.state == "all" else (arguments.state,)
     found = await listed(connection, states=states, kind=arguments.kind or "", limit=arguments.limit + 1)
     shown_ = found[: arguments.limit]
@@ -79,7 +83,8 @@ async def _list(connection: Any, arguments: argparse.Namespace, terminal: Termin
         terminal.json(shown_)
         return
     if not found:
-        terminal.line("nothing is recommended; `sluice jobs run recommend` looks at the use of policies")
+        for line in await _why_nothing(connection, settings):
+            terminal.line(line)
         return
     terminal.table(
         ("id", "kind", "state", "what"),
@@ -88,6 +93,27 @@ async def _list(connection: Any, arguments: argparse.Namespace, terminal: Termin
     )
     if len(found) > arguments.limit:
         terminal.line(f"… and more; --limit takes more than {arguments.limit:,}")
+
+
+async def _why_nothing(connection: Any, settings: Settings) -> list[str]:
+    """Say whether a run found nothing, and what it could not know."""
+    run = await connection.fetchrow(
+        "SELECT id, ended_at FROM sluice.job_run WHERE job = 'recommend' AND state = 'done'"
+        " ORDER BY id DESC LIMIT 1"
+    )
+    if run is None:
+        return ["nothing is recommended; `sluice jobs run recommend` looks at the use of policies"]
+    days = settings.jobs.recommend.unused_days
+    reach = await reach_of_use(connection, datetime.now(UTC), days)
+    ended = _minute(run["ended_at"].astimezone(UTC).isoformat())
+    told = [f"nothing of that kind and state; run {run['id']} looked at the use of policies until {ended}"]
+    told += [f"  {missing}" for missing in reach.missing]
+    if reach.first is not None and not reach.reaches_back:
+        told.append(
+            f"  what goes unused is told from {reach.first + timedelta(days=days)} on,"
+            f" after {days} days (`jobs.recommend.unused_days`)"
+        )
+    return told
 
 
 def _show(one: dict[str, Any], terminal: Terminal) -> None:

@@ -49,7 +49,11 @@ def with_jobs(settings_file: Path, where: Addresses) -> None:
         "directory": "lake",
         "master": "local[2]",
         "shuffle_partitions": 2,
-        "classify": {**reading, "include": ["spark_catalog.inbox.*"], "sample_percent": 100},
+        "classify": {
+            **reading,
+            "include": ["spark_catalog.inbox.*", "spark_catalog.hr.*"],
+            "sample_percent": 100,
+        },
         "proof": reading,
         "replay": {"proposed": settings["policies"]["paths"][0]},
     }

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.app.explaining import make_backend
 from gateway.app.gateway import Addresses, Gateway
@@ -141,12 +143,26 @@ def prepare(options: DemoOptions) -> Path:
         "policies": {"paths": [str(shipped_rules() / "policies"), "files.yaml"]},
         "files": {"inbox": {"root": f"file:{root}", "database": "inbox"}},
         "users": {"file": "users.yaml"},
-        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "ledger": {
+            "directory": "ledger",
+            "embedded": {"directory": "postgres"},
+            "seal_key": {"file": _seal_key(directory).name},
+        },
     }
     file = directory / "gateway.yaml"
     file.write_bytes(
         b"# Written by `sluice demo` at every start.\n" + orjson.dumps(settings, option=orjson.OPT_INDENT_2)
     )
+    return file
+
+
+def _seal_key(directory: Path) -> Path:
+    """Make the key that seals the demo's record, unless an earlier start made it; return its file."""
+    file = directory / "seal.key"
+    if not file.exists():
+        key = Ed25519PrivateKey.generate()
+        file.touch(mode=0o600)
+        file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return file
 
 
@@ -203,6 +219,7 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
     for command in (
         f"explain -c {config} --as bob 'SELECT * FROM sales.customer'",
         f"audit tail -c {config}",
+        f"audit seal -c {config}    # and then: audit verify -c {config}",
         f"check {config}",
         f"jobs run rollups -c {config}    # or: {', '.join(name for name in JOBS if name != 'rollups')}",
     ):

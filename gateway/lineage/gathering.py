@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
-from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, UnnamedColumn
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
 from gateway.sql.metric_views import as_plain_view
 from gateway.sql.names import Names
 
+_UNNAMED = "UnresolvedAlias"
+"""What Spark's parser puts around an expression without an alias, but for the aggregates of a PIVOT."""
+_PIVOT = "Pivot"
 VIEWS_KEPT = 1000
 """Readings of views that are kept."""
 
@@ -78,7 +81,9 @@ class Gatherer:
         reading = await (self.reader.read_expression(text) if expression else self.reader.read(text))
         if isinstance(reading, Reading) and (plain := as_plain_view(reading)) is not None:
             return await self.text(plain, context)
-        return self._text(text, reading, context) if isinstance(reading, Reading) else reading
+        if not isinstance(reading, Reading):
+            return reading
+        return await self._text(text, reading, context, expression=expression)
 
     async def catalog(
         self,
@@ -127,10 +132,16 @@ class Gatherer:
                     (read if scans else written).add(meaning.folded())
         return read, written
 
-    def _text(self, text: str, reading: Reading, context: SessionContext) -> LineageText:
+    async def _text(
+        self, text: str, reading: Reading, context: SessionContext, *, expression: bool = False
+    ) -> LineageText | NotRead:
         # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
+        written = reading.written or text
+        columns = await names_of_columns(self.reader, written, reading, expression=expression)
+        if isinstance(columns, NotRead):
+            return columns
         return LineageText(
-            text=reading.written or text, reading=reading, names=Names(context, self.known_catalogs)
+            text=written, reading=reading, names=Names(context, self.known_catalogs), columns=columns
         )
 
     async def _view(self, view: ViewBody) -> LineageText | NotRead | None:
@@ -143,11 +154,25 @@ class Gatherer:
         context = SessionContext()
         if view.catalog:  # Spark keeps none with a metric view
             context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
-        found = self._text(view.text, reading, context) if isinstance(reading, Reading) else None
+        found = await self._text(view.text, reading, context) if isinstance(reading, Reading) else None
+        if isinstance(found, NotRead):
+            return found
         self._views[view] = found
         if len(self._views) > VIEWS_KEPT:
             self._views.popitem(last=False)
         return found
+
+
+async def names_of_columns(
+    reader: ReaderPort, text: str, reading: Reading, *, expression: bool = False
+) -> tuple[UnnamedColumn, ...] | NotRead:
+    """Return what Spark calls the columns without an alias; without asking where there are none."""
+    if not expression and _UNNAMED not in reading.expressions and _PIVOT not in reading.nodes:
+        return ()
+    columns = await reader.column_names(text, expression=expression)
+    if isinstance(columns, NotRead) and columns.code == "TIMEOUT":
+        return ()  # it would be late again
+    return columns
 
 
 def names_of(statement: LineageText) -> set[TableName]:

@@ -136,6 +136,19 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnnamedColumn:
+    """What Spark calls the column of an item of a select list that has no alias."""
+
+    span: Span
+    """All of the item."""
+    pieces: tuple[str | tuple[str, ...], ...]
+    """The name: text, and the parts of references, which stand there as what they mean is called."""
+    plain: bool
+    """Whether it is the name only where all that it refers to are numbers, strings and the like: with dates
+    and intervals Spark puts other functions in the place of some operators."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewText:
     """Where a statement that makes a view, or changes its text, has that text."""
 

@@ -14,6 +14,7 @@ from gateway.model.lineage import Clause
 from gateway.plan.analyse_expressions import EXISTS, parts_of, pattern_of
 from gateway.plan.lineage_generators import GENERATORS, generated
 from gateway.plan.lineage_names import column_name
+from gateway.plan.lineage_structs import built_type
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.functions import AGGREGATES
@@ -124,19 +125,6 @@ class PlanLineageExpressions(References):
                 first = self._known(parts, Environment(frame)) or self._guess(parts, Environment(frame))
         return first
 
-    def _guess(self, parts: Parts, place: Environment) -> Attribute | None:
-        """Look also among columns whose names Spark makes up."""
-        found = super()._guess(parts, place)
-        around: Environment | None = place
-        while found is None and around is not None:
-            nameless = [a for a in around.frame.attributes if a.name is None]
-            if nameless:
-                if len(nameless) > 1:
-                    self.guessed[".".join(parts)] = None
-                found = Attribute(parts[-1], merged(a.value for a in nameless))
-            around = around.parent
-        return found
-
     # ---------------------------------------------------------------- columns
 
     def project(self, items: Sequence[pb.Expression], place: Environment) -> LineageRelation:
@@ -181,18 +169,24 @@ class PlanLineageExpressions(References):
                 function = item.unresolved_function
                 types = [self.type_of(argument, place) for argument in function.arguments[:]]
                 return generated(function, self.value(item, place), types)
-        name = None if aliased else column_name(item)
+        name = None if aliased else self.name_of(item, place)
         return LineageRelation([Attribute(name, self.value(item, place))], RelationRows())
 
+    def name_of(self, item: pb.Expression, place: Environment) -> str | None:
+        """Return what Spark calls an expression without an alias, None where that is not known."""
+        return column_name(item, lambda message: self._shown(message, place))
+
+    def _shown(
+        self, message: pb.Expression.UnresolvedAttribute, place: Environment
+    ) -> tuple[str | None, str]:
+        """Return how Spark shows a reference within an expression, and the type of what it means."""
+        column = self.column(message, place)
+        found, shown = self.shown_as(parts_of(message.unparsed_identifier), place)
+        return ".".join(shown) if found is not None else column.name, column.value.type
+
     def type_of(self, item: pb.Expression, place: Environment) -> str:
-        """Return the type of a column that is passed on as it is, in DDL; empty where it is not known."""
-        case = item.WhichOneof("expr_type")
-        if case == "unresolved_attribute":
-            return self.column(item.unresolved_attribute, place).value.type
-        if case == "unresolved_function":
-            function = item.unresolved_function.function_name.lower()
-            return {"array": "array<>", "map": "map<>", "create_map": "map<>"}.get(function, "")
-        return ""
+        """Return the type of an expression in DDL; empty where it is not known."""
+        return built_type(item, lambda message: self.column(message, place).value.type)
 
     def star(
         self, star: pb.Expression.UnresolvedStar, place: Environment
@@ -234,7 +228,9 @@ class PlanLineageExpressions(References):
             return self.column(root.unresolved_attribute, place).value
         found = Sum()
         self._into(root, TRANSFORMED, place, found)
-        return found.value(PlanFragment(root))
+        value = found.value(PlanFragment(root))
+        type_ = self.type_of(root, place)
+        return replace(value, type=type_) if type_ else value
 
     def operands(self, roots: Sequence[pb.Expression], place: Environment) -> Value:
         """Return several expressions as one value."""

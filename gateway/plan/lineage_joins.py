@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_expressions import PlanFragment
-from gateway.plan.lineage_names import column_name, literal_name
 from gateway.plan.lineage_relations import OneInput, Outer, Several, code_over
 from gateway.plan.lineage_sources import names_in
+from gateway.plan.lineage_structs import literal_name
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_joins import keep_unmatched, key_parts, merged_keys, rejecting
 from gateway.sql.lineage_references import decide_by, group_by
@@ -90,7 +90,7 @@ class Grouping(OneInput):
         for item in message.aggregate_expressions[:]:
             value = self.value(item, place)
             both = merged((value, choosing))
-            aggregates.append((column_name(item), Value(both.dependencies, both.rows, value.written)))
+            aggregates.append((self.name_of(item, place), Value(both.dependencies, both.rows, value.written)))
         group_by(rows, grouping, merged((*(a.value for a in keys.attributes), chosen)))
         names = [literal_name(literal) for literal in message.pivot.values[:]]
         if not names or None in names or not aggregates:

@@ -5,8 +5,12 @@ A later operation of the plan may name it so. Where Spark's name is not known fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gateway.plan.analyse_expressions import parts_of
+from gateway.plan.lineage_structs import NUMBERS, built_type, literal_name
 from gateway.sql.analyse_scope import Unclear
+from gateway.sql.lineage_types import is_plain
 from gateway.wire.connect import pb
 
 MAX_DEPTH = 20
@@ -17,31 +21,25 @@ _OPERATORS = {
     ">=": ">=", "<=>": "<=>", "and": "and", "or": "or",
 }  # fmt: skip
 _RENAMED = {"mean": "avg", "stddev_samp": "stddev_samp", "approxcountdistinct": "approx_count_distinct"}
-_NUMBERS = ("byte", "short", "integer", "long")
+_ARITHMETIC = frozenset("+-*/%")
 
 
-def column_name(expression: pb.Expression) -> str | None:
+Shown = Callable[[pb.Expression.UnresolvedAttribute], tuple[str | None, str]]
+"""How Spark shows a reference within an expression, and the type of what it means; empty where not known."""
+
+
+def column_name(expression: pb.Expression, shown: Shown) -> str | None:
     """Return the name in lower case, None where it is not known."""
-    return _name(expression, 0)
+    return _name(expression, shown, 0)
 
 
-def literal_name(literal: pb.Expression.Literal) -> str | None:
-    """Return how Spark writes a literal as a name or as part of one."""
-    case = literal.WhichOneof("literal_type")
-    if case in _NUMBERS:
-        return str(getattr(literal, case))
-    if case == "string":
-        return literal.string.lower()
-    if case == "boolean":
-        return str(literal.boolean).lower()
-    return "null" if case == "null" else None
-
-
-def _name(expression: pb.Expression, depth: int) -> str | None:
+def _name(expression: pb.Expression, shown: Shown, depth: int) -> str | None:
     if depth > MAX_DEPTH:
         return None
     match expression.WhichOneof("expr_type"):
         case "unresolved_attribute":
+            if depth:
+                return shown(expression.unresolved_attribute)[0]
             try:
                 return parts_of(expression.unresolved_attribute.unparsed_identifier)[-1]
             except Unclear:
@@ -49,16 +47,18 @@ def _name(expression: pb.Expression, depth: int) -> str | None:
         case "literal":
             return literal_name(expression.literal)
         case "unresolved_function":
-            return _function(expression.unresolved_function, depth)
+            return _function(expression.unresolved_function, shown, depth)
         case "unresolved_star":
             return "1"  # count(*) is called count(1)
         case "alias" if len(expression.alias.name) == 1:
-            return expression.alias.name[0].lower() if not depth else _name(expression.alias.expr, depth)
+            return (
+                expression.alias.name[0].lower() if not depth else _name(expression.alias.expr, shown, depth)
+            )
         case "cast" if not depth and expression.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
-            return _name(expression.cast.expr, depth + 1)
+            return _cast(expression.cast.expr.unresolved_attribute, shown)
         case "unresolved_extract_value":
             extract = expression.unresolved_extract_value
-            of, what = _name(extract.child, depth + 1), extract.extraction.literal
+            of, what = _name(extract.child, shown, depth + 1), extract.extraction.literal
             text = what.string if what.WhichOneof("literal_type") == "string" else None
             return f"{of}.{text.lower()}" if of is not None and text is not None else None
         case "window" | "common_inline_user_defined_function":
@@ -66,15 +66,41 @@ def _name(expression: pb.Expression, depth: int) -> str | None:
     return None
 
 
-def _function(function: pb.Expression.UnresolvedFunction, depth: int) -> str | None:
+def _cast(column: pb.Expression.UnresolvedAttribute, shown: Shown) -> str | None:
+    """Return the column's own name; a cast of a field is called otherwise."""
+    name, _ = shown(column)
+    return name if name is not None and "." not in name else None
+
+
+def _is_plain(operand: pb.Expression, shown: Shown) -> bool:
+    """Whether an operand is a number or a string: with dates and intervals Spark puts other functions in the
+    place of some operators."""
+    case = operand.WhichOneof("expr_type")
+    if case == "literal":
+        return operand.literal.WhichOneof("literal_type") in (
+            *NUMBERS,
+            "string",
+            "double",
+            "float",
+            "decimal",
+        )
+    function = operand.unresolved_function
+    if case == "unresolved_function" and function.function_name in _ARITHMETIC:
+        return all(_is_plain(argument, shown) for argument in function.arguments)
+    return is_plain(built_type(operand, lambda column: shown(column)[1]))
+
+
+def _function(function: pb.Expression.UnresolvedFunction, shown: Shown, depth: int) -> str | None:
     name = function.function_name.lower()
     if len(function.arguments) > MAX_DEPTH:
         return None
-    arguments = [_name(argument, depth + 1) for argument in function.arguments]
+    arguments = [_name(argument, shown, depth + 1) for argument in function.arguments]
     known = [argument for argument in arguments if argument is not None]
     if len(known) < len(arguments):
         return None
     if name in _OPERATORS and len(known) == 2:
+        if name in "+-" and not all(_is_plain(argument, shown) for argument in function.arguments):
+            return None
         return f"({known[0]} {_OPERATORS[name]} {known[1]})"
     if not name.isidentifier():
         return None

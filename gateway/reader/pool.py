@@ -14,21 +14,37 @@ import structlog
 
 from gateway.errors import BackendUnavailable
 from gateway.model.closing import Closing
-from gateway.model.reading import ExpressionNode, NotRead, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.reading import (
+    ExpressionNode,
+    NotRead,
+    Proof,
+    Reading,
+    ReadingAnswer,
+    Splice,
+    UnnamedColumn,
+)
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import minor_of, supported_minor
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserGone, ParserProcess
-from gateway.reader.replies import Hello, JsonReply, proof_of, proof_request, reading_of, tree_of
+from gateway.reader.replies import (
+    Hello,
+    JsonReply,
+    column_names_of,
+    proof_of,
+    proof_request,
+    reading_of,
+    tree_of,
+)
 from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", Proof, ReadingAnswer, ExpressionNode | None)
+Answer = TypeVar("Answer", Proof, ReadingAnswer, ExpressionNode | None, tuple[UnnamedColumn, ...] | NotRead)
 
-_Kept = Reading | Proof | ExpressionNode
+_Kept = Reading | Proof | ExpressionNode | tuple[UnnamedColumn, ...]
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
@@ -188,6 +204,26 @@ class ReaderPool(Closing):
             if tree is not None:
                 self._keep_answer(key, tree, len(text))
             return tree
+
+        return await self._once(key, ask)
+
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
+        key = ("names", text, expression)
+        known = self._known_answer(key)
+        if isinstance(known, tuple):
+            return known
+        if refusal := refuse(text, self.limits):
+            return refusal
+
+        async def ask() -> tuple[UnnamedColumn, ...] | NotRead:
+            reply = await self._ask("names", {"text": text, "expression": expression})
+            if isinstance(reply, NotRead):
+                return reply
+            names = column_names_of(reply)
+            self._keep_answer(key, names, len(text))
+            return names
 
         return await self._once(key, ask)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gateway.model.reading import ExpressionNode, Proof, ReadingAnswer, Splice
+from gateway.model.reading import ExpressionNode, NotRead, Proof, ReadingAnswer, Splice, UnnamedColumn
 
 
 class ReaderPort(Protocol):
@@ -26,6 +26,12 @@ class ReaderPort(Protocol):
 
     async def read_plan(self, text: str) -> ExpressionNode | None:
         """Return the plan of one statement, with the expressions in it; None where it cannot be told."""
+        ...
+
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
+        """Return what Spark calls the columns of select lists without an alias, where that is known."""
         ...
 
     async def prove(

@@ -6,6 +6,7 @@ treats as a broken process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from gateway.model.reading import (
     RelationRole,
     Span,
     Splice,
+    UnnamedColumn,
     ViewText,
 )
 from gateway.model.spark_configuration import parsers_in
@@ -79,6 +81,28 @@ def reading_of(reply: JsonReply, hello: Hello) -> ReadingAnswer:
     if kind == "answer":
         return _reading(reply, hello)
     return not_read_of(reply)
+
+
+_HOLE = re.compile("\ue000([0-9]+)\ue001")
+"""Where a reference stands in the name of a column."""
+
+
+def column_names_of(reply: JsonReply) -> tuple[UnnamedColumn, ...]:
+    """Return the names of columns; none of a text that the parser has no reading of."""
+    if reply["kind"] != "answer":
+        return ()
+    return tuple(_column_name(told) for told in reply["names"])
+
+
+def _column_name(told: JsonReply) -> UnnamedColumn:
+    start, end = told["span"]
+    found = _HOLE.split(told["name"])
+    pieces = tuple(
+        tuple(told["holes"][int(piece)]) if i % 2 else piece
+        for i, piece in enumerate(found)
+        if i % 2 or piece
+    )
+    return UnnamedColumn(span=Span(start, end), pieces=pieces, plain=told["plain"])
 
 
 def not_read_of(reply: JsonReply) -> NotRead:

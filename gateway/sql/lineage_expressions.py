@@ -147,17 +147,18 @@ class SqlLineageExpressions(References):
         return self.attribute(root, place, ctes).value
 
     def attribute(self, root: exp.Expr, place: Environment, ctes: Ctes) -> Attribute:
-        """Return an expression as a column, with the name that Spark gives it without an alias."""
+        """Return an expression as a column; without a name where it is no reference."""
         node = root
         while isinstance(node, exp.Paren):
             node = node.this
         parts = parts_of(node)
         if parts is not None and self.argument(parts[0]) is None:
             return self.reference(parts, place)
+        if (bare := self._bare_name(node)) is not None:
+            return self.reference((bare,), place)
         found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
-        name = folded(node.expression) if _is_field(node) else None
-        return Attribute(name, found.value(SqlFragment(node, self.text)))
+        return Attribute(None, found.value(SqlFragment(node, self.text)))
 
     def operands(self, nodes: Iterable[exp.Expr | None], place: Environment, ctes: Ctes) -> Value:
         """Return several expressions as one value."""
@@ -187,10 +188,10 @@ class SqlLineageExpressions(References):
                 self._window(node, place, ctes, found, way)
                 stack.append((node.this, way, True))
             elif isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
-                bare = is_star_query(node.this)
-                if bare:
+                starred = is_star_query(node.this)
+                if starred:
                     self.star_references.add(())
-                relation = self.query(without_list(node.this) if bare else node.this, place, ctes)
+                relation = self.query(without_list(node.this) if starred else node.this, place, ctes)
                 found.rows[id(relation.rows)] = relation.rows
             elif isinstance(node, (exp.Query, exp.Values)):
                 relation = self.query(node, place, ctes)
@@ -212,11 +213,15 @@ class SqlLineageExpressions(References):
                 if not windowed:
                     grouped(place, found)
             else:
-                name = node.key if not node.args else ""
-                if self._bare and (bare_name := _BARE.get(name, name)) in self._bare:
-                    work += self._operand((bare_name,), way, place, found)
+                if (bare := self._bare_name(node)) is not None:
+                    work += self._operand((bare,), way, place, found)
                 stack += [(child, as_, windowed) for child, as_ in reversed(_children(node, way))]
         self.spend(work)
+
+    def _bare_name(self, node: exp.Expr) -> str | None:
+        """Return the name that sqlglot takes for a function without brackets, and that may be a column."""
+        name = _BARE.get(node.key, node.key) if self._bare and not node.args else ""
+        return name if name in self._bare else None
 
     def _into_all(self, nodes: Iterable[exp.Expr], place: Environment, ctes: Ctes) -> None:
         for node in nodes:
@@ -351,10 +356,6 @@ def _operands(node: exp.Expr, way: OperandUse) -> Iterator[tuple[exp.Expr, Opera
         case _:
             for child in node.iter_expressions():
                 yield child, way
-
-
-def _is_field(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier)
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

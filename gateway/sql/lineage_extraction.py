@@ -41,7 +41,7 @@ class Extraction:
         self, statement: LineageText, writes: Sequence[Write], found: StatementLineage, bound: Bound
     ) -> StatementLineage:
         """Return the lineage of a text that writes; raise Unclear where it cannot be told."""
-        text = Text.of(statement.text, statement.reading)
+        text = Text.of(statement.text, statement.reading, statement.columns)
         if found.operation is Operation.MERGE and _evolves(statement):
             text.erase_words("WITH", "SCHEMA", "EVOLUTION")
         walk = self._walk(text, statement, bound)
@@ -51,7 +51,7 @@ class Extraction:
 
     def query(self, text: LineageText, bound: Bound) -> LineageRelation:
         """Return what a text that is a query gives."""
-        of = Text.of(text.text, text.reading)
+        of = Text.of(text.text, text.reading, text.columns)
         walk = self._walk(of, text, bound)
         relation = walk.query(of.parse(of.piece()), None, {})
         self._agree(walk, text)
@@ -77,13 +77,13 @@ class Extraction:
         rejects: Callable[[Attribute], bool] | None,
     ) -> RowCondition:
         """Lay an expression that is a condition on rows."""
-        walk, select = self._select(text, bound)
+        walk, select = self._select(replace(text, columns=()), bound)
         condition = walk.decide(rows, clause, select.expressions[0], place, {}, rejects=rejects)
         self._agree(walk, text)
         return condition
 
     def _select(self, text: LineageText, bound: Bound) -> tuple[SqlLineageWalk, exp.Select]:
-        of = Text.of(text.text, text.reading)
+        of = Text.of(text.text, text.reading, text.columns)
         tree = of.parse(f"SELECT {of.piece()}")
         if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
             raise Unclear("sqlglot does not read the text as one expression")

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from gateway.sql.lineage_expressions import Ctes, SqlLineageExpressions
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, Open, RelationRows, Value
+from gateway.sql.lineage_structs import built_type
 from gateway.sql.lineage_types import element_type, struct_fields
 
 _EXPLODES = (exp.Explode, exp.ExplodeOuter)
@@ -27,7 +28,8 @@ def generated(
         names = ["pos"] if isinstance(node, _POSEXPLODES) else []
         return _exploded(names, first, value, walk, place, ctes)
     if isinstance(node, exp.Inline) and isinstance(first, exp.Expr):
-        fields = struct_fields(element_type(walk.value(first, place, ctes).type))
+        type_ = walk.value(first, place, ctes).type or built_type(first, walk, place, ctes)
+        fields = struct_fields(element_type(type_))
         return unknown(value) if fields is None else columns(fields, value)
     if isinstance(node, exp.Stack):
         return _stacked(node, value)
@@ -41,7 +43,7 @@ def _exploded(
 ) -> LineageRelation:
     if isinstance(of, exp.Kwarg):
         of = of.expression
-    type_ = walk.value(of, place, ctes).type
+    type_ = walk.value(of, place, ctes).type or built_type(of, walk, place, ctes)
     if not type_:
         type_ = "map<>" if isinstance(of, _MAPS) else "array<>" if isinstance(of, exp.Array) else ""
     return exploded(names, value, type_)

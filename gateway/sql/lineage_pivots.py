@@ -62,6 +62,8 @@ def _pivot(
     for item in node.expressions:
         name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
         expression = item.this if isinstance(item, exp.Alias) else item
+        if name is not None and name in walk.text.columns:
+            name = walk.column_name(walk.text.columns[name], place)
         aggregates.append((name or _shown(expression), walk.value(expression, place, ctes)))
     fields = [field for field in node.args.get("fields", ()) if isinstance(field, exp.In)]
     chosen = walk.operands([field.this for field in fields], place, ctes)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gateway.model.lineage import Clause
+from gateway.model.reading import UnnamedColumn
 from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
@@ -23,7 +25,10 @@ from gateway.sql.lineage_scope import (
     Value,
     merged,
 )
-from gateway.sql.lineage_types import struct_fields
+from gateway.sql.lineage_types import field_type, is_plain, struct_fields
+
+_CALLED_SO = frozenset({"current_date", "current_user", "current_timestamp", "localtimestamp"})
+"""Functions without brackets that Spark calls the same with them, in all its versions."""
 
 
 class References(ABC):
@@ -48,7 +53,7 @@ class References(ABC):
         found = self._known(parts, place) or self._guess(parts, place)
         if found is None:
             if is_literal(parts):
-                return Attribute(None, Value(NOTHING))
+                return Attribute(f"{parts[0]}()" if parts[0] in _CALLED_SO else None, Value(NOTHING))
             raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
         return found
 
@@ -63,6 +68,46 @@ class References(ABC):
             around = around.parent
         return None
 
+    def column_name(self, column: UnnamedColumn, place: Environment) -> str | None:
+        """Return what Spark calls a column without an alias, lower case; None where that is not known."""
+        found: list[str] = []
+        for piece in column.pieces:
+            if isinstance(piece, str):
+                found.append(piece)
+                continue
+            parts = tuple(part.lower() for part in piece)
+            attribute, shown = self.shown_as(parts, place)
+            if attribute is None or (column.plain and not is_plain(self.typed(parts, place))):
+                return None
+            if len(shown) > 1 and len(column.pieces) == 1:
+                return None  # a cast of a field, which Spark calls otherwise than a cast of a column
+            found.append(".".join(shown))
+        return "".join(found).lower()
+
+    def typed(self, parts: Parts, place: Environment) -> str:
+        """Return the type of what a reference means, in DDL; empty where it is not known."""
+        attribute, shown = self.shown_as(parts, place)
+        type_ = "" if attribute is None else attribute.value.type
+        for name in shown[1:]:
+            type_ = field_type(type_, name)
+        return type_
+
+    def shown_as(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
+        """Return the column that a reference means, and its name with those of the fields that are taken."""
+        around: Environment | None = place
+        while around is not None:
+            found, length = around.known(parts)
+            if found:
+                return found[0], parts[length - 1 :]
+            around = around.parent
+        around = place
+        while around is not None:
+            unknown, at = around.frame.candidates(parts)
+            if unknown and not is_literal(parts):
+                return Attribute(parts[at], Value(NOTHING)), parts[at:]
+            around = around.parent
+        return None, ()
+
     def _one(self, found: list[Attribute], parts: Parts, length: int) -> Attribute:
         attribute = found[0]
         if len(found) > 1:
@@ -70,7 +115,11 @@ class References(ABC):
                 self.guessed[".".join(parts)] = None
             attribute = Attribute(parts[length - 1], merged(other.value for other in found))
         if length < len(parts):
-            return Attribute(parts[-1], attribute.value.within(TRANSFORMED, (".".join(parts),)))
+            type_ = attribute.value.type
+            for name in parts[length:]:
+                type_ = field_type(type_, name)
+            field_ = attribute.value.within(TRANSFORMED, (".".join(parts),))
+            return Attribute(parts[-1], replace(field_, type=type_) if type_ else field_)
         return attribute
 
     def _guess(self, parts: Parts, place: Environment) -> Attribute | None:
@@ -85,6 +134,18 @@ class References(ABC):
                 if at + 1 < len(parts):
                     value = value.within(TRANSFORMED, (".".join(parts),))
                 return Attribute(parts[-1], value)
+            around = around.parent
+        return self._nameless(parts, place)
+
+    def _nameless(self, parts: Parts, place: Environment) -> Attribute | None:
+        """Look among columns whose names Spark makes up and nobody knows here."""
+        around: Environment | None = place
+        while around is not None and not is_literal(parts):
+            nameless = [a for a in around.frame.attributes if a.name is None]
+            if nameless:
+                if len(nameless) > 1:
+                    self.guessed[".".join(parts)] = None
+                return Attribute(parts[-1], merged(a.value for a in nameless))
             around = around.parent
         return None
 
@@ -104,7 +165,6 @@ class References(ABC):
 
     def _fields(self, parts: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
         """Return the fields of `struct.*`."""
-        self.references.discard(parts)
         found = self._known(parts, place) or self._guess(parts, place)
         if found is None:
             raise Unclear(f"`{'.'.join(parts)}.*` names no relation in scope")
@@ -112,7 +172,9 @@ class References(ABC):
         names = struct_fields(found.value.type)
         if names is None:
             return [Attribute("*", value)], [Open((), None, value)]
-        return [Attribute(n, value.within(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names], []
+        type_ = found.value.type
+        fields = [(n, value.within(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names]
+        return [Attribute(n, replace(field_, type=field_type(type_, n))) for n, field_ in fields], []
 
 
 def grouped(place: Environment, found: Sum) -> None:

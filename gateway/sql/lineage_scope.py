@@ -120,7 +120,7 @@ class Value:
     written: tuple[object, ...] = ()
     """The expressions that made it, one for each branch of a set operation; syntax, or text."""
     type: str = ""
-    """Of a column that is passed on from a table: its type as DDL writes it."""
+    """As DDL writes it, where it is known: of what a table has, and of structs that are built."""
 
     def within(self, way: OperandUse, written: tuple[object, ...] = ()) -> Value:
         """Return the value as an operand of an expression."""

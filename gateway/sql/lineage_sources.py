@@ -15,7 +15,7 @@ from gateway.model.lineage import (
     SourceColumn,
     StatementLineage,
 )
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import Reading, RelationRole, UnnamedColumn
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_scope import (
     ALL,
@@ -43,6 +43,8 @@ class LineageText:
     text: str
     reading: Reading
     names: Names
+    columns: tuple[UnnamedColumn, ...] = ()
+    """What Spark calls the columns of the text that have no alias, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +280,8 @@ class Sources:
         for vertex, value in columns:
             step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
             attributes.append(Attribute(vertex.column, step, (name,)))
-        return LineageRelation(attributes, rows)
+        opens = [Open((name,), None, a.value) for a in attributes if a.name == ANY_COLUMN]
+        return LineageRelation(attributes, rows, opens)
 
     def kept(self, made: StatementLineage) -> LineageRelation:
         """Return a relation that Spark has kept as what the plan that made it read."""

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.databricks import Databricks
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import TokenType
 
-from gateway.model.reading import Reading, Relation, RelationForm, RelationRole
+from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, UnnamedColumn
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.pipes import PIPE, Pipes, unused_prefix
 from gateway.sql.tokens import SPARK, bound, step, tokens_of
@@ -25,6 +27,8 @@ _COMPUTED_NAMES = frozenset({"PlanWithUnresolvedIdentifier", "ExpressionWithUnre
 """IDENTIFIER(…) around something else than a literal."""
 
 _DATABRICKS = Databricks()
+_KEYWORDS = frozenset(Spark.Tokenizer.KEYWORDS)
+_QUOTES = frozenset("'\"`")
 _QUERY_STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 
 
@@ -35,11 +39,13 @@ class Text:
     source: str
     relations: dict[str, Relation] = field(default_factory=dict)
     """By the name that stands for them."""
+    columns: dict[str, UnnamedColumn] = field(default_factory=dict)
+    """What Spark calls columns without an alias, by the alias that stands for it."""
     _edits: list[tuple[int, int, str]] = field(default_factory=list)
     _pipes: Pipes = field(default_factory=lambda: Pipes("r"))
 
     @classmethod
-    def of(cls, source: str, reading: Reading) -> Text:
+    def of(cls, source: str, reading: Reading, columns: Sequence[UnnamedColumn] = ()) -> Text:
         """Raise Unclear when a relation is not written literally, or the text is too long."""
         if len(source) > MAX_LENGTH:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
@@ -50,10 +56,30 @@ class Text:
         for relation in reading.relations:
             if relation.role is not RelationRole.CTE:
                 text._stand_for(relation)
+        for column in columns:
+            alias = f"{text._pipes.prefix}_n{len(text.columns)}_"
+            text.columns[alias] = column
+            text._edits.append((column.span.end, column.span.end, f" AS {alias} "))
         if "recursion" in folded:
             text._erase_recursion_levels()
+        text._quote_aliases(reading.subquery_aliases)
         text._edits.sort()
         return text
+
+    def _quote_aliases(self, aliases: frozenset[str]) -> None:
+        """Quote aliases of relations that are keywords to sqlglot and none to Spark: `UPDATE t set SET …`."""
+        words = {alias.upper() for alias in aliases} & _KEYWORDS
+        if not words:
+            return
+        ends = {(r.suffix or r.span).end for r in self.relations.values() if r.span is not None}
+        tokens = tokens_of(self.source)
+        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+            if token.text.upper() not in words or self.source[token.start] in _QUOTES:
+                continue
+            starts = "" if before is None else before.text.upper()
+            behind = self.source[: before.start if starts == "AS" and before is not None else token.start]
+            if len(behind.rstrip()) in ends or (after is not None and after.token_type is TokenType.DOT):
+                self._edits.append((token.start, token.end + 1, f"`{token.text}`"))
 
     def _erase_recursion_levels(self) -> None:
         """Leave out `MAX RECURSION LEVEL n` of recursive queries, which sqlglot does not know."""
@@ -111,6 +137,9 @@ class Text:
             if name in written:
                 shown = relation.span.of(self.source) if relation.span is not None else relation.parts[-1]
                 written = written.replace(name, shown)
+        for name in self.columns:
+            if name in written:
+                written = written.replace(f" AS {name}", "")
         for name, operators in self.pipes.items():
             if name in written:
                 written = written.replace(

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
+_QUOTED = re.compile(r"\s*`((?:[^`]|``)*)`\s*:?(.*)", re.DOTALL)
+COUNTS = frozenset({"count", "count_if", "approx_count_distinct", "regr_count"})
+"""Functions that give a BIGINT, whatever they are given."""
+_WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
+_PLAIN = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric string char "
+    "varchar".split()
+)
+
 
 def struct_fields(type_: str) -> list[str] | None:
     """Return the names of a struct's fields, lower case, from its type in DDL; None for another type."""
+    fields = _fields(type_)
+    return None if fields is None else [name for name, _ in fields]
+
+
+def field_type(type_: str, name: str) -> str:
+    """Return the type of a struct's field, empty where that is not known."""
+    return dict(_fields(type_) or ()).get(name, "")
+
+
+def struct_of(fields: Iterable[tuple[str, str]]) -> str:
+    """Return the type of a struct in DDL; types may be empty."""
+    return f"struct<{','.join(f'{_quoted(name)}:{type_}' for name, type_ in fields)}>"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _fields(type_: str) -> list[tuple[str, str]] | None:
     text = type_.strip()
     if not (text[:7].lower() == "struct<" and text.endswith(">")):
         return None
-    names, depth, at, quoted = [], 0, 7, False
+    found, depth, at, quoted = list[tuple[str, str]](), 0, 0, False
     inner = text[7:-1]
-    at = 0
     for i, sign in enumerate(inner + ","):
         if sign == "`":
             quoted = not quoted
@@ -21,16 +51,34 @@ def struct_fields(type_: str) -> list[str] | None:
         elif sign in ">)":
             depth -= 1
         elif sign == "," and depth == 0:
-            names.append(_field_name(inner[at:i]))
+            found.append(_field(inner[at:i]))
             at = i + 1
-    return [name for name in names if name]
+    return [field_ for field_ in found if field_[0]]
 
 
-def _field_name(field_: str) -> str:
-    text = field_.strip()
-    if text.startswith("`"):
-        return text[1 : text.rfind("`")].replace("``", "`").lower()
-    return text.replace(":", " ").split(None, 1)[0].lower() if text else ""
+def _field(field_: str) -> tuple[str, str]:
+    """Return name and type of a field: `a: int`, or `a int` with what may follow."""
+    if (quoted := _QUOTED.match(field_)) is not None:
+        return quoted[1].replace("``", "`").lower(), quoted[2].strip()
+    name, _, type_ = field_.strip().replace(":", " ", 1).partition(" ")
+    return name.strip().lower(), type_.strip()
+
+
+def is_plain(type_: str) -> bool:
+    """Whether a type is of numbers or strings: not of dates, times, intervals, or anything nested."""
+    return type_.strip().lower().split("(")[0].split(" ")[0] in _PLAIN
+
+
+def sum_type(type_: str) -> str:
+    """Return the type of a sum, empty where that takes more than a look."""
+    text = type_.strip().lower()
+    return "bigint" if text in _WHOLE else "double" if text in ("float", "real", "double") else ""
+
+
+def is_nested(type_: str) -> bool:
+    """Whether a type is a struct or an array: where values meet, one of them is then the type of all, while
+    of numbers, strings and dates Spark takes the widest."""
+    return type_[:7].lower() == "struct<" or type_[:6].lower() == "array<"
 
 
 def element_type(type_: str) -> str:

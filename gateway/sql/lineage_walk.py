@@ -57,6 +57,7 @@ from gateway.sql.lineage_scope import (
     merged,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
+from gateway.sql.lineage_structs import built_type
 from gateway.sql.lineage_text import Text
 
 MAX_STEPS = 20_000
@@ -247,6 +248,9 @@ class SqlLineageWalk(SqlLineageExpressions):
                 continue
             name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
             node = item.this if isinstance(item, exp.Alias) else item
+            unnamed = self.text.columns.get(name) if name is not None else None
+            if unnamed is not None:
+                name = None
             while isinstance(node, exp.Paren):
                 node = node.this
             if (star := star_of(node)) is not None:
@@ -255,7 +259,11 @@ class SqlLineageWalk(SqlLineageExpressions):
                 opens += unknown
                 continue
             attribute = self.attribute(node, place, ctes)
-            if name is not None:
+            if not attribute.value.type and (type_ := built_type(node, self, place, ctes)):
+                attribute = replace(attribute, value=replace(attribute.value, type=type_))
+            if unnamed is not None:
+                attributes.append(Attribute(self.column_name(unnamed, place), attribute.value))
+            elif name is not None:
                 attribute = Attribute(name, attribute.value)
                 place.outputs.setdefault(name, attribute)
                 attributes.append(attribute)
@@ -360,7 +368,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             case exp.Table():
                 only(node, TABLE_PARTS)
                 relation = self._table(node, lateral, ctes)
-            case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
+            case exp.Subquery(this=exp.Query() | exp.Values()) if not _is_bracketed(node.this):
                 only(node, SUBQUERY_PARTS)
                 scope = self.with_(node.args.get("with_"), lateral.parent, ctes)
                 inner = self.query(node.this, lateral.parent, scope)
@@ -509,6 +517,15 @@ def _named(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
         if attribute.name is not None:
             found.setdefault(attribute.name, attribute)
     return found
+
+
+def _is_bracketed(node: exp.Expr) -> bool:
+    """Whether what stands in brackets is a relation, which has an alias or joins, and no query."""
+    while isinstance(node, exp.Subquery):
+        if any(node.args.get(part) for part in ("alias", "joins", "laterals", "pivots", "sample")):
+            return True
+        node = node.this
+    return isinstance(node, exp.Table)
 
 
 def _modifies(node: exp.Expr) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
+    ANY_COLUMN,
     RESULT,
     ColumnVertex,
     Dataset,
@@ -247,7 +248,13 @@ def matched(write: Write, relation: LineageRelation, catalog: LineageCatalog) ->
         if write.operation is not Operation.QUERY and len(shown) > len(names):
             raise Unclear(f"{write.dataset} has {len(names)} columns, the query {len(shown)}")
         values = [a.value for a in shown]
-    targets = [(ColumnVertex(write.dataset, n), v) for n, v in zip(names, values, strict=False)]
+    found: dict[str, list[Value]] = {}
+    for name, value in zip(names, values, strict=False):
+        found.setdefault(name, []).append(value)
+    targets = [
+        (ColumnVertex(write.dataset, name), merged(many) if len(many) > 1 else many[0])
+        for name, many in found.items()
+    ]
     return targets + [(ColumnVertex(write.dataset, n), Value(NOTHING)) for n in write.static]
 
 
@@ -260,9 +267,12 @@ def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCata
     if write.operation in (Operation.INSERT, Operation.OVERWRITE) and not write.by_name and known:
         return [name for name in known if name not in write.static]
     made_up = known if len(known) == len(shown) else []
-    return _unique(
-        a.name or (made_up[i] if made_up else _shown(a.value) or f"_c{i}") for i, a in enumerate(shown)
-    )
+    if write.operation is Operation.QUERY:
+        return _unique(a.name or _shown(a.value) or f"_c{i}" for i, a in enumerate(shown))
+    # Of a column that Spark has named otherwise than is known here, whoever reads the table may mean any.
+    names = [a.name or (made_up[i] if made_up else ANY_COLUMN) for i, a in enumerate(shown)]
+    known_names = iter(_unique(name for name in names if name != ANY_COLUMN))
+    return [name if name == ANY_COLUMN else next(known_names) for name in names]
 
 
 def _shown(value: Value) -> str:

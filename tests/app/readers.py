@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gateway.model.reading import ExpressionNode, NotParsed, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.reading import (
+    ExpressionNode,
+    NotParsed,
+    NotRead,
+    Proof,
+    Reading,
+    ReadingAnswer,
+    Splice,
+    UnnamedColumn,
+)
 
 NONE: frozenset[str] = frozenset()
 ROOTS = {"1": "Literal", "true": "Literal", "a + 1": "Add"}
@@ -35,6 +44,11 @@ class ReaderThatCounts:
         if "broken" in text:
             return NotParsed("syntax error at\n'broken'", "PARSE_SYNTAX_ERROR", "42601")
         return await self.read(text)
+
+    async def column_names(
+        self, text: str, *, expression: bool = False
+    ) -> tuple[UnnamedColumn, ...] | NotRead:
+        return ()
 
     async def read_plan(self, text: str) -> ExpressionNode | None:
         return None

@@ -294,3 +294,34 @@ INSERT INTO c TABLE c
 WITH q AS (SELECT i, x FROM a) INSERT INTO c SELECT * FROM q
 INSERT INTO c FROM a SELECT x, y
 INSERT INTO c FROM a |> SELECT x, y
+# brackets around relations
+SELECT t2.ssn, t1.p FROM ((a t2 JOIN b t1 ON t2.i = t1.i))
+SELECT t2.ssn, t1.p, c.w FROM (((a t2 JOIN b t1 ON t2.i = t1.i)) JOIN c ON c.i = t2.i)
+SELECT t.ssn, c.w FROM ((a t LEFT JOIN b u USING (i)) INNER JOIN (c) ON c.i = t.i)
+SELECT q.ssn FROM ((SELECT * FROM a) q)
+SELECT q.x FROM (((SELECT * FROM a) q))
+SELECT q.x FROM ((SELECT * FROM a)) q
+SELECT w.p, c.w FROM (((SELECT ssn AS p, i FROM a) w JOIN c ON w.i = c.i))
+SELECT j.q, j.w FROM ((b JOIN (c) ON b.k = c.w)) j(a1, a2, a3, a4, q, a6, w)
+SELECT z.ssn FROM ((SELECT ssn FROM a ORDER BY x LIMIT 1)) z
+# aliases that are keywords elsewhere
+SELECT final.ssn, window.p FROM a final JOIN b window ON final.i = window.i
+SELECT set.x, cast(set.y AS string) FROM a AS set
+# stars of structs that the query builds
+SELECT st.* FROM (SELECT named_struct('p', ssn, 'q', x) AS st FROM a)
+SELECT st.*, i FROM (SELECT i, struct(ssn, x AS z, y + 1) AS st FROM a)
+SELECT z FROM (SELECT st.* FROM (SELECT max(struct(ssn, x AS z)) AS st FROM a))
+SELECT st.* FROM (SELECT struct(*) AS st FROM c)
+SELECT st.* FROM (SELECT from_json(ssn, 'p int, q struct<r:string>') AS st FROM a)
+SELECT q.* FROM (SELECT st.* FROM (SELECT from_json(ssn, 'p int, q struct<r:string>') AS st FROM a))
+SELECT st.* FROM (SELECT collect_list(struct(ssn, x))[0] AS st FROM a)
+SELECT e.* FROM (SELECT explode(ss) AS e FROM a)
+SELECT f.u, f.* FROM a LATERAL VIEW explode(ss) e AS f
+# columns without an alias, by Spark's names
+SELECT `max(ssn)`, `(x + 1)` FROM (SELECT max(p.ssn), p.x + 1 FROM a p GROUP BY p.x)
+WITH c AS (SELECT upper(ssn), i FROM a) SELECT `upper(ssn)` || 'x' FROM c WHERE i > 1
+SELECT `concat(ssn, -, x)` FROM (SELECT concat(p.ssn, '-', p.x) FROM a p UNION ALL SELECT 'k')
+SELECT `max(s.g.h)`, `sum(x)` FROM (SELECT max(p.s.g.h), sum(x) FILTER (WHERE y > 1), sum(x) FROM a p)
+SELECT v.`count(1)`, v.`max(x)` FROM (SELECT count(*), max(x) FROM a) v
+SELECT `1_max(x)`, `two_sum(x)` FROM (SELECT x, y, z FROM a) u PIVOT (sum(u.x), max(u.x) FOR y IN (1, 2 AS two))
+SELECT * EXCEPT (d) FROM (SELECT max(p.d) AS d, concat(p.ssn, '-', p.name) AS e FROM named p GROUP BY p.ssn, p.name)

@@ -64,3 +64,39 @@ def test_a_pack_is_written_and_said_to_be_so_or_neither(
     assert made.written is (what == "applied")
     state = {"taken back": None, "not written": "proposed", "applied": "applied"}[what]
     assert asyncio.run(ask()) == state
+
+
+_RUN = (
+    "INSERT INTO sluice.job_run (job, version, state, runner, ended_at)"
+    " VALUES ('recommend', 1, 'done', '', '2026-11-29 10:00+00')"
+)
+_DAY = "INSERT INTO sluice.recommend_day (day, source, rows) VALUES (current_date - 3, '', 1)"
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ((), ["`sluice jobs run recommend` looks at"]),
+        ((_RUN,), ["run 1 looked at the use of policies until 2026-11-29 10:00 UTC", "there is no use yet"]),
+        ((_RUN, _DAY), ["run 1 looked", "the roll-ups begin on", "the roll-ups end at", "after 90 days"]),
+    ],
+)
+def test_an_empty_list_says_whether_a_run_found_nothing_and_what_it_could_not_know(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], texts: tuple[str, ...], said: list[str]
+) -> None:
+    async def ask() -> None:
+        connection = await asyncpg.connect(database)
+        try:
+            await migrate(connection)
+            for text in texts:
+                await connection.execute(text)
+        finally:
+            await connection.close()
+
+    asyncio.run(ask())
+    config = tmp_path / "gateway.yaml"
+    (tmp_path / "dsn").write_text(database)
+    config.write_text(json.dumps({"ledger": {"directory": "ledger", "dsn": {"file": "dsn"}}}))
+    assert main(["recommend", "list", "-c", str(config)]) == exit_codes.OK
+    told = capsys.readouterr().out
+    assert all(words in told for words in said), told

@@ -14,9 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.audit.seals import signing_key
 from gateway.demo.frames import TITLE
 from gateway.demo.jobs import COUNTED, FOUND
+from gateway.demo.run import DemoOptions, prepare
 from gateway.demo.tour import PEOPLE, STOPS
+from gateway.settings import load_settings
 from tests.e2e.running import query, until
 from tests.speed import patience
 
@@ -179,3 +182,14 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> 
         assert demo.end() == 4
     assert "cannot listen on 127.0.0.1" in demo.output
     assert "java started" not in demo.output
+
+
+def test_the_record_of_the_demo_is_sealed_by_one_key_over_every_start(tmp_path: Path) -> None:
+    keys = set()
+    for _ in range(2):
+        key = load_settings(prepare(DemoOptions(directory=tmp_path))).ledger.seal_key
+        assert key is not None
+        signing_key(key.reveal())
+        keys.add(key.reveal())
+    assert len(keys) == 1
+    assert (tmp_path / "seal.key").stat().st_mode & 0o077 == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.lineage import Clause, EdgeType, Operation, StatementLineage
+from gateway.model.lineage import ANY_COLUMN, Clause, EdgeType, Operation, StatementLineage
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
 from tests.e2e.analysed_plan import Columns, analysed, dependencies
@@ -65,6 +65,20 @@ def explain(spark: Spark) -> Iterator[Explain]:
     connection.close()
 
 
+@pytest.fixture(scope="module")
+def answer(spark: Spark, explain: Explain) -> Iterator[Callable[[str], list[str]]]:
+    """The names of the columns that Spark answers a query with."""
+    connection = connect(spark.host, spark.port, "loader")
+    cursor = connection.cursor()
+
+    def answered(sql: str) -> list[str]:
+        cursor.execute(sql)
+        return [column[0].lower() for column in cursor.description or ()]
+
+    yield answered
+    connection.close()
+
+
 def projected(found: StatementLineage, catalog: LineageCatalog) -> list[Columns]:
     """Return the sources of each column, those of an INSERT for every column of its table."""
     sources: dict[str, Columns] = {}
@@ -107,6 +121,31 @@ async def compare(
 @pytest.mark.parametrize("sql", in_turn(SUITE, 8))
 async def test_the_suite(reader: ReaderPool, explain: Explain, sql: str) -> None:
     await compare(reader, explain, await catalog_of(reader, views=VIEWS), DATABASE, sql)
+
+
+NAMED = (Path(__file__).parents[1] / "cases" / "column_names.txt").read_text(encoding="utf-8")
+
+
+async def test_columns_without_an_alias_are_called_as_spark_calls_them(
+    reader: ReaderPool, answer: Callable[[str], list[str]]
+) -> None:
+    catalog = await catalog_of(reader)
+    _, of_rows, of_groups = (part.splitlines()[1:] for part in f"\n{NAMED}".split("# of a "))
+    for items in (of_rows, of_groups):
+        written = [item.removeprefix("? ") for item in items]
+        query = f"SELECT {', '.join(written)} FROM {DATABASE}.named p"
+        said = await asyncio.to_thread(answer, f"{query} LIMIT 0")
+        assert len(said) == len(items)
+        wrong = {}
+        for item, text, name in zip(items, written, said, strict=True):
+            sql = f"CREATE TABLE made AS SELECT {text} FROM named p"
+            found = lineage_of(await text_of(reader, sql), catalog)
+            assert found is not None
+            assert found.table_level == ""
+            column = found.columns[0].column
+            if column != (ANY_COLUMN if item.startswith("?") else name):
+                wrong[item] = (column, name)
+        assert not wrong
 
 
 @pytest.mark.parametrize("name", in_turn(TPCDS, 8))

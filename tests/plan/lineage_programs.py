@@ -205,6 +205,53 @@ VALUES: dict[str, Program] = {
         lambda s: s.table("a").select(F.struct("x", F.col("y").alias("q")).alias("n")),
         "SELECT struct(x, y AS q) AS n FROM a",
     ),
+    "stars of structs": Program(
+        lambda s: (
+            s.table("a")
+            .select(F.struct("ssn", F.col("x").alias("z"), F.col("y") + 1).alias("t"))
+            .select("t.*")
+        ),
+        "SELECT t.* FROM (SELECT struct(ssn, x AS z, y + 1) AS t FROM a)",
+    ),
+    "stars of structs by an aggregate": Program(
+        lambda s: (
+            s.table("a")
+            .groupBy("i")
+            .agg(F.max(F.struct("x", "ssn")).alias("t"), F.collect_list(F.struct("y")).alias("u"))
+            .select("t.*", F.col("u")[0].alias("v"))
+            .select("ssn", "v.*")
+        ),
+        "SELECT ssn, v.* FROM (SELECT t.*, u[0] AS v FROM (SELECT i, max(struct(x, ssn)) AS t, "
+        "collect_list(struct(y)) AS u FROM a GROUP BY i))",
+    ),
+    "fields of what is exploded": Program(
+        lambda s: s.table("a").select(F.explode("ss").alias("e")).select("e.*"),
+        "SELECT e.* FROM (SELECT explode(ss) AS e FROM a)",
+    ),
+    "columns without an alias": Program(
+        lambda s: s.table("a").select(
+            F.max("ssn"), F.concat("ssn", F.lit("-"), "ssn"), F.col("x") + 1, F.sum("s.f"), F.max("x") * 2
+        ),
+        "SELECT max(p.ssn), concat(p.ssn, '-', p.ssn), p.x + 1, sum(p.s.f), max(x) * 2 FROM a p",
+    ),
+    "columns without an alias that are referred to": Program(
+        lambda s: (
+            s.table("a")
+            .groupBy("y")
+            .agg(F.max("ssn"), F.count("*"))
+            .select("`max(ssn)`", F.col("`count(1)`") + 1)
+        ),
+        "SELECT `max(ssn)`, `count(1)` + 1 FROM (SELECT y, max(q.ssn), count(*) FROM a q GROUP BY y)",
+    ),
+    "columns without an alias in a union": Program(
+        lambda s: (
+            s.table("a")
+            .select(F.upper("ssn"))
+            .union(s.table("a").select(F.lower("ssn")))
+            .select("upper(ssn)")
+        ),
+        "SELECT `upper(ssn)` FROM (SELECT upper(ssn) FROM a UNION ALL SELECT lower(ssn) FROM a)",
+    ),
     "call_function": Program(
         lambda s: s.table("a").select(F.call_function("upper", F.col("ssn")).alias("n")),
         "SELECT upper(ssn) AS n FROM a",

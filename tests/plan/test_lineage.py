@@ -239,7 +239,7 @@ SAYS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
     ),
     "a table that nobody knows": (
         lambda: table("ghost").filter("p > 1").select("q", F.col("r") + 1),
-        {"q": "ghost.q:=", "(r + 1)": "ghost.r:~"},
+        {"q": "ghost.q:=", '`f.col("r") + 1`': "ghost.r:~"},
         ["WHERE: ghost.p"],
     ),
     "files": (

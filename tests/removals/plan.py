@@ -869,6 +869,20 @@ REMOVALS = (
     ),
     # Lineage
     Removal(
+        "a struct that a plan builds has its fields",
+        "plan.lineage_structs",
+        'return struct_of(found) if len(found) == len(fields) else ""',
+        'return ""',
+        "plan.test_lineage",
+    ),
+    Removal(
+        "a field is shown with its struct in the name of a column",
+        "plan.lineage_expressions",
+        'return ".".join(shown) if found is not None else column.name, column.value.type',
+        "return column.name, column.value.type",
+        "plan.test_lineage",
+    ),
+    Removal(
         "queries within a plan that lineage walks are bounded",
         "plan.lineage_walk",
         "if self._nested >= MAX_NESTED:",

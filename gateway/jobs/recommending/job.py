@@ -41,6 +41,7 @@ from gateway.jobs.recommending.attribution import (
     speaking,
 )
 from gateway.jobs.recommending.frames import Peers
+from gateway.jobs.recommending.reach import reach_of_use
 from gateway.jobs.recommending.storing import Advice, keep
 from gateway.jobs.spark import keeping
 from gateway.jobs.tables import LakeTable
@@ -50,8 +51,6 @@ from gateway.model.principal import Principal
 VERSION = 1
 TABLE, SOURCE = "recommend_use", "rollup_usage"
 MOST_TRIES = 3
-BEHIND = timedelta(days=2)
-"""By which the roll-ups may be behind, and still tell what is unused."""
 _KNOWN_SQL = """
 SELECT d.name AS table_name, c.name AS column_name FROM sluice.lineage_dataset d
   JOIN sluice.lineage_column c ON c.dataset = d.id
@@ -114,24 +113,15 @@ class _Recommend:
             await table.settle(work.connection)
         rules = await options.rules(work.connection)
         days = await self._days()
-        since = (work.now - timedelta(days=options.unused_days)).astimezone(UTC)
-        first = await work.connection.fetchval("SELECT min(day) FROM sluice.recommend_day")
-        # How far the roll-ups have come: of what was used since, nothing is known.
-        last = await work.connection.fetchval(
-            "SELECT watermark FROM sluice.job_watermark WHERE job = 'rollups'"
+        reach = await reach_of_use(work.connection, work.now, options.unused_days)
+        period = Period(
+            days=options.unused_days, since=reach.since, complete=reach.reaches_back and reach.up_to_now
         )
-        reach_back = first is not None and first <= since.date()
-        up_to_now = last is not None and last >= work.now - BEHIND
-        period = Period(days=options.unused_days, since=since, complete=reach_back and up_to_now)
-        old = await self._seen(rules.policies, since)
-        if first is None:
-            work.progress("there is no use yet; `sluice jobs run rollups` makes the roll-ups")
+        old = await self._seen(rules.policies, reach.since)
+        for missing in reach.missing:
+            work.progress(missing)
+        if reach.first is None:
             return Outcome()
-        if not reach_back:
-            work.progress(f"the roll-ups begin on {first}: what was not used before is not known")
-        if not up_to_now:
-            end = f"{last:%Y-%m-%d %H:%M} UTC" if last is not None else "nobody knows when"
-            work.progress(f"the roll-ups end at {end}: what was used since is not known")
         landing = self._way.landing("facts")
         advice = await self._advise(rules, period, old, landing)
         self._way.landed("facts")

@@ -33,6 +33,13 @@ final class Answers {
                 "tree", ExpressionTree.ofStatement(RecentTexts.ORIGINALS.parsed((String) request.get("text"))));
             return told;
         }
+        if (operation.equals("names")) {
+            boolean expression = Boolean.TRUE.equals(request.get("expression"));
+            RecentTexts texts = expression ? RecentTexts.EXPRESSIONS : RecentTexts.ORIGINALS;
+            Map told = new LinkedHashMap();
+            told.put("names", ColumnNames.of(texts.parsed((String) request.get("text"))));
+            return told;
+        }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(
                 (String) request.get("original"), (String) request.get("rewritten"),

@@ -19,6 +19,8 @@ final class Grammar {
     private static final Class OPTIONS = rule("OptionsClause");
     /** `|>`: 4.0 and later. */
     private static final Class PIPE = rule("OperatorPipeStatement");
+    /** What stands behind `|>`. */
+    private static final Class PIPED = rule("OperatorPipeRightSide");
     /** `IDENTIFIER('s')` where an identifier stands: 4.1 and later. */
     private static final Class IDENTIFIER_LITERAL = rule("IdentifierLiteral");
     /** The name of a catalog: 4.0 and later. */
@@ -48,6 +50,10 @@ final class Grammar {
 
     static boolean isPipe(Object context) {
         return PIPE != null && PIPE.isInstance(context);
+    }
+
+    static boolean isPiped(Object context) {
+        return PIPED != null && PIPED.isInstance(context);
     }
 
     /** The string that gives an identifier, or null. */

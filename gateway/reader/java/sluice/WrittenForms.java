@@ -56,7 +56,20 @@ final class WrittenForms {
         }
     }
 
+    /** An item of a select list without an alias, and the WINDOW clause beside the list, if there is one. */
+    static final class Item {
+        final ParsedText.Span span;
+        final ParsedText.Span windows;
+
+        Item(ParsedText.Span span, ParsedText.Span windows) {
+            this.span = span;
+            this.windows = windows;
+        }
+    }
+
     private final ParsedText parsed;
+    /** Items of select lists whose columns Spark names, in the order of the text. */
+    private final List items = new ArrayList();
     /** Set when the statement makes a view or changes its text. */
     private ViewText viewText;
     /** Range of a written name → its contexts, for names of every kind. */
@@ -209,6 +222,31 @@ final class WrittenForms {
         return null;
     }
 
+    List items() {
+        return items;
+    }
+
+    private void noteItem(ParserRuleContext item) {
+        ParserRuleContext list = (ParserRuleContext) item.getParent();
+        ParserRuleContext of = list == null ? null : (ParserRuleContext) list.getParent();
+        boolean selected = list instanceof SqlBaseParser.NamedExpressionSeqContext
+            && (of instanceof SqlBaseParser.SelectClauseContext || of instanceof SqlBaseParser.PivotClauseContext
+                || Grammar.isPiped(of));
+        boolean key = list instanceof SqlBaseParser.AggregationClauseContext && Grammar.isPiped(of);
+        boolean alone = list instanceof SqlBaseParser.SingleExpressionContext;
+        if (item.getChildCount() != 1 || spanOf(item) == null || !(selected || key || alone)) {
+            return;
+        }
+        ParsedText.Span windows = null;
+        ParserRuleContext query = of == null ? null : (ParserRuleContext) of.getParent();
+        for (int i = 0; query != null && i < query.getChildCount(); i++) {
+            if (query.getChild(i) instanceof SqlBaseParser.WindowClauseContext) {
+                windows = spanOf((ParserRuleContext) query.getChild(i));
+            }
+        }
+        items.add(new Item(spanOf(item), windows));
+    }
+
     private void noteCall(ParserRuleContext context) {
         ParsedText.Span span = spanOf(context);
         if (span != null) {
@@ -253,6 +291,9 @@ final class WrittenForms {
 
     private void note(ParserRuleContext context) {
         noteIdentifierClauses(context);
+        if (context instanceof SqlBaseParser.NamedExpressionContext) {
+            noteItem(context);
+        }
         if (context instanceof SqlBaseParser.FunctionCallContext) {
             // Three children: a name and two brackets.
             if (context.getChildCount() == 3) {
