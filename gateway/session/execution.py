@@ -14,6 +14,7 @@ from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import StatementOutcome
+from gateway.session.conditions import NOTHING, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
@@ -29,7 +30,7 @@ from gateway.session.operation import (
     ThriftOperation,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.redact import redact
+from gateway.session.redact import redact, told_sqlstate
 from gateway.session.states import Event, State
 from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
@@ -500,5 +501,8 @@ class Execution(Deciding[Session, ThriftOperation]):
             has_obligations=operation.has_obligations,
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,
+            details=fault.details,
+            own=Own.of((cleared.statement.text,)) if cleared is not None else NOTHING,
         )
-        return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
+        sqlstate = fault.sqlstate or told_sqlstate(message) or "HY000"
+        return StatementFailed(message, sqlstate, fault.error_code, operation.statement_id)
