@@ -55,6 +55,8 @@ RAISED_BY_USERS = frozenset({"org.apache.spark.SparkRuntimeException", "java.lan
 """Exceptions whose condition and parameters a user may choose, and the one that is not known."""
 _LITERAL = re.compile(r"'((?:[^'\\]|\\.|'')*)'|\"((?:[^\"\\]|\\.|\"\")*)\"")
 _WORD = re.compile(r"`(?:[^`]|``)+`|\w+")
+_BEGINNING = 12
+"""Characters of Spark's words after a parameter by which its end is found where the rest is another."""
 _END = re.compile(r"\n== SQL|\n\tat |\s+SQLSTATE: [0-9A-Z]{5}")
 _QUOTED = re.compile(r"(['\"`])(.*)\1", re.DOTALL)
 
@@ -200,6 +202,8 @@ def _found(text: str, message: str) -> Mapping[str, str]:
         begins = message.find(piece, at) if piece else (at if index == 0 else len(message))
         if begins < 0:
             # Another version says the rest otherwise.
+            begins = message.find(piece[:_BEGINNING], at)
+        if begins < 0:
             break
         if index:
             found.setdefault(pieces[index - 1], message[at:begins])

@@ -1,8 +1,8 @@
 """Under obligations every error keeps its condition, its SQLSTATE and Spark's words, and none tells a value.
 
 `spark_errors.json` holds what a Spark 4.3.0 said of statements that fail, directly: the status of a
-synchronous call, that of an asynchronous operation, the error of a fetch, and over Connect the status and what
-is fetched of it. Stacks are shortened. `CANARY` is in the rows alone.
+synchronous call, that of an asynchronous operation, the error of a fetch, and over Connect the status and
+what is fetched of it. Stacks are shortened. `CANARY` is in the rows alone.
 """
 
 from __future__ import annotations
@@ -162,12 +162,12 @@ def test_a_pattern_of_a_column_is_not_told() -> None:
     [
         f"{HIVE}Error running query: org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
         "\tat a.b(C)\nCaused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] x\n"
-        "Caused by: org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value CANARY of the",
-        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, "
-        "most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (host 1): java.lang.RuntimeException: "
+        "Caused by: org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value CANARY of",
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 "
+        "times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (h): java.lang.RuntimeException: "
         "[TABLE_OR_VIEW_NOT_FOUND] org.apache.spark.sql.AnalysisException: CANARY",
-        "org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 1.0 (TID 1) "
-        "(h): org.apache.spark.sql.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] CANARY",
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 1.0 "
+        "(TID 1) (h): org.apache.spark.sql.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] CANARY",
         "org.apache.spark.sql.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] CANARY",
         "java.lang.RuntimeException: [CANARY] x",
         "org.apache.spark.SparkRuntimeException: [CANARY] x",

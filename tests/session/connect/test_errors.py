@@ -183,8 +183,8 @@ def test_with_obligations_a_cast_keeps_its_types() -> None:
     after = raised("cast of a value", OBLIGED)
     assert str(after) == (
         '[CAST_INVALID_INPUT] The value *** of the type "STRING" cannot be cast to "INT" because it is '
-        "malformed. Correct the value as per the syntax, or change its target type. Use `try_cast` to tolerate "
-        "malformed input and return NULL instead. SQLSTATE: 22018"
+        "malformed. Correct the value as per the syntax, or change its target type. Use `try_cast` to "
+        "tolerate malformed input and return NULL instead. SQLSTATE: 22018"
     )
     assert after.getMessageParameters() == {
         "expression": "***",
