@@ -24,6 +24,8 @@ _TASK = re.compile(
 _CAUSE = re.compile(r"\nCaused by: ")
 _DETAIL = re.compile(r"\*([\w.$]+):")
 _SPARK = "org.apache.spark."
+SPARK_EXCEPTION = f"{_SPARK}SparkException"
+LOST_FILES = frozenset({"FAILED_READ_FILE.FILE_NOT_EXIST"})
 MAX_CAUSES = 16
 MAX_DEPTH = 8
 
@@ -63,8 +65,14 @@ def raised(text: str, details: Sequence[str] = ()) -> Raised:
     return told
 
 
+def lost_files(text: str, details: Sequence[str] = ()) -> bool:
+    """Whether a statement failed because a file that a table had is gone."""
+    found = raised(text, details)
+    return found.condition in LOST_FILES or found.exception == "java.io.FileNotFoundException"
+
+
 def _says_nothing(told: Raised) -> bool:
-    return told.exception in (f"{_SPARK}SparkException", "java.util.concurrent.ExecutionException")
+    return told.exception in (SPARK_EXCEPTION, "java.util.concurrent.ExecutionException")
 
 
 def _causes(text: str, details: Sequence[str]) -> Iterator[Raised]:
