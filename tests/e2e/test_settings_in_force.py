@@ -228,6 +228,26 @@ def test_a_list_of_tables_tells_all_of_those_without_obligations(ask: Ask) -> No
     assert "|-- id: integer" in rows["plain"]
 
 
+def test_descriptions_keep_what_is_harmless(ask: Ask, gateway: RunningGateway) -> None:
+    """On both endpoints, where a row filter applies."""
+    with gateway.session("ann", PASSWORD) as frames:
+        asks = (ask, lambda text: [tuple(row) for row in frames.sql(text).collect()])
+        for one in asks:
+            for how in ("EXTENDED", "FORMATTED"):
+                rows = {row[0]: row[1] for row in one(f"DESCRIBE TABLE {how} zoned.regions")}
+                assert rows["id"] == "int"
+                assert (rows["Type"], rows["Provider"]) == ("MANAGED", "parquet")
+                assert "Owner" in rows
+                assert not rows.keys() & {"Location", "Statistics", "Table Properties", "Storage Properties"}
+            (listed,) = one("SHOW TABLE EXTENDED IN zoned LIKE 'regions'")
+            assert "\nType: MANAGED\nProvider: parquet\n" in listed[3]
+            assert "Location" not in listed[3]
+            one("CREATE OR REPLACE TEMPORARY VIEW described AS SELECT id FROM zoned.regions")
+            rows = {row[0]: row[1] for row in one("DESCRIBE EXTENDED described")}
+            assert rows["Type"] == "VIEW"
+            assert "View Text" not in rows
+
+
 def test_a_temporary_view_keeps_the_settings_that_it_was_made_under(ask: Ask) -> None:
     ask("CREATE TEMPORARY VIEW mine AS SELECT id, CAST(moment AS DATE) AS day FROM zoned.days")
     ask("SET TIME ZONE 'America/New_York'")

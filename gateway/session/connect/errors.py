@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from gateway.errors import RpcError
 from gateway.model.secret_values import without_secrets
 from gateway.model.statement import RewrittenText
-from gateway.session.conditions import Own
+from gateway.session.conditions import STARS, Own
 from gateway.session.conditions import shown as may_show
 from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.redact import (
@@ -40,7 +40,6 @@ from gateway.wire.connect_responses import (
 
 MAX_MESSAGE_CHARS = 2048
 """Spark cuts the message of a status here too: gRPC takes 8 KB for a status and everything beside it."""
-WITHHELD_PARAMETER = "***"
 MAX_DETAILS_BYTES = 4096
 """Parameters and stack traces of a status that is larger than this are left out, as Spark does."""
 
@@ -265,16 +264,16 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, redaction: Redac
         if not _PARAMETER.fullmatch(key):
             continue
         if redaction.hides_target:
-            shown[key] = WITHHELD_PARAMETER
+            shown[key] = STARS
         elif not redaction.has_obligations:
             withheld = not redaction.shows_all(kind) and _shows_plan(value)
-            shown[key] = WITHHELD_PARAMETER if withheld else redaction.text(value, kind)
+            shown[key] = STARS if withheld else redaction.text(value, kind)
         elif kind.analysis and not _shows_plan(value):
             shown[key] = without_paths(redaction.text(value))
         elif may_show(kind.error_class, key, value, kind.exception, redaction.own):
             shown[key] = value
         else:
-            shown[key] = WITHHELD_PARAMETER
+            shown[key] = STARS
     return shown
 
 
