@@ -14,7 +14,12 @@ from gateway.model.catalog import TableName, joined, levels, split_name, unquote
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.descriptions import HARMLESS_DETAILS, reduced_information
+from gateway.session.descriptions import (
+    HARMLESS_DETAILS,
+    HARMLESS_PROPERTIES,
+    reduced_information,
+    reduced_json,
+)
 
 _Row = Sequence[Any]
 Visible = Callable[[Resource], bool]
@@ -69,6 +74,10 @@ def filter_rows(
             return [row for row in rows if _sees_function(rule, _text(row, 0, 1), visible)]
         case AnswerFilter.DESCRIBE_TABLE:
             return _describe(rule, rows)
+        case AnswerFilter.DESCRIBE_JSON:
+            return [_json(rule, row) for row in _wide(rows, 1)]
+        case AnswerFilter.PROPERTIES:
+            return [row for row in _wide(rows, 2) if rule.details or _is_harmless(rule, row)]
         case AnswerFilter.SETTINGS:
             # `SET` has key and value, `SET -v` two or three columns more.
             return [row for row in rows if _sees_setting(_text(row, 0, len(row)), visible)]
@@ -232,6 +241,21 @@ def _harmless_details(details: Sequence[_Row]) -> list[_Row]:
         row for row, name in zip(details[at + 1 :], names[at + 1 :], strict=True) if name in HARMLESS_DETAILS
     ]
     return [*details[max(0, at - 1) : at + 1], *kept]
+
+
+def _json(rule: AnswerRule, row: _Row) -> _Row:
+    """Filter DESCRIBE EXTENDED AS JSON, which has one cell."""
+    text = _text(row, 0)
+    if rule.details:
+        return row
+    try:
+        return [reduced_json(text, rule.columns)]
+    except ValueError as fault:
+        raise UnknownShape(f"a description as JSON that is not understood: {fault}") from None
+
+
+def _is_harmless(rule: AnswerRule, row: _Row) -> bool:
+    return bool(rule.columns) and _text(row, 0) in HARMLESS_PROPERTIES
 
 
 def _describe_column(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:

@@ -219,10 +219,37 @@ def describe_table(scope: CommandScope) -> Required:
     )
 
 
+def describe_json(scope: CommandScope) -> Required:
+    """DESCRIBE EXTENDED AS JSON: what DESCRIBE EXTENDED tells, in one cell."""
+    if scope.field("partitionSpec"):
+        return show_details(scope)
+    return _described(scope, AnswerFilter.DESCRIBE_JSON)
+
+
+def show_properties(scope: CommandScope) -> Required:
+    """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
+    return _described(scope, AnswerFilter.PROPERTIES)
+
+
+def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
+    existing = scope.existing(_holder(scope))
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
+        pins=(existing,),
+        described=existing.table,
+        answer=AnswerRule(filter=answer, table=existing.table),
+    )
+
+
+def _holder(scope: CommandScope) -> str:
+    return "child" if "child" in scope.command.fields else "table"
+
+
 def show_details(scope: CommandScope) -> Required:
-    """SHOW CREATE TABLE, TBLPROPERTIES and PARTITIONS: raw details, so select and no obligation at all."""
-    field = "child" if "child" in scope.command.fields else "table"
-    existing = scope.existing(field)
+    """SHOW CREATE TABLE and SHOW PARTITIONS: raw details, so select and no obligation at all."""
+    existing = scope.existing(_holder(scope))
     if isinstance(existing, TempViewName):
         raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
     return Required(

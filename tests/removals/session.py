@@ -141,6 +141,20 @@ REMOVALS = (
         "session.test_answers",
     ),
     Removal(
+        "keys that are not harmless are not in a description as JSON",
+        "session.descriptions",
+        "for key, value in told.items() if key in HARMLESS_KEYS",
+        "for key, value in told.items()",
+        "session.test_answers",
+    ),
+    Removal(
+        "properties that are not harmless are not shown",
+        "session.answers",
+        "return bool(rule.columns) and _text(row, 0) in HARMLESS_PROPERTIES",
+        "return bool(rule.columns)",
+        "session.test_answers",
+    ),
+    Removal(
         "own changes do not hide those of others",
         "model.changed_names",
         "before = was.others if was.by == by else was.last",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -211,6 +212,54 @@ def test_extended_tables_keep_the_information_that_may_be_told() -> None:
         ("", "mine", True, f"{HEAD}Schema: root\n{whole_tree}\n"),
     ]
     assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows) if not row[2]} == {""}
+
+
+JSON = {
+    "table_name": "t",
+    "columns": [
+        {
+            "name": "id",
+            "type": {"name": "int"},
+            "nullable": True,
+            "default": "4711",
+            "metadata": {"a": "4711"},
+        },
+        {"name": "SSN", "type": {"name": "string"}, "nullable": True},
+    ],
+    "partition_columns": ["id", "SSN"],
+    "owner": "ann",
+    "type": "VIEW",
+    "location": "file:/4711",
+    "view_text": "SELECT 4711",
+    "table_properties": {"a": "4711"},
+    "statistics": {"num_rows": 4711},
+    "something_new": "4711",
+}
+
+
+def test_a_description_as_json_keeps_what_is_harmless() -> None:
+    rows = [(json.dumps(JSON),)]
+    rule: dict[str, Any] = {"columns": frozenset({"id"}), "details": False}
+    ((text,),) = shown(AnswerFilter.DESCRIBE_JSON, rows, **rule)
+    told = json.loads(text)
+    assert (told["type"], told["owner"], told["partition_columns"]) == ("VIEW", "ann", ["id"])
+    assert told["columns"] == [{"name": "id", "type": {"name": "int"}, "nullable": True}]
+    assert "4711" not in text
+    assert shown(AnswerFilter.DESCRIBE_JSON, rows, columns=frozenset({"id", "ssn"})) == rows
+    assert shown(AnswerFilter.DESCRIBE_JSON, rows, columns=frozenset(), details=False) == [("{}",)]
+    for odd in ("[]", "nonsense", "{}"):
+        with pytest.raises(UnknownShape):
+            shown(AnswerFilter.DESCRIBE_JSON, [(odd,)], **rule)
+
+
+def test_properties_keep_how_files_are_written() -> None:
+    rows = [("delta.minReaderVersion", "3"), ("path", "file:/x"), ("owner", "ann"), ("new", "4711")]
+    assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset({"id"}), details=False) == [
+        rows[0],
+        rows[2],
+    ]
+    assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset({"id"})) == rows
+    assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset(), details=False) == []
 
 
 def test_what_dbt_reads_of_a_table_is_there() -> None:
