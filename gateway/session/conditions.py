@@ -26,7 +26,7 @@ MAX_TEXT_CHARS = 100_000
 Content = Literal["constant", "statement", "values"]
 """What a message tells: no parameter; those of the statement alone; or also what may be a value of a row. A
 condition that is not known counts as the last."""
-Kind = Literal["types", "configs", "functions", "counts", "own", "overflow", "values"]
+ParameterKind = Literal["types", "configs", "functions", "counts", "own", "overflow", "values"]
 
 _PARAMETER = re.compile(r"<(\w+)>")
 _SIMPLE = r"[A-Z][A-Z_]{1,30}(?: [A-Z]{2,9}){0,3}(?:\(\d{1,2}(?:, ?\d{1,2})?\))?"
@@ -45,7 +45,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
 }
 """What a parameter of each kind looks like. No user can write it where the exception is one that Spark alone
 raises with it."""
-_OTHERWISE: Mapping[str, Mapping[str, Kind]] = {
+_OTHERWISE: Mapping[str, Mapping[str, ParameterKind]] = {
     "ARITHMETIC_OVERFLOW": {"message": "overflow"},
     "INTERVAL_ARITHMETIC_OVERFLOW": {"message": "overflow"},
     "INVALID_PARAMETER_VALUE.PATTERN": {"value": "own"},
@@ -62,14 +62,14 @@ _QUOTED = re.compile(r"(['\"`])(.*)\1", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class KnownCondition:
     """One of Spark's error conditions."""
 
     text: str
     """Spark's sentence on one line, with `<name>` for each parameter."""
     sqlstate: str
     """Empty where Spark has none."""
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, ParameterKind]
     """Of its parameters, by name."""
 
     @property
@@ -103,12 +103,12 @@ NOTHING = Own()
 
 
 @cache
-def conditions() -> Mapping[str, Condition]:
+def conditions() -> Mapping[str, KnownCondition]:
     """Return the conditions of Spark 4.3 by name, from its own list of them (`error-conditions.json`)."""
     kinds = {name: kind for kind, names in parameters().items() for name in names}
     listed = json.loads(Path(__file__).with_name("error_conditions.json").read_text(encoding="utf-8"))
     return {
-        name: Condition(
+        name: KnownCondition(
             text=text,
             sqlstate=sqlstate,
             kinds={
@@ -121,9 +121,9 @@ def conditions() -> Mapping[str, Condition]:
 
 
 @cache
-def parameters() -> Mapping[Kind, Sequence[str]]:
+def parameters() -> Mapping[ParameterKind, Sequence[str]]:
     """Return the names of all parameters by what stands in them."""
-    listed: Mapping[Kind, Sequence[str]] = json.loads(
+    listed: Mapping[ParameterKind, Sequence[str]] = json.loads(
         Path(__file__).with_name("error_parameters.json").read_text(encoding="utf-8")
     )
     return listed

@@ -27,7 +27,7 @@ from gateway.model.statement import (
 )
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Names, TempViewName, Ungovernable, no_catalog
-from gateway.sql.required import Named, Privilege, Required, Unsupported
+from gateway.sql.required import Named, Pin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 
 _SET_INSTEAD = {
@@ -232,9 +232,7 @@ def show_properties(scope: CommandScope) -> Required:
 
 
 def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
-    existing = scope.existing(_holder(scope))
-    if isinstance(existing, TempViewName):
-        raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+    existing = _detailed(scope)
     return Required(
         privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=(existing,),
@@ -243,15 +241,16 @@ def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
     )
 
 
-def _holder(scope: CommandScope) -> str:
-    return "child" if "child" in scope.command.fields else "table"
+def _detailed(scope: CommandScope) -> Pin:
+    existing = scope.existing("child" if "child" in scope.command.fields else "table")
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+    return existing
 
 
 def show_details(scope: CommandScope) -> Required:
     """SHOW CREATE TABLE and SHOW PARTITIONS: raw details, so select and no obligation at all."""
-    existing = scope.existing(_holder(scope))
-    if isinstance(existing, TempViewName):
-        raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+    existing = _detailed(scope)
     return Required(
         privileges=(Privilege(table_resource(existing.table), "select"),),
         pins=(existing,),

@@ -243,9 +243,16 @@ def test_descriptions_keep_what_is_harmless(ask: Ask, gateway: RunningGateway) -
             assert "\nType: MANAGED\nProvider: parquet\n" in listed[3]
             assert "Location" not in listed[3]
             one("CREATE OR REPLACE TEMPORARY VIEW described AS SELECT id FROM zoned.regions")
-            rows = {row[0]: row[1] for row in one("DESCRIBE EXTENDED described")}
-            assert rows["Type"] == "VIEW"
-            assert "View Text" not in rows
+            (listed,) = (row for row in one("SHOW TABLE EXTENDED IN zoned LIKE 'described'") if row[2])
+            assert "Type: VIEW\n" in listed[3]
+            assert "View Text" not in listed[3]
+            properties = dict(one("SHOW TBLPROPERTIES zoned.regions"))
+            assert not properties.keys() & {"numFiles", "totalSize", "transient_lastDdlTime"}
+            ((as_json,),) = one("DESCRIBE EXTENDED zoned.regions AS JSON")
+            told = json.loads(as_json)
+            assert (told["type"], told["provider"]) == ("MANAGED", "parquet")
+            assert "id" in [column["name"] for column in told["columns"]]
+            assert not told.keys() & {"location", "statistics", "table_properties"}
 
 
 def test_a_temporary_view_keeps_the_settings_that_it_was_made_under(ask: Ask) -> None:
