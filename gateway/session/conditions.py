@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Literal
+
+_HERE = files("gateway.session")
 
 STARS = "***"
 MAX_LITERALS = 32
@@ -106,7 +108,7 @@ NOTHING = Own()
 def conditions() -> Mapping[str, KnownCondition]:
     """Return the conditions of Spark 4.3 by name, from its own list of them (`error-conditions.json`)."""
     kinds = {name: kind for kind, names in parameters().items() for name in names}
-    listed = json.loads(Path(__file__).with_name("error_conditions.json").read_text(encoding="utf-8"))
+    listed = json.loads(_HERE.joinpath("error_conditions.json").read_text(encoding="utf-8"))
     return {
         name: KnownCondition(
             text=text,
@@ -124,7 +126,7 @@ def conditions() -> Mapping[str, KnownCondition]:
 def parameters() -> Mapping[ParameterKind, Sequence[str]]:
     """Return the names of all parameters by what stands in them."""
     listed: Mapping[ParameterKind, Sequence[str]] = json.loads(
-        Path(__file__).with_name("error_parameters.json").read_text(encoding="utf-8")
+        _HERE.joinpath("error_parameters.json").read_text(encoding="utf-8")
     )
     return listed
 

@@ -151,11 +151,12 @@ def comes_before_rows(condition: str, exception: str) -> bool:
 
 
 def _kind_of(first: Raised) -> ErrorKind:
+    # A cause that a stack prints may be a user's text: nothing of it is told but what is on a list of ours.
+    certain = first.direct or first.exception in _SENTENCES
     return ErrorKind(
         error_class=first.condition,
         analysis=first.outermost and comes_before_rows(first.condition, first.exception),
-        exception=first.exception,
-        # Of a cause only its name is certain.
+        exception=first.exception if certain else "",
         parameters=None if first.direct else {},
     )
 

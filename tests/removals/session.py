@@ -85,6 +85,13 @@ REMOVALS = (
         "session.test_conditions",
     ),
     Removal(
+        "the class of a cause may be a user's text",
+        "session.redact",
+        "first.exception if certain else",
+        "first.exception if True else",
+        "session.test_conditions",
+    ),
+    Removal(
         "an error of a task does not come before rows",
         "session.raised",
         "outermost = wrapper is not None and depth == 0",

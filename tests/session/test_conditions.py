@@ -172,6 +172,8 @@ def test_a_pattern_of_a_column_is_not_told() -> None:
         "java.lang.RuntimeException: [CANARY] x",
         "org.apache.spark.SparkRuntimeException: [CANARY] x",
         "org.apache.spark.SparkException: x\nCaused by: java.CANARY.Exception: x",
+        "org.apache.spark.SparkException: x\nCaused by: java.util.CANARY: x",
+        "org.apache.spark.SparkException: Exception thrown in awaitResult: \nCaused by: a.CANARY: [CANARY] x",
     ],
 )
 @pytest.mark.parametrize("state", [None, "42P01", "CANAR"])
