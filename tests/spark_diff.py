@@ -29,7 +29,7 @@ from gateway.reader.java_runtime import find_java, find_spark_of
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserProcess
 from gateway.reader.replies import Hello
-from gateway.session.redact import constant_messages
+from gateway.session.conditions import conditions as known_conditions
 from gateway.settings.models import ReaderSettings
 from gateway.sql.classify import (
     COMMANDS,
@@ -225,9 +225,9 @@ KINDS = (
     ),
     Kind(
         name="error conditions",
-        where="gateway/session/constant_messages.json (texts without parameters), gateway/session/redact.py",
+        where="gateway/session/error_conditions.json, gateway/session/error_parameters.json",
         has=conditions,
-        placed=lambda name: name in constant_messages(),
+        placed=lambda name: name in known_conditions(),
     ),
 )
 

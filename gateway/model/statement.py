@@ -214,6 +214,8 @@ class AnswerFilter(enum.Enum):
     COLUMNS = "columns"
     FUNCTIONS = "functions"
     DESCRIBE_TABLE = "describe_table"
+    DESCRIBE_JSON = "describe_json"
+    PROPERTIES = "properties"
     SETTINGS = "settings"
     TABLE_EXTENDED = "table_extended"
     # Spark Connect's catalog calls: rows as its Catalog API has them.

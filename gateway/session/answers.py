@@ -14,14 +14,23 @@ from gateway.model.catalog import TableName, joined, levels, split_name, unquote
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.session.descriptions import (
+    HARMLESS_DETAILS,
+    HARMLESS_PROPERTIES,
+    reduced_information,
+    reduced_json,
+)
 
 _Row = Sequence[Any]
 Visible = Callable[[Resource], bool]
 """Whether the principal may know of a resource; the policy engine's `visible` with the principal bound."""
 
-NONE_VISIBLE: Mapping[TableName, frozenset[str]] = {}
+NONE_DESCRIBED: Mapping[TableName, AnswerRule] = {}
 _SCHEMA_LINE = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 """A top-level column of the schema tree that SHOW TABLE EXTENDED prints."""
+
+
+_DETAILED = "# Detailed Table Information"
 
 
 class UnknownShape(Exception):
@@ -30,7 +39,7 @@ class UnknownShape(Exception):
 
 def listed_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[TableName]:
     """Return the tables and views in a list that tells more of them than their names: of these `filter_rows`
-    has to be given which may be shown in full. Raises UnknownShape."""
+    has to be given what DESCRIBE would show. Raises UnknownShape."""
     if rule.filter is not AnswerFilter.TABLE_EXTENDED:
         return []
     return [
@@ -42,12 +51,11 @@ def filter_rows(
     rule: AnswerRule,
     rows: Sequence[_Row],
     visible: Visible,
-    visible_columns: Mapping[TableName, frozenset[str]] = NONE_VISIBLE,
+    described: Mapping[TableName, AnswerRule] = NONE_DESCRIBED,
 ) -> list[_Row]:
     """Return the rows that the principal may see, some with fields blanked. Raises UnknownShape.
 
-    `visible_columns`: of the listed tables and views (folded) that may be shown in full, the columns, in
-    lower case.
+    `described`: of the listed tables and views (folded), how an answer to DESCRIBE would be filtered.
     """
     match rule.filter:
         case AnswerFilter.RELAY:
@@ -59,13 +67,17 @@ def filter_rows(
         case AnswerFilter.TABLES | AnswerFilter.VIEWS:
             return [row for row in _wide(rows, 3) if _sees_table(rule, row, visible)]
         case AnswerFilter.TABLE_EXTENDED:
-            return _tables_extended(rule, rows, visible, visible_columns)
+            return _tables_extended(rule, rows, visible, described)
         case AnswerFilter.COLUMNS:
             return [row for row in rows if _shows_column(rule, _text(row, 0, 1))]
         case AnswerFilter.FUNCTIONS:
             return [row for row in rows if _sees_function(rule, _text(row, 0, 1), visible)]
         case AnswerFilter.DESCRIBE_TABLE:
             return _describe(rule, rows)
+        case AnswerFilter.DESCRIBE_JSON:
+            return [_json(rule, row) for row in _wide(rows, 1)]
+        case AnswerFilter.PROPERTIES:
+            return [row for row in _wide(rows, 2) if rule.details or _is_harmless(rule, row)]
         case AnswerFilter.SETTINGS:
             # `SET` has key and value, `SET -v` two or three columns more.
             return [row for row in rows if _sees_setting(_text(row, 0, len(row)), visible)]
@@ -134,21 +146,31 @@ def _tables_extended(
     rule: AnswerRule,
     rows: Sequence[_Row],
     visible: Visible,
-    visible_columns: Mapping[TableName, frozenset[str]],
+    described: Mapping[TableName, AnswerRule],
 ) -> list[_Row]:
     """Filter SHOW TABLE EXTENDED (namespace, name, isTemporary, information). The information is what
-    DESCRIBE EXTENDED tells: location, owner, statistics, a view's text. It is blank where DESCRIBE would
-    leave some of it out; of a temporary view always, whose text was guarded."""
+    DESCRIBE EXTENDED tells: location, owner, statistics, a view's text. Where DESCRIBE would leave some of it
+    out it is reduced; so it is of a temporary view, whose text was guarded."""
     shown: list[_Row] = []
     for row in _wide(rows, 4):
         if not _sees_table(rule, row, visible):
             continue
         information = _text(row, 3)
-        columns = None if _flag(row[2]) else visible_columns.get(_table(rule, row).folded())
-        if columns is None or not {c.lower() for c in _SCHEMA_LINE.findall(information)} <= columns:
-            information = ""
+        if _flag(row[2]):
+            information = reduced_information(information, None)
+        else:
+            information = _information(information, described.get(_table(rule, row).folded()))
         shown.append([row[0], row[1], row[2], information])
     return shown
+
+
+def _information(information: str, told: AnswerRule | None) -> str:
+    if told is None or not told.columns:
+        return ""
+    hides = not {c.lower() for c in _SCHEMA_LINE.findall(information)} <= told.columns
+    if hides or not told.details:
+        return reduced_information(information, told.columns)
+    return information
 
 
 def _table(rule: AnswerRule, row: _Row) -> TableName:
@@ -174,8 +196,8 @@ def _describe(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
     """Filter DESCRIBE TABLE: columns first, then sections that begin with a `# Heading` row.
 
     Hidden columns go from every section. Sections other than the partition columns print locations,
-    statistics, view text, partition values and column lists: they go unless details may be shown and nothing
-    was hidden.
+    statistics, view text, partition values and column lists: where details may not be shown, or something was
+    hidden, only what is harmless stays of the last one.
     """
     if rows and len(rows[0]) == 2:
         return _describe_column(rule, rows)
@@ -201,8 +223,39 @@ def _describe(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
         partitions = []
     shown = [*columns, *partitions]
     if rule.details and not hidden:
-        shown += details
+        return shown + details
+    if rule.columns is None or rule.columns:
+        shown += _harmless_details(details)
     return shown
+
+
+def _harmless_details(details: Sequence[_Row]) -> list[_Row]:
+    """Return of the sections of DESCRIBE the heading of the last one, which is about the whole table, with
+    the blank row before it and those after it that tell no value, bound or path."""
+    names = [_text(row, 0) for row in details]
+    if _DETAILED not in names:
+        return []
+    # A column may have the heading's name: columns come before it.
+    at = len(names) - 1 - names[::-1].index(_DETAILED)
+    kept = [
+        row for row, name in zip(details[at + 1 :], names[at + 1 :], strict=True) if name in HARMLESS_DETAILS
+    ]
+    return [*details[max(0, at - 1) : at + 1], *kept]
+
+
+def _json(rule: AnswerRule, row: _Row) -> _Row:
+    """Filter DESCRIBE EXTENDED AS JSON, which has one cell."""
+    text = _text(row, 0)
+    if rule.details:
+        return row
+    try:
+        return [reduced_json(text, rule.columns)]
+    except ValueError as fault:
+        raise UnknownShape(f"a description as JSON that is not understood: {fault}") from None
+
+
+def _is_harmless(rule: AnswerRule, row: _Row) -> bool:
+    return bool(rule.columns) and _text(row, 0) in HARMLESS_PROPERTIES
 
 
 def _describe_column(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:

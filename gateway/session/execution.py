@@ -14,6 +14,7 @@ from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import StatementOutcome
+from gateway.session.conditions import NOTHING, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
@@ -29,7 +30,8 @@ from gateway.session.operation import (
     ThriftOperation,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.redact import redact
+from gateway.session.raised import lost_files
+from gateway.session.redact import redact, told_sqlstate
 from gateway.session.states import Event, State
 from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
@@ -289,7 +291,28 @@ class Execution(Deciding[Session, ThriftOperation]):
             except BackendUnavailable as fault:
                 await self.lost(operation, fault)
                 raise
-            await self._note(operation, state, known=known)
+            if not (known and state.state == ERROR and await self._run_again(operation, state)):
+                await self._note(operation, state, known=known)
+
+    async def _run_again(self, operation: ThriftOperation, state: OperationState) -> bool:
+        """Have a statement run once more that failed because files of a policy's table are gone: its session
+        looks at those tables before. Returns whether that was begun."""
+        cleared, session, upstream = operation.cleared, operation.session, operation.upstream
+        if cleared is None or upstream is None or not lost_files(state.error_message or ""):
+            return False
+        session.look_again_at(cleared.policy_tables)
+        again = cleared.read_only and not cleared.effects and bool(cleared.policy_tables)
+        if not again or operation.ran_again or not operation.running or operation.hold.overtaken:
+            return False
+        operation.hold.end()
+        operation.hold = NO_LOCKS
+        operation.release_slot()
+        self._waiting.begin_again(
+            operation,
+            lambda left_s: self._begin(session, cleared.statement.text, left_s, waited=operation),
+        )
+        await self._release(upstream, running=False, with_session=False)
+        return True
 
     async def lost(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
@@ -500,5 +523,8 @@ class Execution(Deciding[Session, ThriftOperation]):
             has_obligations=operation.has_obligations,
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,
+            details=fault.details,
+            own=Own.of((cleared.statement.text,)) if cleared is not None else NOTHING,
         )
-        return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
+        sqlstate = fault.sqlstate or told_sqlstate(message) or "HY000"
+        return StatementFailed(message, sqlstate, fault.error_code, operation.statement_id)

@@ -2,44 +2,42 @@
 
 Spark's Thrift server sends the Java stack, the analysed plan and the statement's text with `^^^` marks, all
 of which show what the gateway wrote, and raw cell values: a predicate of the user may run on a row before the
-row filter has dropped it, and then the error quotes that row.
+row filter has dropped it, and then the error quotes that row. Then Spark's sentence is told with stars in it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+
+from gateway.session.conditions import NOTHING, Own, sentence, sqlstate_of, sqlstates
+from gateway.session.raised import Raised, raised
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 _THRIFT_PREFIX = re.compile(r"^(?:Error (?:running|operating) [\w ]*: ?)+")
+_TOLD_STATE = re.compile(r" SQLSTATE: ([0-9A-Z]{5})$")
 _SQLSTATE = re.compile(r"[ ,;]*SQLSTATE: ?([0-9A-Z]{5})\b")
 _POSITION = re.compile(r"[;,]? ?\(?line \d+,? pos(?:ition)? \d+\)?[;,]?")
 _END = re.compile(r"\r?\n|\t+at (?=[\w.$]+\()|== SQL|(?<=;) ?'?[A-Z]\w+ \[")
-_ANALYSIS = re.compile(
-    r"(?:org\.apache\.hive\.service\.cli\.HiveSQLException: )?Error running query: "
-    r"(?:\[([A-Z][A-Z0-9_.]*)\] )?org\.apache\.spark\.sql\."
-    r"(?:AnalysisException|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+)): "
+_BEFORE_ROWS = re.compile(
+    r"org\.apache\.spark\.sql\.(?:AnalysisException|connect\.common\.InvalidPlanInput"
+    r"|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+))"
 )
-_PLANNING = re.compile(
-    r"(?:org\.apache\.hive\.service\.cli\.HiveSQLException: )?Error running query: "
-    r"\[(UNSUPPORTED_FEATURE\.TABLE_OPERATION)\] org\.apache\.spark\.SparkUnsupportedOperationException: "
-)
+"""Exceptions that come before any row is read. A user chooses the message of a run-time error
+(`raise_error`), but not the exception's class."""
+_PLANNING = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "org.apache.spark.SparkUnsupportedOperationException")
 """The same of a command that a table cannot do: it is planned before any row is read, and names the table and
 the command. No function that a user can call raises this class."""
-"""Spark's own beginning of an error that comes before any row is read. A user chooses the SQLSTATE and the
-error class of a runtime error (`aes_encrypt`, `raise_error`), but not the exception's class."""
+_OF_ROWS = ("INVALID_FORMAT.",)
+"""What is raised as an AnalysisException and yet while rows are read: LIKE looks at the pattern of each."""
+_HIVE = "org.apache.hive.service.cli.HiveSQLException: "
 _PATH = re.compile(
     r"(https://spark\.apache\.org/docs/[\w./#-]*)"
     r"|(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
     r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
 )
-
-VALUE = "'***'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,34 +50,9 @@ class ErrorKind:
     """Whether it came before any row was read, as the exception's class tells."""
     exception: str = ""
     """That class; empty when it is not known."""
+    parameters: Mapping[str, str] | None = None
+    """Those of the message, where Spark tells them."""
 
-
-_TYPE = r'("[A-Z][A-Z_ ]*(?:\([0-9, ]+\))?")'
-_CAST = re.compile(rf"The value .* of the type {_TYPE} cannot be cast to {_TYPE}", re.DOTALL)
-
-_SENTENCES = {
-    "ARITHMETIC_OVERFLOW": "arithmetic overflow; use the try_ variant of the function to tolerate it",
-    "BINARY_ARITHMETIC_OVERFLOW": "arithmetic overflow; use the try_ variant of the function to tolerate it",
-    "CANNOT_PARSE_DECIMAL": f"cannot parse {VALUE} as a decimal",
-    "CANNOT_PARSE_TIMESTAMP": f"cannot parse {VALUE} as a timestamp; use try_to_timestamp to tolerate it",
-    "CAST_INVALID_INPUT": f"the value {VALUE} cannot be cast; use try_cast to tolerate it",
-    "CAST_OVERFLOW": f"the value {VALUE} does not fit the type that it is cast to",
-    "DATETIME_OVERFLOW": "a date or time is out of range",
-    "DIVIDE_BY_ZERO": "division by zero; use try_divide to tolerate it",
-    "FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER": "a file is neither ORC nor Parquet, or is corrupt",
-    "FAILED_READ_FILE.FILE_NOT_EXIST": "a file of a table does not exist, and may have been replaced; run "
-    "REFRESH TABLE on what the statement reads, or make the DataFrame anew",
-    "INTERVAL_ARITHMETIC_OVERFLOW": "an interval is out of range",
-    "INTERVAL_DIVIDED_BY_ZERO": "division of an interval by zero",
-    "INVALID_ARRAY_INDEX": "an array index is out of bounds; use get() to tolerate it",
-    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "an array index is out of bounds; use try_element_at to tolerate it",
-    "INVALID_INDEX_OF_ZERO": "an array index is zero; indexes start at 1",
-    "NUMERIC_OUT_OF_SUPPORTED_RANGE": f"the value {VALUE} has too many digits",
-    "NUMERIC_VALUE_OUT_OF_RANGE": f"the value {VALUE} does not fit its decimal type",
-    "REMAINDER_BY_ZERO": "remainder by zero; use try_mod to tolerate it",
-}
-"""Our own sentence for the runtime errors that people meet. Under obligations nothing of Spark's text is
-repeated: a cell value may hold quotes, brackets and line breaks, so where it ends cannot be known."""
 
 _CONSTANT = re.compile(
     r"The background threadpool cannot accept new task for execution, please retry the operation"
@@ -98,7 +71,23 @@ UNNAMED = (
     "the statement does not fit a table that it writes to, or a view that it reads does not fit its table, "
     "of which not every column may be selected"
 )
-WITHHELD = "the statement failed on a value; values are not shown because row filters or masks apply"
+WITHHELD = "the statement failed while it ran; Spark's words are not shown because row filters or masks apply"
+_SENTENCES = {
+    "com.fasterxml.jackson.core.JsonParseException": "a text is not JSON",
+    "com.fasterxml.jackson.core.io.JsonEOFException": "a text is not JSON",
+    "java.io.FileNotFoundException": "a file of a table does not exist, and may have been replaced; run "
+    "REFRESH TABLE on what the statement reads, or make the DataFrame anew",
+    "java.lang.ArithmeticException": "a number or a date is out of range",
+    "java.lang.NumberFormatException": "a text is not a number",
+    "java.lang.OutOfMemoryError": "Spark has not enough memory for it",
+    "java.time.DateTimeException": "a date, a time or a time zone is not valid",
+    "java.time.format.DateTimeParseException": "a text is not a date or a time",
+    "java.util.regex.PatternSyntaxException": "a regular expression is not valid",
+    "org.apache.spark.api.python.PythonException": "a function in Python raised an exception",
+}
+"""What an exception without a condition is about, by its class."""
+_WRAPPERS = frozenset({"org.apache.spark.SparkException", "org.apache.spark.SparkRuntimeException"})
+_JAVA = re.compile(r"(?:java|javax|org\.apache\.(?:spark|hadoop|parquet|orc)|scala)\.[\w.$]{1,200}")
 UNKNOWN = "Spark could not run the statement"
 
 
@@ -111,46 +100,65 @@ def redact(
     hides_columns: bool = False,
     hides_target: bool = False,
     kind: ErrorKind | None = None,
+    details: Sequence[str] = (),
+    own: Own = NOTHING,
 ) -> str:
     """Return what of Spark's `message` may be shown.
 
     `substitutions` are (ours, the user's) pairs of text, put back into the user's words. `has_obligations`:
-    the statement carries row filters or masks, so that a runtime error is told in our words, without values.
-    `hides_columns` and `hides_target` are those of Cleared.
-    Without `kind` the message itself tells its class, as Thrift Server writes it.
+    the statement carries row filters or masks, so that a runtime error is told without values.
+    `hides_columns` and `hides_target` are those of Cleared. `own`: what the statement says itself.
+    Without `kind` the message itself tells its class, as Thrift Server writes it, and `details` its causes.
     """
     error_class, body = _head(message)
-    if kind is not None:
+    text = body
+    if kind is None:
+        first = raised(message, details)
+        kind, text = _kind_of(first), first.message
+    else:
         error_class = kind.error_class
+    condition = kind.error_class
     named_state = _SQLSTATE.search(body)
-    spark = _ANALYSIS.match(message) or _PLANNING.match(message)
-    analysis = kind.analysis if kind is not None else spark is not None
-    condition = error_class or (spark is not None and spark.group(1)) or ""
-    if hides_target or (has_obligations and not analysis):
-        # INVARIANT (no values under obligations): only the class and the SQLSTATE come from Spark's text.
-        state = sqlstate if sqlstate and re.fullmatch("[0-9A-Z]{5}", sqlstate) else ""
-        if analysis:
+    if hides_target or (has_obligations and not kind.analysis):
+        # INVARIANT (no values under obligations): Spark's text is made anew from its list of conditions.
+        state = sqlstate if sqlstate and sqlstate in sqlstates() else sqlstate_of(condition)
+        if kind.analysis:
             return _tell(condition, UNNAMED, state)
-        return _tell(error_class, _without_values(error_class, body), state)
+        if hides_target:
+            own = NOTHING
+        return _tell(condition, _without_values(kind, text, own), state)
     end = _END.search(body)
     body = _SQLSTATE.sub("", body[: end.start()] if end else body)
     body = _POSITION.sub("", body).rstrip("; \t")
     body = without_paths(in_users_words(body, substitutions))
     body = " ".join(body.split()) or UNKNOWN
-    if hides_columns and analysis and condition.split(".", 1)[0] in _NOT_FOUND:
+    if hides_columns and kind.analysis and condition.split(".", 1)[0] in _NOT_FOUND:
         body = f"{body} {NOT_SELECTABLE}"
     return _tell(error_class, body, named_state.group(1) if named_state else "")
 
 
-@cache
-def constant_messages() -> Mapping[str, str]:
-    """Return the texts of Spark 4.3 for conditions that have no parameters, each on one line.
+def told_sqlstate(shown: str) -> str:
+    """Return the SQLSTATE that a text of `redact` ends with; empty when it has none."""
+    found = _TOLD_STATE.search(shown)
+    return found[1] if found is not None else ""
 
-    They are told by the condition and not repeated from a message, which a user can write.
-    """
-    file = Path(__file__).with_name("constant_messages.json")
-    messages: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    return messages
+
+def comes_before_rows(condition: str, exception: str) -> bool:
+    """Whether an error of this class comes before any row is read."""
+    if condition.startswith(_OF_ROWS):
+        return False
+    return _BEFORE_ROWS.fullmatch(exception) is not None or (condition, exception) == _PLANNING
+
+
+def _kind_of(first: Raised) -> ErrorKind:
+    # A cause that a stack prints may be a user's text: nothing of it is told but what is on a list of ours.
+    certain = first.direct or first.exception in _SENTENCES
+    return ErrorKind(
+        error_class=first.condition,
+        analysis=first.outermost and comes_before_rows(first.condition, first.exception),
+        exception=first.exception if certain else "",
+        parameters=None if first.direct else {},
+    )
 
 
 def in_users_words(text: str, substitutions: Sequence[tuple[str, str]]) -> str:
@@ -174,7 +182,7 @@ def _tell(error_class: str, body: str, state: str) -> str:
 
 def _head(message: str) -> tuple[str, str]:
     """Split off the error class; Thrift's wrapper repeats it: `[CLASS] java.Class: [CLASS] message`."""
-    error_class, body = "", _THRIFT_PREFIX.sub("", message.strip())
+    error_class, body = "", _THRIFT_PREFIX.sub("", message.strip().removeprefix(_HIVE))
     while True:
         if java := _JAVA_CLASS.match(body):
             body = body[java.end() :]
@@ -184,12 +192,14 @@ def _head(message: str) -> tuple[str, str]:
             return error_class, body
 
 
-def _without_values(error_class: str, body: str) -> str:
-    top = error_class.split(".", 1)[0]
-    if top in {"CAST_INVALID_INPUT", "CAST_OVERFLOW"} and (types := _CAST.match(body)):
-        return f"the value {VALUE} of the type {types.group(1)} cannot be cast to {types.group(2)}"
-    if _CONSTANT.fullmatch(body):
+def _without_values(kind: ErrorKind, body: str, own: Own) -> str:
+    if not kind.error_class and _CONSTANT.fullmatch(body):
         return body
-    return (
-        _SENTENCES.get(error_class) or _SENTENCES.get(top) or constant_messages().get(error_class, WITHHELD)
-    )
+    told = sentence(kind.error_class, kind.exception, body, own=own, given=kind.parameters)
+    if told is not None:
+        return told
+    if (known := _SENTENCES.get(kind.exception)) is not None:
+        return known
+    if kind.exception in _WRAPPERS or not _JAVA.fullmatch(kind.exception):
+        return WITHHELD
+    return f"{WITHHELD} ({kind.exception})"

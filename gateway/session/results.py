@@ -168,8 +168,8 @@ class Results:
         visible = self._verdicts.visible_to(operation.session.principal, client)
         try:
             listed = listed_tables(cleared.answer, rows, visible)
-            visible_columns = await self._verdicts.fully_visible(listed, cleared.statement, client)
-            return filter_rows(cleared.answer, rows, visible, visible_columns)
+            described = await self._verdicts.described(listed, cleared.statement, client)
+            return filter_rows(cleared.answer, rows, visible, described)
         except UnknownShape as fault:
             raise self._cannot_filter(operation, fault) from fault
 

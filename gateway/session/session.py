@@ -201,6 +201,11 @@ class NameResolution:
         read = [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
         return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
 
+    def look_again_at(self, tables: Iterable[TableName]) -> None:
+        """Have Spark's session look at tables of policies before the next statement that they are for."""
+        for table in tables:
+            self.looked_at.pop(table, None)
+
     def changed_tables(self, cleared: Cleared, changed: ChangedNames) -> list[TableName]:
         """Return the tables of a statement that are not, or may not be, as Spark's session knows them."""
         now = {table.name.folded(): table for table in cleared.tables}

@@ -51,6 +51,8 @@ class Event(Enum):
     TIME_OUT = auto()
     DROP = auto()
     """It is given up before anything of it reaches Spark."""
+    AGAIN = auto()
+    """It failed for files that are gone, has changed nothing, and is to be run again."""
 
 
 class WrongEvent(RuntimeError):
@@ -68,7 +70,8 @@ _UNSENT = {**_ENDS, Event.DROP: State.NOT_FORWARDED}
 
 TABLE: Mapping[State, Mapping[Event, State]] = MappingProxyType(
     {
-        # INVARIANT (audit first): nothing is forwarded but what is on record, once, and not after its end.
+        # INVARIANT (audit first): nothing is forwarded but what is on record, and not after its end; once,
+        # unless Spark has failed what only reads.
         State.DECIDED: {**_UNSENT, Event.QUEUE: State.QUEUED, Event.FORWARD: State.FORWARDED},
         State.QUEUED: {**_UNSENT, Event.ADMIT: State.DECIDED},
         State.FORWARDED: {
@@ -77,7 +80,7 @@ TABLE: Mapping[State, Mapping[Event, State]] = MappingProxyType(
             Event.TAKE: State.RUNNING,
             Event.ANALYSE: State.ANALYSED,
         },
-        State.RUNNING: _ENDS,
+        State.RUNNING: {**_ENDS, Event.AGAIN: State.QUEUED},
         State.ANALYSED: {**_ENDS, Event.ANALYSE: State.ANALYSED},
         # Rows can still break, or be other ones by the policies of now, when they are read.
         State.FINISHED: {Event.FAIL: State.FAILED},
@@ -121,7 +124,7 @@ class Life:
         self.state = following
         if event is Event.ANALYSE:
             self.analysed = True
-        elif event in (Event.FORWARD, Event.REFUSE):
+        elif event in (Event.FORWARD, Event.REFUSE, Event.AGAIN):
             self.forwarded = event is Event.FORWARD
 
     @property

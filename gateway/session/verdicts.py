@@ -19,6 +19,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
+    AnswerRule,
     Cleared,
     Client,
     NeedsCatalog,
@@ -149,12 +150,12 @@ class Verdicts:
         """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""
         return _deciding(self._authority_in_force(), principal, self._context(client, action, ""))
 
-    async def fully_visible(
+    async def described(
         self, names: Iterable[TableName], statement: Statement, client: Client
-    ) -> Mapping[TableName, frozenset[str]]:
-        """Return those of the tables and views (folded) of which DESCRIBE EXTENDED would tell the principal
-        all, in the session of `statement`, with the columns that it would list (lower case)."""
-        visible_columns: dict[TableName, frozenset[str]] = {}
+    ) -> Mapping[TableName, AnswerRule]:
+        """Return how answers to DESCRIBE EXTENDED of tables and views (folded) would be filtered for the
+        principal, in the session of `statement`; of those alone that it would be let pass for."""
+        described: dict[TableName, AnswerRule] = {}
         for name in names:
             parts = dotted(name.parts)
             asked = Statement(
@@ -163,9 +164,9 @@ class Verdicts:
                 context=statement.context,
             )
             verdict = await self.judge(asked, client)
-            if isinstance(verdict, Cleared) and verdict.answer.details and verdict.answer.columns is not None:
-                visible_columns[name.folded()] = verdict.answer.columns
-        return visible_columns
+            if isinstance(verdict, Cleared) and verdict.answer.columns is not None:
+                described[name.folded()] = verdict.answer
+        return described
 
     async def judge(self, statement: Statement, client: Client) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times.

@@ -83,6 +83,33 @@ class WaitingStatements:
             line = f"waiting for Spark, which has {held} statements; {waiting} others wait for it already"
             operation.log = LocalRows([(line,)], LOG_SCHEMA)
 
+    def begin_again(self, operation: ThriftOperation, start: Callable[[int], Awaitable[object]]) -> None:
+        """Have an operation started anew that Spark has failed, when its session is free and there is a slot.
+
+        The session is not locked: what is judged there meanwhile goes first.
+        """
+        operation.life.on(Event.AGAIN)
+        operation.ran_again = True
+        operation.upstream = None
+        operation.arrived = asyncio.get_running_loop().time()
+        operation.moved.clear()
+        operation.taking = asyncio.create_task(self._lock(operation, start))
+        self._tasks.add(operation.taking)
+        operation.taking.add_done_callback(lambda task: self._given_up(operation, task))
+
+    async def _lock(self, operation: ThriftOperation, start: Callable[[int], Awaitable[object]]) -> None:
+        await operation.session.lock.acquire()
+        self.begin(operation, 0, start)
+
+    def _given_up(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
+        """Note the end of a wait for the session's lock; without the lock, it is that of the operation."""
+        self._tasks.discard(task)
+        if operation.taking is task:
+            if operation.running:
+                operation.life.on(Event.FAIL)
+                operation.error = BackendUnavailable("the statement was given up")
+            operation.moved.set()
+
     def begin(
         self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
     ) -> None:

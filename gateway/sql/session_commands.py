@@ -27,7 +27,7 @@ from gateway.model.statement import (
 )
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Names, TempViewName, Ungovernable, no_catalog
-from gateway.sql.required import Named, Privilege, Required, Unsupported
+from gateway.sql.required import Named, Pin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 
 _SET_INSTEAD = {
@@ -219,12 +219,38 @@ def describe_table(scope: CommandScope) -> Required:
     )
 
 
-def show_details(scope: CommandScope) -> Required:
-    """SHOW CREATE TABLE, TBLPROPERTIES and PARTITIONS: raw details, so select and no obligation at all."""
-    field = "child" if "child" in scope.command.fields else "table"
-    existing = scope.existing(field)
+def describe_json(scope: CommandScope) -> Required:
+    """DESCRIBE EXTENDED AS JSON: what DESCRIBE EXTENDED tells, in one cell."""
+    if scope.field("partitionSpec"):
+        return show_details(scope)
+    return _described(scope, AnswerFilter.DESCRIBE_JSON)
+
+
+def show_properties(scope: CommandScope) -> Required:
+    """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
+    return _described(scope, AnswerFilter.PROPERTIES)
+
+
+def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
+    existing = _detailed(scope)
+    return Required(
+        privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
+        pins=(existing,),
+        described=existing.table,
+        answer=AnswerRule(filter=answer, table=existing.table),
+    )
+
+
+def _detailed(scope: CommandScope) -> Pin:
+    existing = scope.existing("child" if "child" in scope.command.fields else "table")
     if isinstance(existing, TempViewName):
         raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+    return existing
+
+
+def show_details(scope: CommandScope) -> Required:
+    """SHOW CREATE TABLE and SHOW PARTITIONS: raw details, so select and no obligation at all."""
+    existing = _detailed(scope)
     return Required(
         privileges=(Privilege(table_resource(existing.table), "select"),),
         pins=(existing,),

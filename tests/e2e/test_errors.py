@@ -233,6 +233,63 @@ def test_a_temporary_view_over_hidden_columns_keeps_them_from_later_errors(
         assert CANARY.lower() not in repr(failure).lower()
 
 
+TOLD = {
+    "SELECT id / (id - id) AS x FROM lab.masked ORDER BY x": ("DIVIDE_BY_ZERO", "22012", "try_divide"),
+    "SELECT (SELECT max(CAST(name AS INT)) FROM lab.masked) AS x": (
+        "CAST_INVALID_INPUT",
+        "22018",
+        "try_cast",
+    ),
+    "SELECT id FROM lab.masked WHERE id IN (SELECT CAST(name AS INT) FROM lab.masked)": (
+        "CAST_INVALID_INPUT",
+        "22018",
+        '"STRING" cannot be cast to "INT"',
+    ),
+    "SELECT date_format(DATE'2020-01-01', 'YYYY-ww'), id FROM lab.masked ORDER BY id": (
+        "INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_RECOGNITION",
+        "42K0B",
+        "spark.sql.legacy.timeParserPolicy",
+    ),
+    "SELECT (SELECT id FROM lab.masked UNION ALL SELECT id FROM lab.masked) AS x, id FROM lab.masked": (
+        "SCALAR_SUBQUERY_TOO_MANY_ROWS",
+        "21000",
+        "More than one row returned",
+    ),
+}
+"""What fails under obligations while it runs: condition, SQLSTATE and what else has to be told."""
+OF_ROWS = "SELECT id FROM lab.masked WHERE note LIKE concat(name, note, '/') ESCAPE '/'"
+"""Spark raises it as it does what the analysis finds, and quotes the pattern of a row."""
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "thrift, synchronously", "connect"])
+def test_errors_under_obligations_keep_their_class(lab_gateway: RunningGateway, endpoint: str) -> None:
+    with contextlib.ExitStack() as opened:
+        if endpoint.startswith("thrift"):
+            client = opened.enter_context(WireClient(lab_gateway.host, lab_gateway.port, "mallory", PASSWORD))
+            side = Side(client, client.open_session())
+            failures = {
+                text: over_thrift(side, text, run_async=endpoint == "thrift") for text in (*TOLD, OF_ROWS)
+            }
+        else:
+            session = opened.enter_context(lab_gateway.session("mallory", PASSWORD))
+            failures = {text: over_connect(session, in_sql(text)) for text in (*TOLD, OF_ROWS)}
+    for text, (condition, sqlstate, more) in TOLD.items():
+        failure = failures[text]
+        assert failure is not None, text
+        assert f"[{condition}] " in failure.text
+        assert f"SQLSTATE: {sqlstate}" in failure.text
+        if "max(CAST" not in text:
+            # Of the cause of a wait, which a stack prints, the name alone is taken.
+            assert more in failure.text
+        if endpoint.startswith("thrift"):
+            assert failure.sqlstate == sqlstate
+    of_rows = failures[OF_ROWS]
+    assert of_rows is not None
+    assert "[INVALID_FORMAT.ESC_AT_THE_END] The format is invalid: ***" in of_rows.text
+    assert "Ann" not in repr(failures)
+    assert CANARY not in repr(failures)
+
+
 def test_what_a_table_cannot_do_is_said_under_obligations(lab_gateway: RunningGateway, spark: Spark) -> None:
     merge = (
         "MERGE INTO lab.late_merge AS t USING lab.masked AS s ON t.id = s.id "

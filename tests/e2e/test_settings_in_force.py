@@ -250,9 +250,39 @@ def test_a_list_of_tables_tells_all_of_those_without_obligations(ask: Ask) -> No
     ask("CREATE TABLE zoned.plain USING parquet AS SELECT 1 AS id")
     rows = {name: information for _, name, _, information in ask("SHOW TABLE EXTENDED IN zoned LIKE '*'")}
     ask("DROP TABLE zoned.plain")
-    assert rows["days"] == rows["regions"] == ""
+    for name in ("days", "regions"):
+        assert "Type: MANAGED\nProvider: parquet\n" in rows[name]
+        assert "|-- id: " in rows[name]
+        assert not {"Location", "Statistics", "Properties"} & set(rows[name].replace(":", " ").split())
     assert "Location: " in rows["plain"]
     assert "|-- id: integer" in rows["plain"]
+
+
+def test_descriptions_keep_what_is_harmless(ask: Ask, gateway: RunningGateway) -> None:
+    """On both endpoints, where a row filter applies."""
+    with gateway.session("ann", PASSWORD) as frames:
+        asks = (ask, lambda text: [tuple(row) for row in frames.sql(text).collect()])
+        for one in asks:
+            for how in ("EXTENDED", "FORMATTED"):
+                rows = {row[0]: row[1] for row in one(f"DESCRIBE TABLE {how} zoned.regions")}
+                assert rows["id"] == "int"
+                assert (rows["Type"], rows["Provider"]) == ("MANAGED", "parquet")
+                assert "Owner" in rows
+                assert not rows.keys() & {"Location", "Statistics", "Table Properties", "Storage Properties"}
+            (listed,) = one("SHOW TABLE EXTENDED IN zoned LIKE 'regions'")
+            assert "\nType: MANAGED\nProvider: parquet\n" in listed[3]
+            assert "Location" not in listed[3]
+            one("CREATE OR REPLACE TEMPORARY VIEW described AS SELECT id FROM zoned.regions")
+            (listed,) = (row for row in one("SHOW TABLE EXTENDED IN zoned LIKE 'described'") if row[2])
+            assert "Type: VIEW\n" in listed[3]
+            assert "View Text" not in listed[3]
+            properties = dict(one("SHOW TBLPROPERTIES zoned.regions"))
+            assert not properties.keys() & {"numFiles", "totalSize", "transient_lastDdlTime"}
+            ((as_json,),) = one("DESCRIBE EXTENDED zoned.regions AS JSON")
+            told = json.loads(as_json)
+            assert (told["type"], told["provider"]) == ("MANAGED", "parquet")
+            assert "id" in [column["name"] for column in told["columns"]]
+            assert not told.keys() & {"location", "statistics", "table_properties"}
 
 
 def test_a_temporary_view_keeps_the_settings_that_it_was_made_under(ask: Ask) -> None:

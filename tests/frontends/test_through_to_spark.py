@@ -75,7 +75,10 @@ async def test_a_batch_is_sparks_with_the_clients_sequence_number() -> None:
 
 @pytest.mark.parametrize("sync", [True, False])
 async def test_sparks_error_arrives_redacted(sync: bool) -> None:
-    message = "[NO_SUCH_THING] nothing. SQLSTATE: 42P01\n'Project [*]\n\tat org.apache.X.y(X.scala:1)"
+    message = (
+        "Error running query: [NO_SUCH_THING] org.apache.spark.SparkException: [NO_SUCH_THING] nothing. "
+        "SQLSTATE: 42P01\n'Project [*]\n\tat org.apache.X.y(X.scala:1)"
+    )
     async with line() as (spark, gateway):
         spark.on("SELECT 2", Answer.error("42P01", message, sync=sync))
         gateway.world.judge.scans["SELECT 2"] = (GUARDED,)

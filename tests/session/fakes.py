@@ -359,12 +359,16 @@ class FakeJudge:
         self.scans: dict[str, tuple[ScanRecord, ...]] = {}
         self.needs: tuple[TableName, ...] = ()
         self.judged: list[Statement] = []
+        self.policy_tables: dict[str, tuple[TableName, ...]] = {}
+        """Text → the tables that its policies read."""
         self.mark = ""
         """Written into every forwarded text: another mask, say."""
 
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         if statement.resets is not None:
             statement = replace(statement, text=f"RESET `{statement.resets}`")
+        if statement.refreshes is not None:
+            statement = replace(statement, text=f"REFRESH TABLE {statement.refreshes}")
         self.judged.append(statement)
         unknown = tuple(name for name in self.needs if not snapshot.catalog.knows(name))
         if unknown:
@@ -390,6 +394,8 @@ class FakeJudge:
             names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),
             read_only=statement.text.startswith(("SELECT", "SLOW SELECT")),
             effects=effects,
+            policy_tables=self.policy_tables.get(statement.text, ()),
+            period=1,
             temp_views_read=self.reads.get(statement.text, frozenset()),
             answer=self.rules.get(statement.text, AnswerRule()),
         )

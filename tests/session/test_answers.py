@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -11,8 +12,8 @@ from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
 from gateway.session.answers import UnknownShape, filter_rows, listed_tables
+from gateway.session.descriptions import reduced_information
 
-COLUMN = re.compile(r"\|-- (.+?): ")
 HIDDEN = {"spark_catalog.hr", "spark_catalog.sales.secret", "lake", "spark_catalog.sales.mixed.ssn"}
 
 
@@ -102,9 +103,13 @@ DESCRIBED = [
     ("day", "date", None),
     ("", "", ""),
     ("# Detailed Table Information", "", ""),
+    ("Owner", "ann", ""),
+    ("Type", "MANAGED", ""),
+    ("Provider", "parquet", ""),
     ("Location", "file:/wh/t", ""),
     ("Statistics", "12 bytes", ""),
 ]
+HARMLESS = ["", "# Detailed Table Information", "Owner", "Type", "Provider"]
 
 
 def describe(**rule: Any) -> list[str]:
@@ -116,18 +121,34 @@ def test_describe_with_everything_visible_is_as_spark_says_it() -> None:
     assert describe(columns=frozenset({"id", "salary", "day"})) == [row[0] for row in DESCRIBED]
 
 
-def test_describe_hides_columns_and_then_details_too() -> None:
+def test_describe_hides_columns_and_then_details_that_may_tell_of_them() -> None:
     assert describe(columns=frozenset({"id", "day"})) == [
         "id",
         "day",
         "# Partition Information",
         "# col_name",
         "day",
+        *HARMLESS,
     ]
+    assert describe(columns=frozenset()) == []
+
+
+def test_details_are_those_below_the_last_heading() -> None:
+    """A column may be called as the heading is, and one after it as what may be told."""
+    rows = [
+        ("id", "int", None),
+        ("# Detailed Table Information", "int", None),
+        ("Comment", "int", "hidden"),
+        *DESCRIBED[6:],
+    ]
+    table = TableName("spark_catalog", "sales", "t")
+    rule: dict[str, Any] = {"table": table, "columns": frozenset({"id"}), "details": False}
+    told = [row[0] for row in shown(AnswerFilter.DESCRIBE_TABLE, rows, **rule)]
+    assert told == ["id", *HARMLESS]
 
 
 def test_describe_hides_a_partition_column_in_its_section_too() -> None:
-    assert describe(columns=frozenset({"id", "salary"})) == ["id", "salary"]
+    assert describe(columns=frozenset({"id", "salary"})) == ["id", "salary", *HARMLESS]
 
 
 def test_describe_without_details() -> None:
@@ -146,10 +167,17 @@ def test_describe_of_one_column() -> None:
     assert len(shown(AnswerFilter.DESCRIBE_TABLE, rows, details=False, **rule)) == 3
 
 
-INFORMATION = "Catalog: spark_catalog\nLocation: file:/x\nSchema: root\n |-- id: integer\n |-- ssn: string\n"
+HEAD = "Catalog: spark_catalog\nOwner: ann\nType: VIEW\nProvider: parquet\nComment: what was sold\n"
+INFORMATION = (
+    f"{HEAD}View Text: SELECT *\nOwner: eve\nTable Properties: [a=b]\nStatistics: 4711 bytes\n"
+    "Location: file:/x\nSchema: root\n |-- id: integer (nullable = true)\n"
+    " |-- ssn: struct (nullable = true)\n |    |-- id: string (nullable = true)\n"
+    " |-- id: x: string (nullable = true)\n |-- at: timestamp (nullable = true)\n\n"
+)
+ID, AT = " |-- id: integer (nullable = true)\n", " |-- at: timestamp (nullable = true)\n"
 
 
-def test_extended_tables_keep_the_information_that_may_be_told_in_full() -> None:
+def test_extended_tables_keep_the_information_that_may_be_told() -> None:
     rows = [
         ("sales", "orders", False, INFORMATION),
         ("sales", "mixed", False, INFORMATION),
@@ -157,22 +185,92 @@ def test_extended_tables_keep_the_information_that_may_be_told_in_full() -> None
         ("sales", "secret", False, INFORMATION),
         ("", "mine", True, INFORMATION),
     ]
-    columns = frozenset(COLUMN.findall(INFORMATION.lower()))
+    columns = frozenset({"id", "ssn", "id: x", "at"})
+
+    def described(columns: frozenset[str], *, details: bool = True) -> AnswerRule:
+        return AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, columns=columns, details=details)
+
     told = {
-        TableName("spark_catalog", "sales", "orders"): columns,
-        TableName("spark_catalog", "sales", "mixed"): columns - {"ssn"},
-        TableName("spark_catalog", "sales", "secret"): columns,
-        TableName("spark_catalog", "sales", "mine"): columns,
+        TableName("spark_catalog", "sales", "orders"): described(columns),
+        TableName("spark_catalog", "sales", "mixed"): described(frozenset({"id", "at"})),
+        TableName("spark_catalog", "sales", "masked"): described(columns, details=False),
+        TableName("spark_catalog", "sales", "none"): described(frozenset()),
+        TableName("spark_catalog", "sales", "secret"): described(columns),
+        TableName("spark_catalog", "sales", "mine"): described(columns),
     }
+    rows[3:3] = [("sales", "masked", False, INFORMATION), ("sales", "none", False, INFORMATION)]
+    whole_tree = INFORMATION.split("Schema: root\n")[1].rstrip("\n")
     rule = AnswerRule(filter=AnswerFilter.TABLE_EXTENDED, catalog="spark_catalog")
-    assert [name.table for name in listed_tables(rule, rows, visible)] == ["orders", "mixed", "other"]
+    listed = [name.table for name in listed_tables(rule, rows, visible)]
+    assert listed == ["orders", "mixed", "other", "masked", "none"]
     assert shown(AnswerFilter.TABLE_EXTENDED, rows, told=told) == [
         ("sales", "orders", False, INFORMATION),
-        ("sales", "mixed", False, ""),
+        ("sales", "mixed", False, f"{HEAD}Schema: root\n{ID}{AT}"),
         ("sales", "other", False, ""),
-        ("", "mine", True, ""),
+        ("sales", "masked", False, f"{HEAD}Schema: root\n{whole_tree}\n"),
+        ("sales", "none", False, ""),
+        ("", "mine", True, f"{HEAD}Schema: root\n{whole_tree}\n"),
     ]
-    assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows)} == {""}
+    assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows) if not row[2]} == {""}
+
+
+JSON = {
+    "table_name": "t",
+    "columns": [
+        {
+            "name": "id",
+            "type": {"name": "int"},
+            "nullable": True,
+            "default": "4711",
+            "metadata": {"a": "4711"},
+        },
+        {"name": "SSN", "type": {"name": "string"}, "nullable": True},
+    ],
+    "partition_columns": ["id", "SSN"],
+    "owner": "ann",
+    "type": "VIEW",
+    "location": "file:/4711",
+    "view_text": "SELECT 4711",
+    "table_properties": {"a": "4711"},
+    "statistics": {"num_rows": 4711},
+    "something_new": "4711",
+}
+
+
+def test_a_description_as_json_keeps_what_is_harmless() -> None:
+    rows = [(json.dumps(JSON),)]
+    rule: dict[str, Any] = {"columns": frozenset({"id"}), "details": False}
+    ((text,),) = shown(AnswerFilter.DESCRIBE_JSON, rows, **rule)
+    told = json.loads(text)
+    assert (told["type"], told["owner"], told["partition_columns"]) == ("VIEW", "ann", ["id"])
+    assert told["columns"] == [{"name": "id", "type": {"name": "int"}, "nullable": True}]
+    assert "4711" not in text
+    assert shown(AnswerFilter.DESCRIBE_JSON, rows, columns=frozenset({"id", "ssn"})) == rows
+    assert shown(AnswerFilter.DESCRIBE_JSON, rows, columns=frozenset(), details=False) == [("{}",)]
+    for odd in ("[]", "nonsense", "{}"):
+        with pytest.raises(UnknownShape):
+            shown(AnswerFilter.DESCRIBE_JSON, [(odd,)], **rule)
+
+
+def test_properties_keep_how_files_are_written() -> None:
+    rows = [("delta.minReaderVersion", "3"), ("path", "file:/x"), ("owner", "ann"), ("new", "4711")]
+    assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset({"id"}), details=False) == [
+        rows[0],
+        rows[2],
+    ]
+    assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset({"id"})) == rows
+    assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset(), details=False) == []
+
+
+def test_what_dbt_reads_of_a_table_is_there() -> None:
+    """dbt-spark looks for these words and lines; without them its own views count as tables."""
+    information = reduced_information(INFORMATION, frozenset({"id", "at"}))
+    assert "Type: VIEW" in information
+    assert re.findall(r"^Owner: (.*)$", information, re.MULTILINE) == ["ann"]
+    columns = re.findall(r"^ \|-- (.*): (.*) \(nullable = (.*)\b", information, re.MULTILINE)
+    assert columns == [("id", "integer", "true"), ("at", "timestamp", "true")]
+    for hidden in ("Location", "Statistics", "Properties", "SELECT", "eve", "ssn", "id: x"):
+        assert hidden not in information
 
 
 @pytest.mark.parametrize(

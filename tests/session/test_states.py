@@ -10,18 +10,18 @@ from gateway.session.operation import ENDS, NUMBERS
 from gateway.session.states import OUTCOMES, TABLE, Event, Life, State, WrongEvent
 
 CELLS = """
-              QUEUE   ADMIT    FORWARD    REFUSE   TAKE     ANALYSE   FINISH    FAIL    CANCEL    CLOSE   TIME_OUT   DROP
-DECIDED       QUEUED  -        FORWARDED  -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  NOT_FORWARDED
-QUEUED        -       DECIDED  -          -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  NOT_FORWARDED
-FORWARDED     -       -        -          DECIDED  RUNNING  ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -
-RUNNING       -       -        -          -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -
-ANALYSED      -       -        -          -        -        ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -
-FINISHED      -       -        -          -        -        -         -         FAILED  -         -       -          -
-FAILED        -       -        -          -        -        -         -         -       -         -       -          -
-CANCELED      -       -        -          -        -        -         -         -       -         -       -          -
-CLOSED        -       -        -          -        -        -         -         -       -         -       -          -
-TIMED_OUT     -       -        -          -        -        -         -         -       -         -       -          -
-NOT_FORWARDED -       -        -          -        -        -         -         -       -         -       -          -
+              QUEUE   ADMIT    FORWARD    REFUSE   TAKE     ANALYSE   FINISH    FAIL    CANCEL    CLOSE   TIME_OUT   DROP  AGAIN
+DECIDED       QUEUED  -        FORWARDED  -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  NOT_FORWARDED  -
+QUEUED        -       DECIDED  -          -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  NOT_FORWARDED  -
+FORWARDED     -       -        -          DECIDED  RUNNING  ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  -
+RUNNING       -       -        -          -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  QUEUED
+ANALYSED      -       -        -          -        -        ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  -
+FINISHED      -       -        -          -        -        -         -         FAILED  -         -       -          -  -
+FAILED        -       -        -          -        -        -         -         -       -         -       -          -  -
+CANCELED      -       -        -          -        -        -         -         -       -         -       -          -  -
+CLOSED        -       -        -          -        -        -         -         -       -         -       -          -  -
+TIMED_OUT     -       -        -          -        -        -         -         -       -         -       -          -  -
+NOT_FORWARDED -       -        -          -        -        -         -         -       -         -       -          -  -
 """  # noqa: E501  a table is read along its lines
 _EVENTS, *_ROWS = (line.split() for line in CELLS.strip().splitlines())
 EXPECTED = {
@@ -54,8 +54,9 @@ def test_what_ended_is_not_forwarded_and_nothing_is_forwarded_twice() -> None:
     reached, new = set[State](), {State.FORWARDED}
     while new:
         reached |= new
-        # But for what Spark says not to have begun.
-        found = (s for one in new for event, s in TABLE[one].items() if event is not Event.REFUSE)
+        # But for what Spark says not to have begun, or has failed and may be run again.
+        anew = (Event.REFUSE, Event.AGAIN)
+        found = (s for one in new for event, s in TABLE[one].items() if event not in anew)
         new = set(found) - reached
     assert State.DECIDED not in reached
 

@@ -195,10 +195,11 @@ async def test_what_may_be_told_in_full_is_what_describe_would_tell() -> None:
     }
     judging._judge.refused = "denied"
     asked = Statement(text="SHOW TABLE EXTENDED LIKE '*'", principal=BOB, context=SessionContext())
-    told = await judging.verdicts.fully_visible(names, asked, HOME)
+    told = await judging.verdicts.described(names, asked, HOME)
     assert told == {
-        TableName("c", "d", "plain"): frozenset({"a"}),
-        TableName("c", "d", "odd`name"): frozenset({"a"}),
+        TableName("c", "d", "plain"): described,
+        TableName("c", "d", "masked"): replace(described, details=False),
+        TableName("c", "d", "odd`name"): described,
     }
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName, split_name
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import NONE_VISIBLE, UnknownShape, Visible, filter_rows, listed_tables
+from gateway.session.answers import NONE_DESCRIBED, UnknownShape, Visible, filter_rows, listed_tables
 from gateway.wire.connect_calls import rows_of_command
 from gateway.wire.connect_responses import ArrowBatch, Response
 from gateway.wire.protobuf import ProtobufError
@@ -60,8 +60,8 @@ def tables_in_sql_result(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> list[TableName]:
-    """Return the tables in a response of a SqlCommand of which it has to be found out which may be shown in
-    full. Raises UnknownShape and ProtobufError."""
+    """Return the tables in a response of a SqlCommand of which it has to be found out what DESCRIBE would
+    show. Raises UnknownShape and ProtobufError."""
     data = Response(response).command_rows
     if rule.filter is not AnswerFilter.TABLE_EXTENDED or not data:
         return []
@@ -73,7 +73,7 @@ def patch_sql_result(
     original_relation: bytes,
     response: bytes,
     visible: Visible,
-    visible_columns: Mapping[TableName, frozenset[str]] = NONE_VISIBLE,
+    described: Mapping[TableName, AnswerRule] = NONE_DESCRIBED,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -98,7 +98,7 @@ def patch_sql_result(
         raise UnknownShape("a SQL command that is answered with neither rows nor its query")
     elif filtered and (data := patched.command_rows) is not None:
         schema, rows = _decode(data, max_rows, max_bytes)
-        patched.replace_command_rows(_encode(schema, filter_rows(rule, rows, visible, visible_columns)))
+        patched.replace_command_rows(_encode(schema, filter_rows(rule, rows, visible, described)))
     return patched.serialized()
 
 

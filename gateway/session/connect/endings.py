@@ -16,6 +16,7 @@ from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import PlanBackend
+from gateway.session.raised import LOST_FILES, SPARK_EXCEPTION, lost_files
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
@@ -100,6 +101,9 @@ class Endings:
             await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
         redacted = self.redacted(session, fault, self.redaction(operation))
+        if spark_errors.class_of(fault) in LOST_FILES or lost_files(f"{SPARK_EXCEPTION}: {fault.message}"):
+            # Whoever runs it again gets the files of now.
+            session.look_again_at(operation.cleared.policy_tables)
         if spark_errors.ends_stream_only(fault):
             return redacted
         canceled = operation.interrupted or spark_errors.is_canceled(fault)

@@ -16,8 +16,18 @@ from dataclasses import dataclass, field, replace
 from gateway.errors import RpcError
 from gateway.model.secret_values import without_secrets
 from gateway.model.statement import RewrittenText
+from gateway.session.conditions import STARS, Own
+from gateway.session.conditions import shown as may_show
 from gateway.session.places import fragment_of, in_users_text, original_range
-from gateway.session.redact import UNKNOWN, WITHHELD, ErrorKind, in_users_words, redact, without_paths
+from gateway.session.redact import (
+    UNKNOWN,
+    WITHHELD,
+    ErrorKind,
+    comes_before_rows,
+    in_users_words,
+    redact,
+    without_paths,
+)
 from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
 from gateway.wire.connect_errors import StatusDetails, details_of, packed
 from gateway.wire.connect_responses import (
@@ -30,17 +40,11 @@ from gateway.wire.connect_responses import (
 
 MAX_MESSAGE_CHARS = 2048
 """Spark cuts the message of a status here too: gRPC takes 8 KB for a status and everything beside it."""
-WITHHELD_PARAMETER = "***"
 MAX_DETAILS_BYTES = 4096
 """Parameters and stack traces of a status that is larger than this are left out, as Spark does."""
 
-_ANALYSIS = re.compile(
-    r"org\.apache\.spark\.sql\.(?:AnalysisException|connect\.common\.InvalidPlanInput"
-    r"|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+))"
-)
-"""Exceptions that come before any row is read. A user cannot choose an exception's class."""
-_PLANNING = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "org.apache.spark.SparkUnsupportedOperationException")
-"""Condition and exception of a command that a table cannot do, which is planned before any row is read."""
+_SAYING_NOTHING = frozenset({"org.apache.spark.SparkException", "java.util.concurrent.ExecutionException"})
+"""Exceptions around the one that says why a statement failed."""
 _UNRESOLVED = frozenset(
     {"org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException"}
 )
@@ -48,7 +52,6 @@ _UNRESOLVED = frozenset(
 _JAVA_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*")
 _ERROR_CLASS = re.compile(r"[A-Z_][A-Z0-9_]*(?:\.[A-Z0-9_]+)*")
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
-_TYPE = re.compile(r'"[A-Z][A-Z_ ]*(?:\([0-9, ]+\))?"')
 _PARAMETER = re.compile(r"\w{1,64}")
 _EXPRESSION_ID = re.compile(r"#\d+")
 """`salary#12`: attributes as plans print them."""
@@ -84,6 +87,11 @@ class Redaction:
     """What no client is shown, whatever else may be: the token that gateway and Spark share."""
 
     @property
+    def own(self) -> Own:
+        """What the statement says itself."""
+        return Own.of(self.texts)
+
+    @property
     def shows_guards(self) -> bool:
         """Whether a plan would print more than names that the gateway wrote out in full."""
         return not self.plain or bool(self.missing)
@@ -105,7 +113,7 @@ class Redaction:
     # -- as `wire.connect_responses.Redactor` asks ---------------------------------------------------------
 
     def errors(self, errors: Sequence[ServerError]) -> Sequence[ServerError]:
-        return [_redacted(error, index, len(errors), self) for index, error in enumerate(errors)]
+        return [_redacted(error, index, errors, self) for index, error in enumerate(errors)]
 
     def stream_event(self, event: str) -> str:
         """With obligations what was read, how many rows of it, and why it failed go."""
@@ -145,7 +153,9 @@ def redact_error(error: RpcError, redaction: Redaction) -> RpcError:
     details = details_of(error.details)
     metadata = details.metadata
     classes = _classes(details.reason, metadata) if metadata is not None else ()
-    kind = _kind(metadata.get("errorClass", "") if metadata else "", classes, metadata is not None)
+    told = metadata or {}
+    given = _named_parameters(told)
+    kind = _kind(told.get("errorClass", ""), classes, metadata is not None, given)
     sqlstate = _matching(_SQLSTATE, metadata.get("sqlState", "") if metadata else "")
     # Without details it is gRPC's own, or one whose kind cannot be known.
     reported_by_spark = metadata is not None or not redaction.has_obligations
@@ -171,15 +181,23 @@ def _java_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if len(name) <= 256 and _JAVA_NAME.fullmatch(name))
 
 
-def _kind(error_class: str, classes: Sequence[str], spark: bool) -> ErrorKind:
+def _kind(
+    error_class: str, classes: Sequence[str], spark: bool, parameters: Mapping[str, str] | None = None
+) -> ErrorKind:
     """Say what kind an error is, by what Spark tells of it and not by its message."""
     error_class = _matching(_ERROR_CLASS, error_class)
-    analysis = spark and bool(classes and _ANALYSIS.fullmatch(classes[0]))
+    exception = classes[0] if spark and classes else ""
     # Of sessions and operations; clients look for these words.
     handles = error_class.startswith(("INVALID_HANDLE.", "INVALID_CURSOR."))
-    planning = spark and bool(classes) and (error_class, classes[0]) == _PLANNING
-    exception = classes[0] if spark and classes else ""
-    return ErrorKind(error_class=error_class, analysis=analysis or handles or planning, exception=exception)
+    analysis = handles or comes_before_rows(error_class, exception)
+    return ErrorKind(error_class=error_class, analysis=analysis, exception=exception, parameters=parameters)
+
+
+def _named_parameters(metadata: Mapping[str, str]) -> Mapping[str, str] | None:
+    parameters = _json(metadata.get("messageParameters", ""))
+    if not isinstance(parameters, dict):
+        return None
+    return {str(key): str(value) for key, value in parameters.items()}
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:
@@ -205,6 +223,7 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, redaction: Redaction)
             hides_columns=redaction.hides_columns,
             hides_target=redaction.hides_target,
             kind=kind,
+            own=redaction.own,
         )
     return redaction.text(message, kind)
 
@@ -224,9 +243,8 @@ def _redacted_metadata(
         "sqlState": sqlstate,
         "classes": json.dumps(list(classes)) if classes else "",
     }
-    parameters = _json(metadata.get("messageParameters", ""))
-    if isinstance(parameters, dict):
-        named = {str(key): str(value) for key, value in parameters.items()}
+    named = _named_parameters(metadata)
+    if named is not None:
         redacted["messageParameters"] = json.dumps(_parameters(named, kind, redaction))
     if "stackTrace" in metadata and redaction.shows_all(kind):
         redacted["stackTrace"] = redaction.text(metadata["stackTrace"])
@@ -246,16 +264,16 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, redaction: Redac
         if not _PARAMETER.fullmatch(key):
             continue
         if redaction.hides_target:
-            shown[key] = WITHHELD_PARAMETER
+            shown[key] = STARS
         elif not redaction.has_obligations:
             withheld = not redaction.shows_all(kind) and _shows_plan(value)
-            shown[key] = WITHHELD_PARAMETER if withheld else redaction.text(value, kind)
+            shown[key] = STARS if withheld else redaction.text(value, kind)
         elif kind.analysis and not _shows_plan(value):
             shown[key] = without_paths(redaction.text(value))
-        elif key in ("sourceType", "targetType") and _TYPE.fullmatch(value):
+        elif may_show(kind.error_class, key, value, kind.exception, redaction.own):
             shown[key] = value
         else:
-            shown[key] = WITHHELD_PARAMETER
+            shown[key] = STARS
     return shown
 
 
@@ -263,20 +281,50 @@ def _shows_plan(value: str) -> bool:
     return "\n" in value or _EXPRESSION_ID.search(value) is not None
 
 
-def _redacted(error: ServerError, index: int, count: int, redaction: Redaction) -> ServerError:
+def _redacted(
+    error: ServerError, index: int, errors: Sequence[ServerError], redaction: Redaction
+) -> ServerError:
     condition = error.condition
     classes = _java_names(error.classes) or (_FALLBACK_CLASS,)
-    kind = _kind(condition.error_class if condition is not None else "", classes, spark=True)
+    kind = _kind_of(error)
     sqlstate = _matching(_SQLSTATE, condition.sqlstate if condition is not None else "")
     # Causes follow one another; clients follow them without looking where they have been.
-    onwards = error.cause is not None and index < error.cause < count
+    onwards = error.cause is not None and index < error.cause < len(errors)
+    told, state = kind, sqlstate
+    if redaction.has_obligations and not kind.error_class and not kind.analysis:
+        told, state = _reason(kind, index, errors), ""
     return ServerError(
         classes=classes,
-        message=_message(error.message, sqlstate, kind, redaction),
+        message=_message(error.message, state, told, redaction),
         stack=error.stack if redaction.shows_all(kind) else (),
         cause=error.cause if onwards else None,
         condition=_redacted_condition(condition, kind, sqlstate, redaction),
     )
+
+
+def _kind_of(error: ServerError) -> ErrorKind:
+    condition = error.condition
+    return _kind(
+        condition.error_class if condition is not None else "",
+        _java_names(error.classes) or (_FALLBACK_CLASS,),
+        spark=True,
+        parameters=condition.parameters if condition is not None else {},
+    )
+
+
+def _reason(kind: ErrorKind, index: int, errors: Sequence[ServerError]) -> ErrorKind:
+    """Return what an exception is about that says only that a task failed, or a wait for one: the first of
+    its causes that has a condition, or else the first that says anything."""
+    if kind.exception not in _SAYING_NOTHING:
+        return kind
+    while (cause := errors[index].cause) is not None and index < cause < len(errors):
+        index = cause
+        inner = replace(_kind_of(errors[index]), analysis=False)
+        if inner.error_class:
+            return inner
+        if kind.exception in _SAYING_NOTHING:
+            kind = inner
+    return kind
 
 
 def _redacted_condition(

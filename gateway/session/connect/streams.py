@@ -257,11 +257,11 @@ class Streams:
                 yield seen, data
                 continue
             listed = tables_in_sql_result(cleared.answer, data, visible, max_rows=most)
-            visible_columns = await self._verdicts.fully_visible(listed, cleared.statement, session.client)
+            described = await self._verdicts.described(listed, cleared.statement, session.client)
             yield (
                 seen,
                 patch_sql_result(
-                    cleared.answer, cleared.original_relation, data, visible, visible_columns, max_rows=most
+                    cleared.answer, cleared.original_relation, data, visible, described, max_rows=most
                 ),
             )
 

@@ -245,7 +245,6 @@ CALL paimon.sys.migrate_table('hive', 'shop.customer')
 CALL sys.compact('shop.customer')
 ANALYZE TABLE customer COMPUTE STATISTICS FOR ALL COLUMNS
 SHOW CREATE TABLE customer
-SHOW TBLPROPERTIES customer
 SHOW PARTITIONS customer
 SET `spark.sql.catalog.paimon.warehouse` = '/tmp'
 EXPLAIN EXTENDED SELECT * FROM `customer$files`

@@ -1,0 +1,213 @@
+"""Spark's error conditions: its sentence of each with those parameters that may be told under obligations.
+
+Spark's own words between the parameters tell nothing of a row. A parameter is told where its name says that
+it is a type, a setting, a function or a count, and it looks like one, or where it stands in the statement.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+_HERE = files("gateway.session")
+
+STARS = "***"
+MAX_LITERALS = 32
+"""Literals of a statement beyond which none of them is told: which one failed may depend on a row."""
+MAX_MESSAGE_CHARS = 4096
+"""Of a message, in which parameters are looked for."""
+MAX_PARAMETER_CHARS = 256
+MAX_TEXT_CHARS = 100_000
+"""Of a statement; of a longer one no word is told."""
+
+Content = Literal["constant", "statement", "values"]
+"""What a message tells: no parameter; those of the statement alone; or also what may be a value of a row. A
+condition that is not known counts as the last."""
+ParameterKind = Literal["types", "configs", "functions", "counts", "own", "overflow", "values"]
+
+_PARAMETER = re.compile(r"<(\w+)>")
+_SIMPLE = r"[A-Z][A-Z_]{1,30}(?: [A-Z]{2,9}){0,3}(?:\(\d{1,2}(?:, ?\d{1,2})?\))?"
+_TYPE = rf'"?(?:(?:ARRAY|MAP)<{_SIMPLE}(?:, {_SIMPLE})?>|{_SIMPLE})"?'
+_SHAPES: Mapping[str, re.Pattern[str]] = {
+    "types": re.compile(rf"{_TYPE}(?: or {_TYPE})?|\({_TYPE}(?:(?:, | or ){_TYPE}){{0,5}}\)"),
+    "configs": re.compile(
+        r'"?spark\.[a-z][A-Za-z.]{1,100}"?|"?(?:true|false)"?|https://spark\.apache\.org/docs/(?:latest|[\d.]{3,9})'
+    ),
+    "functions": re.compile(
+        r"([`'\"]?)[a-z][a-z_0-9]{1,40}\1"
+        r"|(?: Use '[a-z_]{1,40}' to tolerate overflow and return NULL instead\.)?"
+    ),
+    "counts": re.compile(r"\d{1,10}"),
+    "overflow": re.compile(r"(?:(?:byte|short|integer|long|[Ii]nterval) )?overflow"),
+}
+"""What a parameter of each kind looks like. No user can write it where the exception is one that Spark alone
+raises with it."""
+_OTHERWISE: Mapping[str, Mapping[str, ParameterKind]] = {
+    "ARITHMETIC_OVERFLOW": {"message": "overflow"},
+    "INTERVAL_ARITHMETIC_OVERFLOW": {"message": "overflow"},
+    "INVALID_PARAMETER_VALUE.PATTERN": {"value": "own"},
+}
+"""Parameters that are of another kind than others of their name."""
+RAISED_BY_USERS = frozenset({"org.apache.spark.SparkRuntimeException", "java.lang.RuntimeException", ""})
+"""Exceptions whose condition and parameters a user may choose, and the one that is not known."""
+_LITERAL = re.compile(r"'((?:[^'\\]|\\.|'')*)'|\"((?:[^\"\\]|\\.|\"\")*)\"")
+_WORD = re.compile(r"`(?:[^`]|``)+`|\w+")
+_BEGINNING = 12
+"""Characters of Spark's words after a parameter by which its end is found where the rest is another."""
+_END = re.compile(r"\n== SQL|\n\tat |\s+SQLSTATE: [0-9A-Z]{5}")
+_QUOTED = re.compile(r"(['\"`])(.*)\1", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCondition:
+    """One of Spark's error conditions."""
+
+    text: str
+    """Spark's sentence on one line, with `<name>` for each parameter."""
+    sqlstate: str
+    """Empty where Spark has none."""
+    kinds: Mapping[str, ParameterKind]
+    """Of its parameters, by name."""
+
+    @property
+    def content(self) -> Content:
+        if not self.kinds:
+            return "constant"
+        return "values" if "values" in self.kinds.values() else "statement"
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What a statement says itself, as its sender wrote it."""
+
+    words: frozenset[str] = frozenset()
+    literals: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Own:
+        literals: set[str] = set()
+        words = {"spark_catalog"}
+        if sum(map(len, texts)) > MAX_TEXT_CHARS:
+            return NOTHING
+        for text in texts:
+            for found in _LITERAL.finditer(text):
+                literals.add(found[1] if found[1] is not None else found[2])
+            words.update(word.strip("`").lower() for word in _WORD.findall(_LITERAL.sub(" ", text)))
+        return cls(frozenset(words), frozenset(literals) if len(literals) <= MAX_LITERALS else frozenset())
+
+
+NOTHING = Own()
+
+
+@cache
+def conditions() -> Mapping[str, KnownCondition]:
+    """Return the conditions of Spark 4.3 by name, from its own list of them (`error-conditions.json`)."""
+    kinds = {name: kind for kind, names in parameters().items() for name in names}
+    listed = json.loads(_HERE.joinpath("error_conditions.json").read_text(encoding="utf-8"))
+    return {
+        name: KnownCondition(
+            text=text,
+            sqlstate=sqlstate,
+            kinds={
+                parameter: _OTHERWISE.get(name, {}).get(parameter) or kinds.get(parameter, "values")
+                for parameter in _PARAMETER.findall(text)
+            },
+        )
+        for name, (text, sqlstate) in listed.items()
+    }
+
+
+@cache
+def parameters() -> Mapping[ParameterKind, Sequence[str]]:
+    """Return the names of all parameters by what stands in them."""
+    listed: Mapping[ParameterKind, Sequence[str]] = json.loads(
+        _HERE.joinpath("error_parameters.json").read_text(encoding="utf-8")
+    )
+    return listed
+
+
+def sqlstate_of(name: str) -> str:
+    """Return the SQLSTATE of a condition; empty where it has none, or is not known."""
+    known = conditions().get(name)
+    return known.sqlstate if known is not None else ""
+
+
+@cache
+def sqlstates() -> frozenset[str]:
+    """Return the SQLSTATEs that Spark's conditions have: a user may choose one, but not make one up."""
+    return frozenset(known.sqlstate for known in conditions().values() if known.sqlstate)
+
+
+def sentence(
+    name: str, exception: str, message: str, *, own: Own = NOTHING, given: Mapping[str, str] | None = None
+) -> str | None:
+    """Return Spark's sentence for a condition, with stars for what may be a value of a row.
+
+    `message` is Spark's, without the name of its condition; `given` are its parameters, where Spark tells
+    them. None when nothing would be told: the condition is not known, or is nothing but parameters.
+    """
+    known = conditions().get(name)
+    if known is None or not re.search(r"\w", _PARAMETER.sub("", known.text)):
+        return None
+    values = given if given is not None else _found(known.text, message)
+
+    def told(found: re.Match[str]) -> str:
+        value = values.get(found[1])
+        return value if value is not None and shown(name, found[1], value, exception, own) else STARS
+
+    return " ".join(_PARAMETER.sub(told, known.text).split())
+
+
+def shown(name: str, parameter: str, value: str, exception: str, own: Own = NOTHING) -> bool:
+    """Whether a parameter of a condition may be told under obligations.
+
+    INVARIANT (no values under obligations): what is not listed, does not look as it should, or could have
+    been written by whoever raised it, is not.
+    """
+    known = conditions().get(name)
+    kind = known.kinds.get(parameter, "values") if known is not None else "values"
+    if kind == "values" or len(value) > MAX_PARAMETER_CHARS:
+        return False
+    plain = _unquoted(value)
+    if kind == "own" and plain in own.literals:
+        return True
+    if exception in RAISED_BY_USERS:
+        return False
+    if kind == "own":
+        names = [word.strip("`").lower() for word in _WORD.findall(value)]
+        return bool(names) and not re.search(r"[^\w.`'\" ,()]", value) and own.words.issuperset(names)
+    return _SHAPES[kind].fullmatch(value) is not None
+
+
+def _unquoted(value: str) -> str:
+    found = _QUOTED.fullmatch(value)
+    return found[2] if found is not None else value
+
+
+def _found(text: str, message: str) -> Mapping[str, str]:
+    """Find the parameters in a message: each ends where Spark's next words begin.
+
+    A value may hold those words too, and then what is found is another piece of it: so each is looked at.
+    """
+    message = " ".join(_END.split(message[:MAX_MESSAGE_CHARS], maxsplit=1)[0].split())
+    pieces = _PARAMETER.split(text)
+    found: dict[str, str] = {}
+    at = 0
+    for index, piece in enumerate(pieces):
+        if index % 2:
+            continue
+        begins = message.find(piece, at) if piece else (at if index == 0 else len(message))
+        if begins < 0:
+            # Another version says the rest otherwise.
+            begins = message.find(piece[:_BEGINNING], at)
+        if begins < 0:
+            break
+        if index:
+            found.setdefault(pieces[index - 1], message[at:begins])
+        at = begins + len(piece)
+    return found
