@@ -6,6 +6,7 @@ backticks. `sqlstate` and `code` are stable.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,19 @@ def one_line(text: str) -> str:
     """Return a server's or a library's words as one short line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= TOLD_CHARS else line[:TOLD_CHARS] + "…"
+
+
+def reason_of(error: OSError) -> str:
+    """Return a system's reason in its own words: asyncio says which call failed, and not why."""
+    known = error.errno is not None and error.errno > 0 and type(error).__module__ == "builtins"
+    return one_line(os.strerror(error.errno) if known and error.errno else error.strerror or str(error))
+
+
+def members_of(error: BaseException) -> list[BaseException]:
+    """Return the errors that a group holds, groups in it too; of what is no group, the error itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [one for member in error.exceptions for one in members_of(member)]
 
 
 class SluiceError(Exception):
@@ -33,6 +47,11 @@ class SluiceError(Exception):
     def text(self) -> str:
         """The message as a client sees it."""
         return f"[SLUICE_{self.code}] {self.message}"
+
+    @property
+    def for_operators(self) -> str:
+        """The message as whoever runs the gateway sees it."""
+        return self.message
 
 
 class InvalidHandle(SluiceError):
@@ -65,6 +84,15 @@ class BackendUnavailable(SluiceError):
 
     code = "BACKEND_UNAVAILABLE"
     sqlstate = "08006"
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        """`where`: address and reason, which are the operators' and no client's."""
+        super().__init__(message)
+        self.where = where
+
+    @property
+    def for_operators(self) -> str:
+        return f"{self.message}: {self.where}" if self.where else self.message
 
 
 class BackendMismatch(BackendUnavailable):

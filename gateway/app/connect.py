@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.app.certificates import read_pair
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
@@ -138,7 +139,5 @@ def certificate(tls: Tls | None) -> Certificate | None:
     """Return what the listener shows. Raises Faults when the files cannot be read."""
     if tls is None:
         return None
-    try:
-        return Certificate(chain=tls.certificate.read_bytes(), key=tls.key.read_bytes())
-    except OSError as error:
-        raise Faults([f"{tls.certificate}, {tls.key}: cannot be used: {error}"]) from None
+    pair = read_pair(tls)
+    return Certificate(chain=pair.chain, key=pair.key)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import AdminServer, Check
+from gateway.app.certificates import read_pair
 from gateway.app.closed_policies import told_of
 from gateway.app.lineage_following import trouble
 from gateway.app.policy_authors import AuthorRights
@@ -113,11 +114,6 @@ class Endpoint(ABC):
     def listener(self, settings: Settings) -> Listener | None:
         """Return its section; None where a gateway of these settings does not have it."""
 
-    def require(self, listener: Listener) -> None:
-        """Raise Faults for what would keep it from starting, before anything else is started."""
-        tls_context(listener.tls)
-        require_free(listener.host, listener.port)
-
     @abstractmethod
     async def start(self, parts: GatewayParts) -> int:
         """Listen, and return the port. Raises Faults, OSError when the address cannot be had."""
@@ -160,10 +156,6 @@ class ConnectEndpoint(Endpoint):
     def listener(self, settings: Settings) -> ConnectListener | None:
         return settings.listeners.connect
 
-    def require(self, listener: Listener) -> None:
-        super().require(listener)
-        require_connect()
-
     async def start(self, parts: GatewayParts) -> int:
         from gateway.app.connect import certificate, connect_server, connect_sessions
 
@@ -201,14 +193,6 @@ class AdminEndpoint(Endpoint):
 
 ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ConnectEndpoint(), AdminEndpoint())
 """In the order in which they start: who asks whether the gateway is ready is answered last."""
-
-
-def require_endpoints(settings: Settings) -> None:
-    """Raise Faults for what would keep one of the settings' endpoints from starting."""
-    for endpoint in ENDPOINTS:
-        listener = endpoint.listener(settings)
-        if listener is not None:
-            endpoint.require(listener)
 
 
 async def start_endpoints(parts: GatewayParts) -> dict[str, Address]:
@@ -347,6 +331,7 @@ def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
     """Return the TLS context of a listener. Raises Faults when certificate and key cannot be used."""
     if settings is None:
         return None
+    read_pair(settings)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     versions = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
     context.minimum_version = versions[settings.minimum_version]
@@ -359,10 +344,14 @@ def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
 
 def require_free(host: str, port: int) -> None:
     """Raise Faults when nothing can listen there: starting Spark first would waste half a minute."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((host, port))
-        except OSError as error:
-            raise Faults([f"cannot listen on {host}:{port}: {error.strerror or error}"]) from None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in found:
+            with socket.socket(family) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                tried.bind(address)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Faults([f"cannot listen on {Address(host, port)}: {why}"]) from None

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import structlog
+
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
-from gateway.app.endpoints import Address, GatewayParts, require_endpoints, start_endpoints
+from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -36,6 +38,7 @@ from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
+from gateway.app.site_checks import ask_database, check_site
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.audit.ledger import FileLedger, LedgerOptions
@@ -45,7 +48,7 @@ from gateway.audit.spool import SpoolLimits
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
-from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
@@ -72,6 +75,8 @@ from gateway.settings.models import (
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
 
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 _Progress = Callable[[str], None]
@@ -129,13 +134,17 @@ class Gateway:
     async def _start(self) -> None:
         settings = self._settings
         # What a person may have done wrongly is looked at before anything is started.
+        site = check_site(settings, self._config, starting=True)
+        for warning in site.warnings:
+            log.warning("site", warning=warning)
+        if site.faults:
+            raise Faults(list(site.faults))
         open_sessions = OpenSessions()
         users = UserFile(
             settings.users.file,
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
-        require_endpoints(settings)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
         self._stack.enter_context(only_one(settings.ledger.directory))
@@ -298,7 +307,13 @@ class Gateway:
     async def _start_postgres(self) -> str:
         ledger = self._settings.ledger
         if ledger.dsn is not None:
-            return ledger.dsn.reveal()
+            dsn = ledger.dsn.reveal()
+            database = await ask_database(dsn)
+            for told in (database.fault, database.warning):
+                if told is not None:
+                    # Statements are recorded on disk until it can be had.
+                    log.warning("site", warning=told)
+            return dsn
         from gateway.database.postgres import EmbeddedPostgres  # optional: tests/test_architecture.py
 
         postgres = EmbeddedPostgres(ledger.embedded.directory, progress=self._progress)
@@ -419,7 +434,7 @@ def only_one(directory: Path) -> Iterator[None]:
 
     Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (directory / "gateway.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -444,17 +459,16 @@ async def to_the_end(work: Callable[[], T]) -> T:
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run coroutines at the same time and return their results; the first error cancels the others."""
+    """Run coroutines at the same time and return their results; the first error cancels the others. Raises
+    the error, of several Faults all of them, or else the group of errors, whose members are all told."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]
-    except* SluiceError as errors:
-        raise _first(errors) from errors
+    except BaseExceptionGroup as errors:
+        members = members_of(errors)
+        if all(isinstance(one, Faults) for one in members):
+            raise Faults([fault for one in members for fault in getattr(one, "faults", ())]) from errors
+        if len(members) == 1 and isinstance(members[0], SluiceError):
+            raise members[0] from errors
+        raise
     return [task.result() for task in tasks]
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -38,6 +38,15 @@ async def test_parts_start_together_and_come_back_in_order() -> None:
         assert await together(part("a"), part("b")) == ["a", "b"]
 
 
+async def test_faults_of_all_parts_come_together() -> None:
+    async def part(name: str) -> None:
+        raise Faults([name])
+
+    with pytest.raises(Faults) as error:
+        await together(part("a"), part("b"))
+    assert error.value.faults == ("a", "b")
+
+
 @pytest.mark.parametrize("wish", ["iceberg: true", "iceberg: true, connectors: gravitino", "iceberg: false"])
 @pytest.mark.parametrize("version", ["4.1", "4.2"])
 def test_an_embedded_spark_is_started_with_what_metalakes_may_bring(
@@ -124,7 +133,7 @@ def test_a_certificate_that_cannot_be_used_is_a_fault(tmp_path: Path) -> None:
     assert tls_context(None) is None
     (tmp_path / "x").write_text("not a certificate")
     for path in (tmp_path / "x", tmp_path / "absent"):
-        with pytest.raises(Faults, match="cannot be used"):
+        with pytest.raises(Faults, match=r"in PEM that can be used|cannot be read"):
             tls_context(Tls(certificate=path, key=path))
 
 

@@ -1,4 +1,4 @@
-"""Names of resources mean for people who ask what they mean for the gateway: the catalog's service answers."""
+"""Names of resources mean for people what they mean for the gateway: the service of the catalog answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_service_of_the_catalog_is_asked(
 
 
 def test_a_service_that_is_not_there_is_not_another_one() -> None:
-    with pytest.raises(NotAResource, match="service `elsewhere` speaks for the catalog of `gone.hr`"):
+    with pytest.raises(NotAResource, match="service `elsewhere` speaks for the catalog of `gone"):
         service_of("gone.hr", POLICIES)
 
 
