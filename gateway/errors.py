@@ -106,6 +106,17 @@ class BackendMismatch(BackendUnavailable):
         self.reasons = tuple(reasons)
 
 
+class GatewayStopping(SluiceError):
+    """The gateway takes nothing new, since it is about to stop; another one, or the next, will."""
+
+    code = "STOPPING"
+    sqlstate = "57P01"
+    """As PostgreSQL's `admin_shutdown`: pools of connections drop the connection and open another."""
+
+    def __init__(self) -> None:
+        super().__init__("the gateway is stopping; connect again")
+
+
 class LedgerUnavailable(SluiceError):
     """The audit record cannot be made durable, so nothing may run."""
 

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from gateway.app.certificates import now, read_pair
-from gateway.app.endpoints import ENDPOINTS, require_connect, require_free, tls_context
+from gateway.app.certificates import now, read_pair, tls_context
+from gateway.app.endpoints import ENDPOINTS, require_free
+from gateway.app.probes import NAME as PROBES
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
 from gateway.app.seal_keys import older_seal_keys
@@ -40,6 +41,10 @@ LOGIN_REFUSED = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.InsufficientPrivilegeError,
 )
+CONNECT_PACKAGES = ("pyspark", "grpc", "pandas", "pyarrow", "zstandard")
+"""What Spark Connect's half of a gateway imports; looked for, and not imported, which takes seconds."""
+MOUNTED = Path("/run/secrets")
+"""Where orchestrators of containers put secrets."""
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Who may not read what only the gateway is to know. A group may: orchestrators mount secrets for one."""
 
@@ -56,20 +61,25 @@ class SiteReport:
 
 
 def check_site(
-    settings: Settings, config: Path | None, *, machine: bool = True, starting: bool = False
+    settings: Settings,
+    config: Path | None,
+    *,
+    machine: bool = True,
+    starting: bool = False,
+    probed: bool = False,
 ) -> SiteReport:
     """Look at everything that a gateway of these settings opens on its machine: files, secrets, certificates,
     keys, users, ports, directories and packages. Nothing is started, made, or asked over the network.
 
     `config` is the settings' file, for lines. Without `machine` only at the files that settings name and that
     belong to them, as where they are written. `starting`: for the gateway that is about to; otherwise one
-    that runs with these settings may have its ports.
+    that runs with these settings may have its ports. `probed`: its operators' listener is there already.
     """
-    return _Site(settings, config, starting=starting).report(machine=machine)
+    return _Site(settings, config, starting=starting, probed=probed).report(machine=machine)
 
 
 class _Site:
-    def __init__(self, settings: Settings, config: Path | None, *, starting: bool) -> None:
+    def __init__(self, settings: Settings, config: Path | None, *, starting: bool, probed: bool) -> None:
         self._settings = settings
         document = None
         if config is not None:
@@ -80,6 +90,7 @@ class _Site:
         self._warnings: list[str] = []
         self._not_asked: list[str] = []
         self._starting = starting
+        self._probed = probed
 
     def report(self, *, machine: bool) -> SiteReport:
         settings = self._settings
@@ -133,6 +144,8 @@ class _Site:
 
     def _mode(self, where: Location, path: Path) -> None:
         """Warn of a secret that others of the machine may read or change."""
+        if path.is_relative_to(MOUNTED):
+            return  # nobody else is in a container, and who mounts it chooses the mode
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
         except OSError:
@@ -180,6 +193,8 @@ class _Site:
                 self._told.add(
                     at, f"`listeners.{endpoint.name}` has the address of `listeners.{other}`, {address[1]}"
                 )
+                continue
+            if self._probed and endpoint.name == PROBES:
                 continue
             self._tried(at, partial(require_free, listener.host, listener.port))
 
@@ -264,7 +279,13 @@ class _Site:
                 "brings one",
             )
         if settings.listeners.connect is not None:
-            self._tried(("listeners", "connect"), require_connect)
+            missing = [name for name in CONNECT_PACKAGES if importlib.util.find_spec(name) is None]
+            for name in missing[:1]:
+                self._told.add(
+                    ("listeners", "connect"),
+                    f"`listeners.connect` needs `{name}`, which is not installed; the extra `spark` brings "
+                    "it",
+                )
 
     def _tried(self, at: Location, work: Callable[[], T]) -> T | None:
         """Return what the work returns; None where it raises Faults, which are noted at a place."""

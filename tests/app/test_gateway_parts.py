@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.endpoints import require_free, tls_context
+from gateway.app.certificates import tls_context
+from gateway.app.endpoints import require_free
 from gateway.app.explaining import make_upstream, own_extensions, own_places
 from gateway.app.files import fixed_urls
 from gateway.app.gateway import embedded_conf, only_one, session_limits, to_the_end, together
