@@ -6,7 +6,6 @@ backticks. `sqlstate` and `code` are stable.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,12 +17,6 @@ def one_line(text: str) -> str:
     """Return a server's or a library's words as one short line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= TOLD_CHARS else line[:TOLD_CHARS] + "…"
-
-
-def reason_of(error: OSError) -> str:
-    """Return a system's reason in its own words: asyncio says which call failed, and not why."""
-    known = error.errno is not None and error.errno > 0 and type(error).__module__ == "builtins"
-    return one_line(os.strerror(error.errno) if known and error.errno else error.strerror or str(error))
 
 
 def members_of(error: BaseException) -> list[BaseException]:
@@ -113,8 +106,8 @@ class GatewayStopping(SluiceError):
     sqlstate = "57P01"
     """As PostgreSQL's `admin_shutdown`: pools of connections drop the connection and open another."""
 
-    def __init__(self) -> None:
-        super().__init__("the gateway is stopping; connect again")
+    def __init__(self, message: str = "the gateway is stopping; connect again") -> None:
+        super().__init__(message)
 
 
 class LedgerUnavailable(SluiceError):

@@ -129,11 +129,11 @@ class Certificates:
     def __init__(self, gauge: Gauge) -> None:
         """`gauge` tells by listener when each runs out."""
         self._gauge = gauge
-        self._listeners: dict[str, _InForce] = {}
+        self._listeners: dict[str, _FollowedFiles] = {}
 
     def add(self, listener: str, tls: Tls, take: Callable[[CertificatePair], None]) -> None:
         """Follow the files of a listener that has just been started by them; `take` gives it new ones."""
-        one = self._listeners[listener] = _InForce(tls, take, _stamp(tls))
+        one = self._listeners[listener] = _FollowedFiles(tls, take, _stamp(tls))
         self._show(listener, one, read_pair(tls))
 
     def moved(self, listener: str, tls: Tls) -> None:
@@ -187,13 +187,13 @@ class Certificates:
             except Exception:  # noqa: BLE001 - a task's root: no file may stop the looking
                 _log.exception("certificates_broke")
 
-    def _show(self, listener: str, one: _InForce, pair: CertificatePair) -> None:
+    def _show(self, listener: str, one: _FollowedFiles, pair: CertificatePair) -> None:
         one.pair = pair
         self._gauge.labels(listener).set(pair.not_after.timestamp())
 
 
 @dataclass(slots=True)
-class _InForce:
+class _FollowedFiles:
     """One listener's."""
 
     tls: Tls

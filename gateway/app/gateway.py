@@ -49,10 +49,11 @@ from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
+from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
-from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of, reason_of
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers

@@ -24,8 +24,9 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
 from gateway.app.seal_keys import older_seal_keys
 from gateway.audit.seals import signing_key
+from gateway.backends.reasons import reason_of
 from gateway.database.connections import open_connection
-from gateway.errors import Faults, one_line, reason_of
+from gateway.errors import Faults, one_line
 from gateway.frontends.users import read_users
 from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.documents import parse_document

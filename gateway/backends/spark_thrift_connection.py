@@ -16,8 +16,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
+from gateway.backends.reasons import reason_of
 from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed
-from gateway.errors import BackendUnavailable, InvalidRequest, reason_of
+from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.wire.calls import TFetchResultsReq, TFetchResultsResp
 from gateway.wire.frames import HEADER_BYTES, frame
