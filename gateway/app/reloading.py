@@ -57,7 +57,9 @@ class Reloading:
             tls = getattr(now.listeners, name).tls
             if tls is not None:
                 self.certificates.moved(name, tls)
-        _log.info("settings_reloaded", changed=differing(old, now), needs_restart=differing(now, new))
+        needs_restart = differing(now, new)
+        tell = _log.warning if needs_restart else _log.info
+        tell("settings_reloaded", changed=differing(old, now), needs_restart=needs_restart)
 
 
 def reloaded(old: Settings, new: Settings) -> Settings:
