@@ -19,6 +19,13 @@ def one_line(text: str) -> str:
     return line if len(line) <= TOLD_CHARS else line[:TOLD_CHARS] + "…"
 
 
+def members_of(error: BaseException) -> list[BaseException]:
+    """Return the errors that a group holds, groups in it too; of what is no group, the error itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [one for member in error.exceptions for one in members_of(member)]
+
+
 class SluiceError(Exception):
     """Base of every error that an edge turns into a reply."""
 
@@ -33,6 +40,11 @@ class SluiceError(Exception):
     def text(self) -> str:
         """The message as a client sees it."""
         return f"[SLUICE_{self.code}] {self.message}"
+
+    @property
+    def for_operators(self) -> str:
+        """The message as whoever runs the gateway sees it."""
+        return self.message
 
 
 class InvalidHandle(SluiceError):
@@ -66,6 +78,15 @@ class BackendUnavailable(SluiceError):
     code = "BACKEND_UNAVAILABLE"
     sqlstate = "08006"
 
+    def __init__(self, message: str, *, where: str = "") -> None:
+        """`where`: address and reason, which are the operators' and no client's."""
+        super().__init__(message)
+        self.where = where
+
+    @property
+    def for_operators(self) -> str:
+        return f"{self.message}: {self.where}" if self.where else self.message
+
 
 class BackendMismatch(BackendUnavailable):
     """Spark answers, but may read texts otherwise than the parser does, so nothing may run."""
@@ -76,6 +97,17 @@ class BackendMismatch(BackendUnavailable):
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
         self.reasons = tuple(reasons)
+
+
+class GatewayStopping(SluiceError):
+    """The gateway takes nothing new, since it is about to stop; another one, or the next, will."""
+
+    code = "STOPPING"
+    sqlstate = "57P01"
+    """As PostgreSQL's `admin_shutdown`: pools of connections drop the connection and open another."""
+
+    def __init__(self, message: str = "the gateway is stopping; connect again") -> None:
+        super().__init__(message)
 
 
 class LedgerUnavailable(SluiceError):

@@ -106,7 +106,11 @@ class AdminServer:
         self._answer: dict[str, str | None] = {}
         self._answered_at = float("-inf")
         self._runner: web.AppRunner | None = None
+        self._older: list[web.AppRunner] = []
+        """What answers on connections that are older than `complete`."""
         self._door: Entrance | None = None
+        self.unready: str | None = None
+        """Why no client is to be sent here, whatever the checks say: it starts, or it stops."""
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
@@ -120,24 +124,48 @@ class AdminServer:
 
     async def start(self, door: Entrance, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        runner = web.AppRunner(self.app(), access_log=None, keepalive_timeout=KEPT_S, shutdown_timeout=2)
-        await runner.setup()
-        self._runner, self._door, server = runner, door, runner.server
-        if server is None:
-            raise OSError("the application was not set up")
+        self._door = door
         try:
-            return await door.open(host, port, lambda place: _Connection(server(), place), tls=tls)
+            await self._set_up()
+            return await door.open(host, port, self._connection, tls=tls)
         except BaseException:
             await self.close()
             raise
+
+    async def complete(
+        self,
+        checks: Mapping[str, Check],
+        notes: Mapping[str, Check],
+        mounted: Mapping[str, Callable[[], web.Application]],
+    ) -> None:
+        """Have everything there that was not yet at the start, on connections that come from now on; what is
+        asked on an older one is answered by it as well, but for what is mounted."""
+        self._checks, self._notes, self._mounted = dict(checks), dict(notes), dict(mounted)
+        self._answered_at = float("-inf")
+        await self._set_up()
+        self.unready = None
+
+    async def _set_up(self) -> None:
+        runner = web.AppRunner(self.app(), access_log=None, keepalive_timeout=KEPT_S, shutdown_timeout=2)
+        await runner.setup()
+        if self._runner is not None:
+            self._older.append(self._runner)
+        self._runner = runner
+
+    def _connection(self, place: Visitor) -> asyncio.Protocol:
+        server = self._runner.server if self._runner is not None else None
+        if server is None:
+            raise ConnectionAbortedError("the listener is closed")
+        return _Connection(server(), place)
 
     async def close(self) -> None:
         """Stop listening and end what is being answered."""
         runner, self._runner = self._runner, None
         if self._door is not None:
             self._door.stop_listening()
-        if runner is not None:
-            await runner.cleanup()
+        for one in (*self._older, *((runner,) if runner is not None else ())):
+            await one.cleanup()
+        self._older.clear()
         if self._door is not None:
             self._door.close()
 
@@ -165,9 +193,12 @@ class AdminServer:
         return web.json_response({"status": "alive"})
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        answers = await self.ready()
-        ready = not any(answers[name] for name in self._checks)
+        # Nothing is asked of parts that are only just there, or just going.
+        answers = await self.ready() if self.unready is None else {}
+        ready = self.unready is None and not any(answers[name] for name in self._checks)
         parts = {name: fault or "ok" for name, fault in answers.items()}
+        if self.unready is not None:
+            parts = {"gateway": self.unready, **parts}
         body = {"status": "ready" if ready else "not ready", "parts": parts}
         return web.json_response(body, status=200 if ready else 503)
 

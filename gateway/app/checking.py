@@ -16,7 +16,6 @@ from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.providers import PROVIDER_KEYS, load_providers
 from gateway.app.proving import unparsable
-from gateway.app.ranger_services import tls_of
 from gateway.app.rule_files import (
     RULE_PATTERNS,
     RuleFiles,
@@ -26,11 +25,11 @@ from gateway.app.rule_files import (
     read_texts,
     rule_files,
 )
-from gateway.app.seal_keys import older_seal_keys
+from gateway.app.site_checks import DatabaseAnswer, ask_database, check_site, dsn_fault
 from gateway.app.spark_checks import ask_spark
 from gateway.app.table_checks import Tree, against_tables, meaningless_masks
 from gateway.catalog.static import StaticCatalog
-from gateway.errors import BackendMismatch, BackendUnavailable, Faults
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
 from gateway.model.policy import PolicySet
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration, SparkConfiguration
@@ -40,9 +39,11 @@ from gateway.policy.packs.files import PACK_KEYS
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
+from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ClassifySettings
 from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings, TagPropagationSettings
+from gateway.settings.section import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,29 +83,36 @@ async def check(
     *,
     with_parser: bool = True,
     with_backend: bool = True,
+    with_site: bool = True,
     tables: Path | None = None,
 ) -> CheckReport:
-    """Check the files, the packs that settings among them name, and with `with_backend` how the Spark that
-    they name reads texts; `tables` is a file of tables that the policies are held against.
+    """Check the files, the packs that settings among them name, with `with_site` all that a gateway of these
+    settings opens on this machine, and with `with_backend` the PostgreSQL and the Spark that they name;
+    `tables` is a file of tables that the policies are held against. What cannot be started is a fault.
 
-    Raises Faults when that one cannot be read, JavaNotFound, UnsupportedSpark and BackendUnavailable when
-    Spark's parser is wanted and does not start.
+    Raises Faults when that file cannot be read.
     """
     existing = Tree.of(StaticCatalog.load(tables).snapshot) if tables is not None else None
     found = _sort(paths)
     faults = list(found.faults)
     by_path: dict[Path, Settings] = {}
+    readable = not found.faults
+    warnings: list[str] = []
+    not_asked: list[str] = []
     for path in found.settings:
-        own = check_settings(path)
-        faults += own
-        if not own:
-            by_path[path] = load_settings(path)
-            for entry in by_path[path].policies.ranger:
-                faults += _faults(tls_of, entry)
-            faults += _faults(propagation_rules, by_path[path].tag_propagation)
-            faults += _faults(classifiers, by_path[path].jobs.classify)
-            # The key that signs is a secret, and may be elsewhere.
-            faults += _faults(older_seal_keys, by_path[path].ledger)
+        try:
+            one_settings = load_settings(path)
+        except Faults as error:
+            faults += error.faults
+            readable = False
+            continue
+        site = check_site(one_settings, path, machine=with_site)
+        faults += site.faults
+        warnings += site.warnings
+        not_asked += site.not_asked
+        if not check_settings(path):
+            by_path[path] = one_settings
+            faults += _faults(classifiers, one_settings.jobs.classify)
     for path in found.propagation:
         faults += _faults(propagation_rules, TagPropagationSettings(rules=path))
     for path in found.procedures:
@@ -137,26 +145,36 @@ async def check(
                 with_spark.append((loaded[-1], whole))
         except Faults as error:
             faults += error.faults
-    warnings = [warning for policies in loaded for warning in policies.warnings]
+    warnings += [warning for policies in loaded for warning in policies.warnings]
     configuration = NOT_COMPARED
-    not_asked = [] if existing is not None else _not_asked(with_spark, with_parser, with_backend)
-    if with_parser and loaded:
+    if existing is None:
+        not_asked += _not_asked(with_spark, with_parser, with_backend)
+    if with_parser and not readable:
+        not_asked.append("masks and filters were not parsed: mend first what cannot be read")
+    elif with_parser and loaded:
         first = settings[0] if settings else Settings()
-        reader = first.reader
-        parsers = await parsers_for(first) if with_backend else named_parsers(reader)
-        async with reader_of(reader.model_copy(update={"processes": 1}), parsers) as pool:
-            configuration = pool.configuration
-            for policies in loaded:
-                faults += await unparsable(policies, pool)
-                if existing is not None:
-                    warnings += await against_tables(policies, existing, pool)
-                    warnings += meaningless_masks(policies, existing)
-            for policies, whole in with_spark if with_backend and existing is None else ():
-                asked = await ask_spark(policies, whole, pool)
-                closes = whole.policies.unmatched_columns == "closed"
-                faults += [*asked.faults, *(asked.names if closes else ())]
-                warnings += [*asked.warnings, *(() if closes else asked.names)]
-                not_asked += asked.not_asked
+        try:
+            find_java(first.reader.java)
+            parsers = await parsers_for(first) if with_backend else named_parsers(first.reader)
+            async with reader_of(first.reader.model_copy(update={"processes": 1}), parsers) as pool:
+                configuration = pool.configuration
+                for policies in loaded:
+                    faults += await unparsable(policies, pool)
+                    if existing is not None:
+                        warnings += await against_tables(policies, existing, pool)
+                        warnings += meaningless_masks(policies, existing)
+                for policies, whole in with_spark if with_backend and existing is None else ():
+                    asked = await ask_spark(policies, whole, pool)
+                    closes = whole.policies.unmatched_columns == "closed"
+                    faults += [*asked.faults, *(asked.names if closes else ())]
+                    warnings += [*asked.warnings, *(() if closes else asked.names)]
+                    not_asked += asked.not_asked
+        except Faults:
+            raise
+        except SluiceError as error:
+            # The others are told as well; the site may have told of it, with its line.
+            if not any(fault.endswith(error.for_operators) for fault in faults):
+                faults.append(f"the parser cannot be started: {error.for_operators}")
     elif existing is not None:
         for policies in loaded:
             warnings += await against_tables(policies, existing)
@@ -165,6 +183,10 @@ async def check(
             reads = await ask_backend(one_settings, reader=configuration)
             faults += [f"{path}: {fault}" for fault in reads.faults]
             warnings += [f"{path}: {warning}" for warning in reads.warnings]
+            if with_site and one_settings.ledger.dsn is not None:
+                database = await _ask_database(one_settings.ledger.dsn)
+                faults += [f"{path}: {database.fault}"] if database.fault is not None else []
+                warnings += [f"{path}: {database.warning}"] if database.warning is not None else []
     return CheckReport(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
@@ -172,6 +194,14 @@ async def check(
         not_asked=tuple(dict.fromkeys(not_asked)),
         policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
     )
+
+
+async def _ask_database(dsn: Secret) -> DatabaseAnswer:
+    try:
+        text = dsn.reveal()
+    except Faults:
+        return DatabaseAnswer()  # the site told
+    return DatabaseAnswer() if dsn_fault(text) is not None else await ask_database(text)
 
 
 def _not_asked(with_spark: Sequence[object], with_parser: bool, with_backend: bool) -> list[str]:
@@ -338,7 +368,7 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     except BackendMismatch as error:
         return BackendCheck(faults=error.reasons)
     except BackendUnavailable as error:
-        return BackendCheck(warnings=(f"Spark was not asked how it reads texts: {error.message}",))
+        return BackendCheck(warnings=(f"Spark was not asked how it reads texts: {error.for_operators}",))
     finally:
         await upstream.close()
     return BackendCheck(warnings=_catalogs(settings, told))

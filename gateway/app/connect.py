@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.app.certificates import CertificatePair, read_pair
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
@@ -19,7 +20,8 @@ from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
-from gateway.settings.models import ConnectBackend, ConnectListener, LoginSettings, Tls
+from gateway.settings.connections import LoginSettings
+from gateway.settings.models import ConnectBackend, ConnectListener, Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,9 @@ def certificate(tls: Tls | None) -> Certificate | None:
     """Return what the listener shows. Raises Faults when the files cannot be read."""
     if tls is None:
         return None
-    try:
-        return Certificate(chain=tls.certificate.read_bytes(), key=tls.key.read_bytes())
-    except OSError as error:
-        raise Faults([f"{tls.certificate}, {tls.key}: cannot be used: {error}"]) from None
+    return shown(read_pair(tls))
+
+
+def shown(pair: CertificatePair) -> Certificate:
+    """Return what gRPC shows of a certificate."""
+    return Certificate(chain=pair.chain, key=pair.key)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
@@ -18,16 +17,19 @@ from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
 
-from gateway.admin.listener import AdminServer, Check
+from gateway.admin.listener import Check
+from gateway.app.certificates import context_of, tls_context
 from gateway.app.closed_policies import told_of
 from gateway.app.lineage_following import trouble
 from gateway.app.policy_authors import AuthorRights
+from gateway.app.probes import Probes, make_door
+from gateway.app.reloading import Reloading, login_limits
 from gateway.app.rules import RulesInForce
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
-from gateway.frontends.authentication import Authenticator, LoginLimits
-from gateway.frontends.doors import Door, DoorLimits
+from gateway.frontends.authentication import Authenticator
+from gateway.frontends.doors import Door
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
@@ -77,30 +79,32 @@ class GatewayParts:
     """More that `/readyz` tells, and that does not stop clients from being sent here."""
     authors: AuthorRights
     """Says what the authors of policies may select."""
+    probes: Probes
+    """The operators' listener, which has been there since the start."""
+    reloading: Reloading
+    """What takes up other settings without a restart."""
 
     def authenticator(self) -> Authenticator:
         """Return an endpoint's own: failed logins are counted for each."""
-        logins = self.settings.logins
-        return Authenticator(
+        made = Authenticator(
             lambda: self.users.users,
             recorder=self.dependencies.recorder,
             metrics=self.dependencies.metrics,
-            limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
+            limits=login_limits(self.settings),
         )
+        self.reloading.authenticators.append(made)
+        return made
 
-    def door(self, listener: str, connections: int) -> Door:
-        """Return what accepts the connections of a listener, so many at most."""
-        bounds = self.settings.connections
-        refused = self.dependencies.metrics.connections_refused
-        limits = DoorLimits(
-            connections=connections,
-            strangers=bounds.before_login,
-            strangers_per_address=bounds.before_login_per_address,
-            first_byte_s=bounds.first_byte_s,
-            login_s=self.settings.logins.handshake_timeout_s,
-            reserve=bounds.reserve,
-        )
-        return Door(listener, limits, refused=lambda name, why: refused.labels(name, why).inc())
+    def door(self, listener: str) -> Door:
+        """Return what accepts the connections of a listener."""
+        made = make_door(self.settings, self.dependencies.metrics, listener)
+        self.reloading.doors[listener] = made
+        return made
+
+    def follow(self, listener: str, tls: Tls | None, door: Door) -> None:
+        """Have a listener whose door shakes hands take up certificates that change."""
+        if tls is not None:
+            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(context_of(pair)))
 
 
 class Endpoint(ABC):
@@ -112,11 +116,6 @@ class Endpoint(ABC):
     @abstractmethod
     def listener(self, settings: Settings) -> Listener | None:
         """Return its section; None where a gateway of these settings does not have it."""
-
-    def require(self, listener: Listener) -> None:
-        """Raise Faults for what would keep it from starting, before anything else is started."""
-        tls_context(listener.tls)
-        require_free(listener.host, listener.port)
 
     @abstractmethod
     async def start(self, parts: GatewayParts) -> int:
@@ -141,15 +140,18 @@ class ThriftEndpoint(Endpoint):
             keywords=parts.reader.keywords,
             max_statement_chars=parts.settings.reader.statement_chars,
         )
+        door = parts.door(self.name)
         server = ThriftBinaryServer(
             service,
             parts.authenticator(),
-            door=parts.door(self.name, listener.connections),
+            door=door,
             metrics=parts.dependencies.metrics,
         )
         parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
-        return await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
+        port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
+        parts.follow(self.name, listener.tls, door)
+        return port
 
 
 class ConnectEndpoint(Endpoint):
@@ -160,12 +162,8 @@ class ConnectEndpoint(Endpoint):
     def listener(self, settings: Settings) -> ConnectListener | None:
         return settings.listeners.connect
 
-    def require(self, listener: Listener) -> None:
-        super().require(listener)
-        require_connect()
-
     async def start(self, parts: GatewayParts) -> int:
-        from gateway.app.connect import certificate, connect_server, connect_sessions
+        from gateway.app.connect import certificate, connect_server, connect_sessions, shown
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
         if upstream is None or listener is None:
@@ -174,11 +172,14 @@ class ConnectEndpoint(Endpoint):
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
-        door = parts.door(self.name, parts.settings.connections.connect)
+        door = parts.door(self.name)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
         parts.open_sessions.add_connections(server.end_of)
         parts.stack.push_async_callback(server.close)
-        return await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
+        port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
+        if listener.tls is not None:
+            parts.reloading.certificates.add(self.name, listener.tls, lambda pair: server.renew(shown(pair)))
+        return port
 
 
 class AdminEndpoint(Endpoint):
@@ -190,25 +191,15 @@ class AdminEndpoint(Endpoint):
         return settings.listeners.admin
 
     async def start(self, parts: GatewayParts) -> int:
-        listener = parts.settings.listeners.admin
-        admin = AdminServer(
-            _checks(parts), parts.dependencies.metrics.registry, notes=_notes(parts), mounted=_apis(parts)
-        )
-        parts.stack.push_async_callback(admin.close)
-        door = parts.door(self.name, parts.settings.connections.before_login)
-        return await admin.start(door, listener.host, listener.port, tls=tls_context(listener.tls))
+        probes = parts.probes
+        parts.reloading.doors[self.name] = probes.door
+        parts.follow(self.name, parts.settings.listeners.admin.tls, probes.door)
+        await probes.admin.complete(_checks(parts), _notes(parts), _apis(parts))
+        return probes.port
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ConnectEndpoint(), AdminEndpoint())
 """In the order in which they start: who asks whether the gateway is ready is answered last."""
-
-
-def require_endpoints(settings: Settings) -> None:
-    """Raise Faults for what would keep one of the settings' endpoints from starting."""
-    for endpoint in ENDPOINTS:
-        listener = endpoint.listener(settings)
-        if listener is not None:
-            endpoint.require(listener)
 
 
 async def start_endpoints(parts: GatewayParts) -> dict[str, Address]:
@@ -343,26 +334,16 @@ def require_connect() -> None:
         ) from None
 
 
-def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a listener. Raises Faults when certificate and key cannot be used."""
-    if settings is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    versions = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
-    context.minimum_version = versions[settings.minimum_version]
-    try:
-        context.load_cert_chain(settings.certificate, settings.key)
-    except (OSError, ssl.SSLError) as error:
-        raise Faults([f"{settings.certificate}, {settings.key}: cannot be used: {error}"]) from None
-    return context
-
-
 def require_free(host: str, port: int) -> None:
     """Raise Faults when nothing can listen there: starting Spark first would waste half a minute."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((host, port))
-        except OSError as error:
-            raise Faults([f"cannot listen on {host}:{port}: {error.strerror or error}"]) from None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in found:
+            with socket.socket(family) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                tried.bind(address)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Faults([f"cannot listen on {Address(host, port)}: {why}"]) from None

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import structlog
+
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
+from gateway.app.certificates import Certificates
 from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
-from gateway.app.endpoints import Address, GatewayParts, require_endpoints, start_endpoints
+from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
     make_backend,
     make_catalog,
@@ -34,18 +37,23 @@ from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
+from gateway.app.probes import Probes, start_probes
+from gateway.app.reloading import Reloading
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
+from gateway.app.site_checks import ask_database, check_site
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
+from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
+from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
-from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
@@ -57,6 +65,7 @@ from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
+from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
@@ -73,7 +82,11 @@ if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
 
 
+log = structlog.get_logger(__name__)
+
 T = TypeVar("T")
+DRAIN_LOOK_S = 0.1
+"""How often a gateway that is about to stop looks whether anything runs."""
 _Progress = Callable[[str], None]
 
 
@@ -92,16 +105,26 @@ class Gateway:
     """Starts on `async with`, serves while `run` is awaited, leaves nothing running when the block ends."""
 
     def __init__(
-        self, settings: Settings, progress: _Progress = lambda _: None, *, config: Path | None = None
+        self,
+        settings: Settings,
+        progress: _Progress = lambda _: None,
+        *,
+        config: Path | None = None,
+        probes: Probes | None = None,
     ) -> None:
-        """`config`: the file that the settings stand in; scheduled jobs are processes that read it again."""
+        """`config`: the file that the settings stand in; scheduled jobs are processes that read it again.
+        `probes`: the operators' listener, where it is there already; this closes it."""
         self._settings = settings
         self._config = config
         self._progress = progress
         self._stack = AsyncExitStack()
         self._background: list[Coroutine[Any, Any, None]] = []
         self._addresses: Addresses | None = None
-        self.metrics = Metrics()
+        self.metrics = probes.metrics if probes is not None else Metrics()
+        self._probes = probes
+        self._lifecycle = Lifecycle()
+        self._open_sessions = OpenSessions()
+        self._reloading = Reloading(settings, config, Certificates(self.metrics.certificate_ends))
 
     @property
     def addresses(self) -> Addresses:
@@ -126,18 +149,50 @@ class Gateway:
         background, self._background = self._background, []
         await together(*background)
 
+    async def drain(self) -> None:
+        """Take nothing new, and wait until what runs has ended, `sessions.drain_s` at most."""
+        self._stop_taking()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._settings.sessions.drain_s
+        while (busy := self._open_sessions.busy()) and loop.time() < until:  # noqa: ASYNC110 - many may end it
+            await asyncio.sleep(DRAIN_LOOK_S)
+        log.info("drained", still_busy=busy)
+
+    async def reload(self) -> None:
+        """Put in force what can be of settings and files that have changed."""
+        await self._reloading.reload()
+
+    def _stop_taking(self) -> None:
+        self._lifecycle.stopping = True
+        if self._probes is not None:
+            self._probes.admin.unready = STOPPING
+
     async def _start(self) -> None:
         settings = self._settings
+        if self._probes is not None:
+            self._stack.push_async_callback(self._probes.admin.close)
         # What a person may have done wrongly is looked at before anything is started.
-        open_sessions = OpenSessions()
+        site = check_site(settings, self._config, starting=True, probed=self._probes is not None)
+        for warning in site.warnings:
+            log.warning("site", warning=warning)
+        if site.faults:
+            raise Faults(list(site.faults))
+        open_sessions = self._open_sessions
         users = UserFile(
             settings.users.file,
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
-        require_endpoints(settings)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
+        if self._probes is None:
+            try:
+                self._probes = await start_probes(settings, self.metrics)
+            except OSError as error:
+                raise Faults([f"cannot listen for operators: {reason_of(error)}"]) from None
+            self._stack.push_async_callback(self._probes.admin.close)
+        if self._lifecycle.stopping:
+            self._stop_taking()
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await together(
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()
@@ -192,6 +247,7 @@ class Gateway:
             locks=CatalogLocks(catalog, limits),
             ledger=ledger,
             gateway=ledger.gateway,
+            lifecycle=self._lifecycle,
             metrics=self.metrics,
             limits=limits,
             stale=lambda: rules.stale() or users.stale(),
@@ -227,6 +283,7 @@ class Gateway:
             "metalakes": metalakes.told,
             "authors": authors.told,
             "unmatched": unmatched.told,
+            "certificates": self._reloading.certificates.told,
         }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.told
@@ -253,8 +310,13 @@ class Gateway:
                 lineage=lineage,
                 notes=notes,
                 authors=rights,
+                probes=self._probes,
+                reloading=self._reloading,
             )
         )
+        self.metrics.build.info({**versions(), "spark": spark_version})
+        if self._lifecycle.stopping:
+            self._stop_taking()
         every_s = settings.policies.reload_s
         requests = GatewayRequests(open_sessions, users)
         self._background += [
@@ -262,6 +324,7 @@ class Gateway:
             users.run(every_s),
             authors.run(every_s),
             metalakes.run(),
+            self._reloading.certificates.run(every_s),
             unmatched.run(),
             Answering(dsn, ledger.gateway, requests.answer).run(),
         ]
@@ -281,6 +344,7 @@ class Gateway:
         )
 
     async def _stop(self) -> None:
+        self._stop_taking()
         for never_run in self._background:
             never_run.close()
         self._background = []
@@ -298,7 +362,13 @@ class Gateway:
     async def _start_postgres(self) -> str:
         ledger = self._settings.ledger
         if ledger.dsn is not None:
-            return ledger.dsn.reveal()
+            dsn = ledger.dsn.reveal()
+            database = await ask_database(dsn)
+            for told in (database.fault, database.warning):
+                if told is not None:
+                    # Statements are recorded on disk until it can be had.
+                    log.warning("site", warning=told)
+            return dsn
         from gateway.database.postgres import EmbeddedPostgres  # optional: tests/test_architecture.py
 
         postgres = EmbeddedPostgres(ledger.embedded.directory, progress=self._progress)
@@ -419,7 +489,7 @@ def only_one(directory: Path) -> Iterator[None]:
 
     Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (directory / "gateway.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -444,17 +514,16 @@ async def to_the_end(work: Callable[[], T]) -> T:
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Run coroutines at the same time and return their results; the first error cancels the others."""
+    """Run coroutines at the same time and return their results; the first error cancels the others. Raises
+    the error, of several Faults all of them, or else the group of errors, whose members are all told."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]
-    except* SluiceError as errors:
-        raise _first(errors) from errors
+    except BaseExceptionGroup as errors:
+        members = members_of(errors)
+        if all(isinstance(one, Faults) for one in members):
+            raise Faults([fault for one in members for fault in getattr(one, "faults", ())]) from errors
+        if len(members) == 1 and isinstance(members[0], SluiceError):
+            raise members[0] from errors
+        raise
     return [task.result() for task in tasks]
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

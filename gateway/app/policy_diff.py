@@ -36,7 +36,7 @@ from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.packs.files import load_people
 from gateway.policy.probing import Probe, resources_of
-from gateway.policy.resource_names import NotAResource, resource_of
+from gateway.policy.resource_names import NotAResource, resource_of_service, service_of_catalog
 from gateway.settings.loading import load_settings
 from gateway.settings.models import PolicySettings, Settings
 from gateway.sources.accepted_tags import AcceptedList, kept
@@ -115,8 +115,16 @@ def settings_side(
     """Return the policies of settings, those of Ranger Admins from their caches and of metalakes from theirs,
     with accepted tags where they are given. Blocks, in a thread without an event loop. Raises Faults."""
     policies = settings.policies
-    caches = [entry.cache for entry in policies.ranger if entry.cache is not None]
-    paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
+    kept_in = {entry.service: entry.cache for entry in policies.ranger}
+    caches = [cache for cache in kept_in.values() if cache is not None and cache.is_dir()]
+    if faults := [
+        f"service `{service}` is a Ranger Admin's, and its `cache` has no download of it yet: "
+        "a gateway that has none denies all that it speaks for"
+        for service in sorted(set(policies.catalogs.values()) & kept_in.keys())
+        if kept_in[service] not in caches
+    ]:
+        raise Faults(faults)
+    paths = (*policies.paths, *caches)
     policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     rules = load_rules(read_rules(policies), policies, people=people)
     return combined(rules.part, parts_beside(settings, accepted), policies.catalogs)
@@ -191,7 +199,8 @@ def diff(
     """
     pairs = [pair for pair in pairs_of(old, new) if pair.policies or pair.everything]
     asked_people = list(people) or principals_of(pairs)
-    probes = _given(pairs, resources) if resources else None
+    speaking = {**old.catalog_services, **new.catalog_services}
+    probes = _given(pairs, resources, speaking) if resources else None
     comparison = Comparison()
     looked_at = 0
     groups: list[Group] = []
@@ -218,8 +227,9 @@ def diff(
     )
 
 
-def _given(pairs: Sequence[Pair], resources: Iterable[str]) -> list[list[Probe]]:
-    """Return the resources that were given, for each service that knows such a thing."""
+def _given(pairs: Sequence[Pair], resources: Iterable[str], speaking: Mapping[str, str]) -> list[list[Probe]]:
+    """Return the resources that were given, for each service that knows such a thing; `speaking` says which
+    service speaks for which catalog."""
     found: list[list[Probe]] = [[] for _ in pairs]
     faults = []
     for text in resources:
@@ -227,7 +237,9 @@ def _given(pairs: Sequence[Pair], resources: Iterable[str]) -> list[list[Probe]]
         known = False
         for probes, pair in zip(found, pairs, strict=True):
             try:
-                probes.append(Probe(resource_of(text, pair.definition), text))
+                names = {service.name for service in pair.sides}
+                catalogs = [catalog for catalog, name in speaking.items() if name in names]
+                probes.append(Probe(resource_of_service(text, pair.definition, catalogs), text))
             except NotAResource as error:
                 why = str(error)
             else:
@@ -383,7 +395,7 @@ class _Replayed:
 def _speaks_for(policies: PolicySet, resource: Resource) -> str | None:
     """Return None, the service of the catalog, where the side has one; else its only service, or nowhere."""
     catalog = resource.level("catalog")
-    named = policies.catalog_services.get(catalog or "", DEFAULT_SERVICE)
+    named = service_of_catalog(catalog or "", policies)
     if named in policies.services:
         return None
     return next(iter(policies.services)) if len(policies.services) == 1 else NOWHERE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -12,27 +12,71 @@ import structlog
 log = structlog.get_logger(__name__)
 
 
-async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
-    """Run until the work ends or a signal comes; then cancel it and wait until it has cleaned up."""
+async def until_signalled(
+    work: Coroutine[Any, Any, None],
+    *,
+    drain: Callable[[], Awaitable[None]] | None = None,
+    reload: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Run until the work ends or a signal comes; then cancel it and wait until it has cleaned up.
+
+    `drain` runs before the work is cancelled, until it ends or another signal comes. With `reload`, SIGHUP
+    runs that, one at a time, and never ends the process.
+    """
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
     told = False
+    draining: asyncio.Task[None] | None = None
+    reloading: asyncio.Task[None] | None = None
 
     def stop(name: str) -> None:
-        nonlocal told
-        if not told:
-            told = True
-            # First of all: writing the line fails when nobody reads the log any more.
+        nonlocal told, draining
+        if told:
+            if draining is not None and not draining.done():
+                draining.cancel()
+            return
+        told = True
+        # First of all: writing the line fails when nobody reads the log any more.
+        if drain is None:
             task.cancel()
-            log.info("stopping", signal=name)
+        else:
+            draining = loop.create_task(_then_cancel(drain, task))
+        log.info("stopping", signal=name)
+
+    def look_again() -> None:
+        nonlocal reloading
+        if reload is not None and not told and (reloading is None or reloading.done()):
+            reloading = loop.create_task(_logged(reload))
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number.name)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, look_again)
     try:
         await task
     except asyncio.CancelledError:
         if not told:
             raise
     finally:
+        for helper in (draining, reloading):
+            if helper is not None and not helper.done():
+                helper.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+        if reload is not None:
+            loop.remove_signal_handler(signal.SIGHUP)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+async def _then_cancel(drain: Callable[[], Awaitable[None]], task: asyncio.Task[None]) -> None:
+    try:
+        await _logged(drain)
+    finally:
+        task.cancel()
+
+
+async def _logged(work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except Exception:
+        log.exception("signal_handling_failed")

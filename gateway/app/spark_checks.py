@@ -72,12 +72,12 @@ async def ask_spark(policies: PolicySet, settings: Settings, reader: ReaderPool)
                     try:
                         fault = await text_fault(one, queries.query)
                     except BackendUnavailable as error:
-                        told.not_asked.append(f"{where}: a text was not analysed: {error.message}")
+                        told.not_asked.append(f"{where}: a text was not analysed: {error.for_operators}")
                         continue
                     if fault is not None:
                         told.faults.append(f"{where}: {fault}")
     except (BackendUnavailable, BackendMismatch, Faults) as error:
-        why = error.message if isinstance(error, BackendUnavailable) else "it reads texts otherwise"
+        why = error.for_operators if isinstance(error, BackendUnavailable) else "it reads texts otherwise"
         told.not_asked.append(f"Spark was not asked for the tables and columns that policies name: {why}")
     return told
 
@@ -127,7 +127,7 @@ class SparkTables:
             try:
                 await self._ask(node.path)
             except BackendUnavailable as error:
-                self._failed.append(f"{node} ({error.message})")
+                self._failed.append(f"{node} ({error.for_operators})")
 
     async def _ask(self, path: tuple[str, ...]) -> None:
         if path[0] not in self.tree.below(()):

@@ -23,7 +23,7 @@ import grpc.aio
 import structlog
 
 from gateway.backends.one_reading import OneReading
-from gateway.errors import BackendUnavailable, Faults, RpcError, SessionElsewhere
+from gateway.errors import BackendUnavailable, Faults, RpcError, SessionElsewhere, one_line
 from gateway.model.reading_settings import GATEWAY_PREFIX, READING_SETTINGS
 from gateway.model.spark_configuration import (
     PROBE_TEXT,
@@ -94,6 +94,7 @@ class SparkConnectBackend:
 
     def __init__(self, options: SparkConnectOptions) -> None:
         self._options = options
+        self._where = f"`{options.host}:{options.port}`"
         self._reading = OneReading("connect", options.reader, options.named_catalogs)
         credentials = _tls(options.ca_file) if options.tls else None
         self._channels = [self._channel(credentials) for _ in range(options.channels)]
@@ -225,7 +226,7 @@ class SparkConnectBackend:
         except grpc.aio.AioRpcError as error:
             if error.details() == LOST_STATUS:
                 raise RpcError(code=13, message="Spark ended the upload before it was whole") from None
-            raise _translated(error) from None
+            raise _translated(error, self._where) from None
         finally:
             call.cancel()
 
@@ -315,7 +316,7 @@ class SparkConnectBackend:
         try:
             return bytes(await call(request, metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
-            raise _translated(error) from None
+            raise _translated(error, self._where) from None
 
     async def _stream(self, method: str, request: bytes) -> AsyncGenerator[bytes, None]:
         stub: _Call = next(self._turns).unary_stream(METHODS[method].path)
@@ -325,7 +326,7 @@ class SparkConnectBackend:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise _translated(error) from None
+            raise _translated(error, self._where) from None
         finally:
             # Also when nobody takes the rest: Spark learns of it at once.
             call.cancel()
@@ -483,19 +484,22 @@ def _set_common(request: pb.ExecutePlanRequest | pb.AnalyzePlanRequest, envelope
         request.client_observed_server_side_session_id = envelope.server_session
 
 
-def _translated(error: grpc.aio.AioRpcError) -> RpcError | BackendUnavailable:
-    """Return what the session room knows for a status that is not OK."""
+def _translated(error: grpc.aio.AioRpcError, where: str) -> RpcError | BackendUnavailable:
+    """Return what the session room knows for a status that is not OK; `where` is Spark's address."""
     code = error.code()
     message = error.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE:
         _log.warning("spark_connect_unavailable", reason=message)
-        return BackendUnavailable("Spark cannot be reached, or went away while it was working")
+        return BackendUnavailable(
+            "Spark cannot be reached, or went away while it was working",
+            where=f"{where}: {one_line(message)}",
+        )
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # The client's login is another matter: it must not read this as a fault of its own.
         _log.error("spark_connect_token_refused")
         return BackendUnavailable("Spark does not accept the gateway's token")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return BackendUnavailable("Spark did not answer in time")
+        return BackendUnavailable("Spark did not answer in time", where=where)
     details = b""
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
+from gateway.backends.reasons import reason_of
 from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
@@ -114,10 +115,16 @@ class SparkConnection(asyncio.Protocol):
                 await connection._logged_in
         except TimeoutError:
             connection.abort()
-            raise BackendUnavailable("Spark did not answer the login in time") from None
+            raise BackendUnavailable(
+                "Spark did not answer the login in time",
+                where=f"`{address.host}:{address.port}`, within {address.connect_timeout_s:g} s",
+            ) from None
         except OSError as error:
             connection.abort()
-            raise BackendUnavailable("Spark cannot be reached") from error
+            raise BackendUnavailable(
+                "Spark cannot be reached",
+                where=f"`{address.host}:{address.port}`: {reason_of(error)}",
+            ) from error
         except BaseException:
             connection.abort()
             raise

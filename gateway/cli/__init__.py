@@ -11,7 +11,7 @@ from gateway.catalog.readable import CatalogUnavailable
 from gateway.cli import exit_codes
 from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal, complain
-from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError
+from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError, members_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,12 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = arguments.run(arguments, terminal)
         return code
-    except Faults as error:
-        return _failed(arguments, terminal, error.code, exit_codes.FAULTS, error.faults)
-    except (BackendUnavailable, CatalogUnavailable, LedgerUnavailable) as error:
-        return _failed(arguments, terminal, error.code, exit_codes.UNAVAILABLE, (error.message,))
-    except SluiceError as error:
-        return _failed(arguments, terminal, error.code, exit_codes.ERROR, (error.message,))
+    except (SluiceError, CatalogUnavailable) as error:
+        return _failed(arguments, terminal, *_told(error))
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
@@ -37,8 +33,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # the command's root: a person reads this, the trace is for us
         if os.environ.get("SLUICE_TRACE"):
             raise
-        message = f"internal error: {type(error).__name__}: {error} (SLUICE_TRACE=1 shows where)"
-        return _failed(arguments, terminal, "INTERNAL", exit_codes.ERROR, (message,))
+        members = [_told(one) for one in members_of(error)]
+        name, exit_code, _ = members[0]
+        messages = dict.fromkeys(message for _, _, told in members for message in told)
+        return _failed(arguments, terminal, name, exit_code, tuple(messages))
+
+
+def _told(error: BaseException) -> tuple[str, int, Sequence[str]]:
+    """Return an error's code, the exit code, and what it says to whoever runs the command."""
+    match error:
+        case Faults():
+            return error.code, exit_codes.FAULTS, error.faults
+        case BackendUnavailable() | CatalogUnavailable() | LedgerUnavailable():
+            return error.code, exit_codes.UNAVAILABLE, (error.for_operators,)
+        case SluiceError():
+            return error.code, exit_codes.ERROR, (error.for_operators,)
+        case _:
+            why = f"internal error: {type(error).__name__}: {error} (SLUICE_TRACE=1 shows where)"
+            return "INTERNAL", exit_codes.ERROR, (why,)
 
 
 def _failed(

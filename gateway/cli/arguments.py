@@ -182,9 +182,10 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         "check",
         "tell every fault of settings and policy packs, with file and line",
         "  sluice check rules/policies              packs, their cases, and every mask and filter\n"
-        "  sluice check config/gateway.yaml         settings, the packs that they name, and as Spark says\n"
-        "                                           whether it reads statements as the parser does, has\n"
-        "                                           what policies name, and takes their masks and filters\n"
+        "  sluice check config/gateway.yaml         settings, the packs that they name, all that a gateway\n"
+        "                                           opens on this machine, and as Spark says whether it\n"
+        "                                           reads statements as the parser does, has what policies\n"
+        "                                           name, and takes their masks and filters\n"
         "  sluice check rules/policies --tables tables.yaml\n"
         "                           warn of policies on tables and columns that do not exist\n",
         "check",
@@ -199,7 +200,15 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--no-parser", action="store_true", help="do not start Spark's parser for masks and filters (no Java)"
     )
-    parser.add_argument("--no-backend", action="store_true", help="do not ask the Spark that settings name")
+    parser.add_argument(
+        "--no-backend", action="store_true", help="do not ask the Spark and the PostgreSQL of the settings"
+    )
+    parser.add_argument(
+        "--no-site",
+        action="store_true",
+        help="look at files alone, as where they are written: not at what this machine has of users,\n"
+        "secrets, certificates, ports and directories",
+    )
 
 
 def _explain(commands: Commands[argparse.ArgumentParser]) -> None:

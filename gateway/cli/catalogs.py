@@ -233,7 +233,7 @@ async def _change(settings: Settings, arguments: argparse.Namespace, terminal: T
 
 
 def _message(error: SluiceError) -> str:
-    return "; ".join(error.faults) if isinstance(error, Faults) else error.message
+    return "; ".join(error.faults) if isinstance(error, Faults) else error.for_operators
 
 
 def _is_list(place: FoundCatalog) -> bool:

@@ -20,6 +20,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             arguments.paths,
             with_parser=not arguments.no_parser,
             with_backend=not arguments.no_backend,
+            with_site=not arguments.no_site,
             tables=arguments.tables,
         )
     )

@@ -70,9 +70,9 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
             asyncio.run(until_signalled(work()))
     except JobBusy as error:
         if arguments.json:
-            terminal.json({"error": error.code, "messages": [error.message]})
+            terminal.json({"error": error.code, "messages": [error.for_operators]})
         else:
-            complain(error.message)
+            complain(error.for_operators)
         return exit_codes.BUSY
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -6,11 +6,13 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.app import logs
 from gateway.app.accepted_tags import accepted_path
+from gateway.app.combining import says_anything
 from gateway.app.policy_diff import (
     DiffReport,
     diff,
@@ -35,13 +37,14 @@ from gateway.cli.terminal import Terminal
 from gateway.cli.users import principal_of
 from gateway.errors import Faults
 from gateway.model.context import AccessContext
-from gateway.model.policy import PolicySet, ServiceDef
+from gateway.model.files import SESSION_CATALOG
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag
 from gateway.policy.diagnostics import hint
-from gateway.policy.engine import DEFAULT_SERVICE, engine_for
-from gateway.policy.resource_names import NotAResource, resource_of
+from gateway.policy.engine import engine_for
+from gateway.policy.resource_names import NotAResource, resource_of_service, service_of, service_of_catalog
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
 from gateway.sources.accepted_tags import kept
@@ -56,13 +59,17 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
     known = known_people(settings) if arguments.policies is None else {}
     path = arguments.policies or arguments.config
     policies = load_side(path, known, None)
+    if arguments.policies is not None:
+        policies = _with_only_service(policies)
     principal = _principal(arguments, settings, known)
     service, resource = _resource(arguments, policies)
     definition = policies.services[service].definition
     access = arguments.access.lower()
     accesses = {each.name.lower() for each in definition.access_types}
-    if access not in accesses and access not in SPECIAL_ACCESSES:
-        near = hint(access, (*accesses, *SPECIAL_ACCESSES))
+    # What the gateway asks for and the service knows under another name.
+    aliases = {name.lower() for name in definition.access_aliases}
+    if access not in {*accesses, *aliases, *SPECIAL_ACCESSES}:
+        near = hint(access, (*accesses, *aliases, *SPECIAL_ACCESSES))
         raise Faults([f"service `{service}` has no access type `{arguments.access}`{near}"])
     request = AccessRequest(
         principal=principal,
@@ -148,31 +155,27 @@ def _principal(arguments: argparse.Namespace, settings: Settings, known: dict[st
 
 
 def _resource(arguments: argparse.Namespace, policies: PolicySet) -> tuple[str, Resource]:
-    """Return the resource and the service that speaks for it."""
-    if arguments.service is not None:
-        if arguments.service not in policies.services:
-            near = hint(arguments.service, policies.services)
-            raise Faults([f"there is no service `{arguments.service}`{near}"])
-        name = arguments.service
-        return name, _parsed(arguments, policies.services[name].definition)
-    first = arguments.resource.partition(".")[0].strip("`")
-    name = policies.catalog_services.get(first, DEFAULT_SERVICE)
-    if name not in policies.services:
-        if len(policies.services) != 1:
-            known = ", ".join(f"`{each}`" for each in sorted(policies.services))
-            raise Faults([f"which service? `--service` takes one of {known}"])
-        name = next(iter(policies.services))
-    definition = policies.services[name].definition
-    resource = _parsed(arguments, definition)
-    return name, resource
-
-
-def _parsed(arguments: argparse.Namespace, definition: ServiceDef) -> Resource:
+    """Return the resource as the gateway asks for it, and the service that speaks for it."""
+    name, text = arguments.service, arguments.resource
+    if name is not None and name not in policies.services:
+        near = hint(name, policies.services)
+        raise Faults([f"there is no service `{name}`{near}"])
     try:
-        found = resource_of(arguments.resource, definition)
+        name = name or service_of(text, policies)
+        catalogs = [c for c, service in policies.catalog_services.items() if service == name]
+        found = resource_of_service(text, policies.services[name].definition, catalogs)
     except NotAResource as error:
         raise Faults([str(error)]) from None
-    return Resource(found.elements, arguments.owner)
+    return name, Resource(found.elements, arguments.owner)
+
+
+def _with_only_service(policies: PolicySet) -> PolicySet:
+    """Return policies without settings, the only service that says anything speaking for Spark's own catalog:
+    Ranger's files name a service as they like."""
+    saying = {name: service for name, service in policies.services.items() if says_anything(service)}
+    if len(saying) != 1 or service_of_catalog(SESSION_CATALOG, policies) in saying:
+        return policies
+    return replace(policies, services=saying, catalog_services={SESSION_CATALOG: next(iter(saying))})
 
 
 def _context(arguments: argparse.Namespace) -> AccessContext:

@@ -79,7 +79,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             "revoke": f"can no longer use token {arguments.token}",
         }[arguments.action]
         terminal.line(f"{name} {said} ({path})")
-    return _ask_gateways(settings, path, name, arguments.json, terminal)
+    asked = _ask_gateways(settings, path, name, arguments.json, terminal)
+    # Who is new can wait for a gateway that cannot be asked, and may not run yet; who is gone cannot.
+    return exit_codes.OK if arguments.action == "add" else asked
 
 
 def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: bool, terminal: Terminal) -> int:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import platform
-from importlib.metadata import PackageNotFoundError, version
 
-import gateway
+from gateway.app.versions import versions
 from gateway.cli.terminal import Terminal
-
-PACKAGES = ("pyspark", "sqlglot", "thrift", "asyncpg", "pydantic")
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Print the versions."""
-    found = {"sluice": gateway.__version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
+    found = versions()
     if arguments.json:
         terminal.json(found)
     else:

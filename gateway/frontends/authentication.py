@@ -91,6 +91,10 @@ class Authenticator:
         # An unknown user costs as much time as a wrong password.
         self._nobody = HASHER.hash(os.urandom(16).hex())
 
+    def bound(self, limits: LoginLimits) -> None:
+        """Count failures by other limits from now on."""
+        self._limits = limits
+
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -120,6 +124,7 @@ class Authenticator:
             async with self._address(client.address).lock:
                 if self._is_due(key, record_every_s):
                     await self._record(principal.user, client, shown.mechanism, principal)
+                    self._metrics.logins.labels("accepted").inc()
                     self._recorded[key] = self._clock()
                     self._recorded.move_to_end(key)
                     while len(self._recorded) > MAX_REMEMBERED:
@@ -163,7 +168,8 @@ class Authenticator:
         if found is not None and found.principal.user not in self._users():
             # Removed while it was checked.
             found, reason = None, WRONG
-        self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
+        if found is None or record_success:
+            self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
         principal = found.principal if found is not None else None
         if principal is not None and not record_success:
             return principal

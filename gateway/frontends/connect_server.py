@@ -86,7 +86,7 @@ class ConnectLimits:
     """How long a wrong login that is repeated is one and the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
     """What a listener with TLS shows, in PEM."""
 
@@ -126,6 +126,9 @@ class ConnectServer:
         self._barred: set[asyncio.Task[Any]] = set()
         """Calls that are ended since their users were removed."""
         self._stopping = False
+        self._certificate: Certificate | None = None
+        self._shown: Certificate | None = None
+        """What gRPC was given last."""
 
     async def start(self, host: str, port: int, *, certificate: Certificate | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError when it is taken."""
@@ -156,8 +159,13 @@ class ConnectServer:
             if certificate is None:
                 server.add_insecure_port(address)
             else:
-                pairs = ((certificate.key, certificate.chain),)
-                server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
+                self._certificate = certificate
+                server.add_secure_port(
+                    address,
+                    grpc.dynamic_ssl_server_credentials(
+                        _configuration(certificate), self._renewed, require_client_authentication=False
+                    ),
+                )
         except RuntimeError:
             raise OSError(f"gRPC cannot listen on {relay.path}") from None
         await server.start()
@@ -167,6 +175,18 @@ class ConnectServer:
         except OSError:
             await self.close(0)
             raise
+
+    def renew(self, certificate: Certificate) -> None:
+        """Shake hands by another certificate from now on; connections that are there stay as they are."""
+        self._certificate = certificate
+
+    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return a certificate that gRPC has not been given yet; it asks at each handshake, in its thread."""
+        certificate = self._certificate
+        if certificate is None or certificate is self._shown:
+            return None
+        self._shown = certificate
+        return _configuration(certificate)
 
     async def close(self, within_s: float = 10.0) -> None:
         """Take no more calls, end those that run, and wait for what they leave behind to be cleaned up.
@@ -320,6 +340,10 @@ class ConnectServer:
             await asyncio.wait((writing,), timeout=LAST_WRITE_S)
             writing.cancel()
             raise
+
+
+def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(((certificate.key, certificate.chain),))
 
 
 async def _uploaded(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:

@@ -18,6 +18,7 @@ import grpc
 from gateway.errors import (
     AuthenticationFailed,
     BackendUnavailable,
+    GatewayStopping,
     InvalidHandle,
     InvalidRequest,
     LedgerUnavailable,
@@ -72,6 +73,7 @@ ERRORS: tuple[tuple[type[SluiceError], grpc.StatusCode], ...] = (
     (BackendUnavailable, Code.FAILED_PRECONDITION),
     (LedgerUnavailable, Code.FAILED_PRECONDITION),
     (PoliciesStale, Code.FAILED_PRECONDITION),
+    (GatewayStopping, Code.UNAVAILABLE),  # the next time it is another gateway, or the next
 )
 """Every other error of ours is INTERNAL."""
 
@@ -115,6 +117,9 @@ def status_of(error: SluiceError | RpcError | ProtobufError, method: str) -> Rpc
             status = _of_refusal(error)
         case InvalidHandle():
             status = _of_ours(Code.INTERNAL, error.message, error.sqlstate, HANDLE)
+        case GatewayStopping():
+            # The one answer that says: come again.
+            return restarting()
         case AuthenticationFailed():
             # Without an ErrorInfo: PySpark would make two more calls, which would count as failed logins.
             status = _plain(Code.UNAUTHENTICATED, error.text)

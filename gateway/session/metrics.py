@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 
 class Metrics:
@@ -17,6 +17,19 @@ class Metrics:
             "sluice_statements",
             "Statements by verdict; unrecorded: the ledger did not take it, so none is in force",
             ["verdict"],
+            registry=registry,
+        )
+        self.refusals = Counter(
+            "sluice_refusals",
+            "Refused statements by the code that their clients got",
+            ["code"],
+            registry=registry,
+        )
+        self.build = Info("sluice_build", "Versions that this gateway is made of", registry=registry)
+        self.certificate_ends = Gauge(
+            "sluice_certificate_expiry_timestamp_seconds",
+            "When the first certificate of a listener's chain runs out, as seconds since 1970",
+            ["listener"],
             registry=registry,
         )
         self.outcomes = Counter(
@@ -42,7 +55,13 @@ class Metrics:
         )
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
-        self.logins = Counter("sluice_logins", "Logins by result", ["result"], registry=registry)
+        self.logins = Counter(
+            "sluice_logins",
+            "Logins by result. Where every call shows its login, those of one user from one address are one "
+            "until it is recorded again",
+            ["result"],
+            registry=registry,
+        )
         self.foreign_handles = Counter(
             "sluice_foreign_handles", "Handles that another principal tried to use", registry=registry
         )

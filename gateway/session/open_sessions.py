@@ -52,6 +52,10 @@ class OpenSessions:
         """Have connections of an endpoint ended with the sessions of a user who was removed."""
         self._connections.append(end)
 
+    def busy(self) -> int:
+        """Return in how many sessions something runs, or is being answered."""
+        return sum(endpoint.busy() for endpoint in self._endpoints)
+
     def listed(self) -> list[OpenSession]:
         """Return all of them, by user and then by age."""
         found = [

@@ -80,7 +80,7 @@ class Recorder:
                 self._lineage_input(verdict, views, relations) if isinstance(verdict, Cleared) else None
             ),
         )
-        await self._decided(event, refused=isinstance(verdict, Refused))
+        await self._decided(event, verdict.code if isinstance(verdict, Refused) else None)
 
     async def metadata_decided(
         self, call: str, arguments: Mapping[str, str], operation: RecordedCall, client: Client
@@ -94,7 +94,7 @@ class Recorder:
             client=client,
             session=operation.session_id,
         )
-        await self._decided(event, refused=False)
+        await self._decided(event, None)
 
     async def call_decided(
         self,
@@ -117,7 +117,7 @@ class Recorder:
             decisions=decisions,
             refusal=refusal,
         )
-        await self._decided(event, refused=refusal is not None)
+        await self._decided(event, refusal.code if refusal is not None else None)
 
     async def completed(self, operation: RecordedCall, outcome: StatementOutcome, error: str = "") -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
@@ -163,14 +163,18 @@ class Recorder:
     def _stamp(self, event_id: str = "") -> Stamp:
         return Stamp(event_id or new_event_id(), now(), self._gateway)
 
-    async def _decided(self, event: AuditEvent, *, refused: bool) -> None:
+    async def _decided(self, event: AuditEvent, refusal: str | None) -> None:
         """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""
         try:
             await self._ledger.decided(event)
         except LedgerUnavailable:
             self._metrics.unrecorded.inc()
             raise
-        (self._metrics.refused if refused else self._metrics.cleared).inc()
+        if refusal is None:
+            self._metrics.cleared.inc()
+        else:
+            self._metrics.refused.inc()
+            self._metrics.refusals.labels(refusal).inc()
 
     async def _record(self, event: AuditEvent) -> None:
         try:

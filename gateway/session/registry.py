@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.errors import GatewayStopping, LimitExceeded
 from gateway.session import audit_records
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import EndpointSession
 
+FETCHED_WITHIN_S = 5.0
+"""How long ago somebody must have asked for a statement for its result to be one that is being fetched."""
 K = TypeVar("K")
 
 
@@ -26,6 +28,7 @@ class Registry(Generic[K, S]):
         """`closing`: what the clients of this endpoint call it when they close a session."""
         self._limits = dependencies.limits
         self._clock = dependencies.clock
+        self._lifecycle = dependencies.lifecycle
         self._closing = closing
         self.sessions: dict[K, S] = {}
         self.per_user = Counter[str]()
@@ -43,9 +46,10 @@ class Registry(Generic[K, S]):
         return list(self.sessions.values())
 
     def reserve(self, user: str) -> None:
-        """Take a place for a session that is about to be opened. Raises LimitExceeded, BackendUnavailable."""
+        """Take a place for a session that is about to be opened. Raises LimitExceeded, GatewayStopping."""
         if self.shut:
-            raise BackendUnavailable("the gateway is shutting down")
+            raise GatewayStopping()
+        self._lifecycle.require_running()
         if self.per_user.total() >= self._limits.sessions:
             raise LimitExceeded("the gateway has no room for another session; try again later")
         most = self._limits.sessions_per_user
@@ -88,6 +92,7 @@ class EndpointSessions(ABC, Generic[K, S]):
         self.metrics = dependencies.metrics
         self.limits = dependencies.limits
         self.recorder = dependencies.recorder
+        self.lifecycle = dependencies.lifecycle
         self._clock = dependencies.clock
         self._registry = Registry[K, S](dependencies, closing=closing)
         self._idle_s = idle_s
@@ -105,6 +110,14 @@ class EndpointSessions(ABC, Generic[K, S]):
     def opened(self) -> list[S]:
         """Return all open sessions."""
         return self._registry.all()
+
+    def busy(self) -> int:
+        """Return in how many sessions something runs, or is being fetched."""
+        since = self._clock() - FETCHED_WITHIN_S
+        return sum(
+            session.busy or any(one.used_at > since for one in session.operations.values())
+            for session in self._registry.all()
+        )
 
     def idle_of(self, session: S) -> float:
         """Return for how many seconds nobody has asked a session for anything."""

@@ -22,6 +22,7 @@ from gateway.session.beginnings import bounded_login
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
+from gateway.session.lifecycle import STOPPING
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
 from gateway.session.operation import Batch, Session, ThriftOperation
@@ -128,7 +129,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
-        await self._close_all(found, "the client went away")
+        await self._close_all(found, self.lifecycle.reason("the client went away"))
 
     async def expire(self) -> None:
         await self._close_all(self._registry.idle(), "the session was idle for too long")
@@ -140,7 +141,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def close(self) -> None:
         """Close every session; new ones are refused from here on."""
         self._registry.shut = True
-        await self._close_all(self._registry.all(), "the gateway is shutting down")
+        await self._close_all(self._registry.all(), STOPPING)
         await self._execution.stop()
 
     async def _close(self, session: Session, reason: str) -> None:
@@ -168,9 +169,11 @@ class Sessions(EndpointSessions[bytes, Session]):
     ) -> Opened:
         """Run a statement; return when Spark has it, or with `run_async` false when Spark has ended it.
 
-        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
+        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable,
+        GatewayStopping.
         """
         session = await self._session(principal, handle)
+        self.lifecycle.require_running()
         operation = await self._execution.execute(session, text, timeout_s=timeout_s, wait=not run_async)
         session.used_at = operation.used_at = self._clock()
         if not operation.closed:

@@ -14,7 +14,7 @@ from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import Document, parse_document
 from gateway.settings.catalogs import Normalized, check_names, normalized, secrets_of, spoken_for
 from gateway.settings.models import Settings
-from gateway.settings.section import MADE, Section
+from gateway.settings.section import MADE, Secret, Section
 
 Location = tuple[str | int, ...]
 
@@ -75,15 +75,19 @@ def check_settings(path: Path) -> list[str]:
         settings = load_settings(path)
     except Faults as error:
         return list(error.faults)
-    document = parse_document(path.read_bytes(), str(path))
-    faults = Diagnostics(document)
-    for location, value in _files_that_must_exist(settings):
-        if not value.exists():
-            faults.add(location, f"`{value}` does not exist")
+    faults = Diagnostics(parse_document(path.read_bytes(), str(path)))
+    missing_files(settings, faults)
     return faults.texts()
 
 
-def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]]:
+def missing_files(settings: Settings, faults: Diagnostics) -> None:
+    """Note the files that settings name and that are not there."""
+    for location, value in paths_in(settings):
+        if not value.exists():
+            faults.add(location, f"`{value}` does not exist")
+
+
+def paths_in(settings: Settings) -> Iterator[tuple[Location, Path]]:
     """Yield all paths but those that are made; the secrets of catalogs are where these are written."""
     for name in type(settings).model_fields:
         if name != "catalogs":
@@ -91,6 +95,28 @@ def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]
     for place, secret in secrets_of(settings.catalogs):
         if secret.file is not None:
             yield (*place, "file"), secret.file
+
+
+def secrets_in(settings: Settings) -> Iterator[tuple[Location, Secret]]:
+    """Yield all secrets that a gateway reads; those of jobs where it runs some."""
+    for name in type(settings).model_fields:
+        if name != "catalogs" and (name != "jobs" or settings.jobs.schedule):
+            yield from _secrets_in(getattr(settings, name), (name,))
+    yield from secrets_of(settings.catalogs)
+
+
+def _secrets_in(value: object, at: Location) -> Iterator[tuple[Location, Secret]]:
+    if isinstance(value, Secret):
+        yield at, value
+    elif isinstance(value, Section):
+        for name in type(value).model_fields:
+            yield from _secrets_in(getattr(value, name), (*at, name))
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _secrets_in(entry, (*at, key))
+    elif isinstance(value, tuple):
+        for index, entry in enumerate(value):
+            yield from _secrets_in(entry, (*at, index))
 
 
 def _paths_in(value: object, at: Location) -> Iterator[tuple[Location, Path]]:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.model.files import FileSource
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
-from gateway.settings.connections import ConnectionSettings
+from gateway.settings.connections import ConnectionSettings, LoginSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
@@ -504,19 +504,11 @@ class SessionSettings(Section):
     """Whether a result that is open, on either endpoint, ends when its statement would be refused, filtered
     or masked otherwise by policies that changed since; its client is told to run it again. It costs judging
     once more for each open result and change. Otherwise it can be read to its end."""
+    drain_s: Annotated[float, Field(ge=0, le=86_400)] = 20.0
+    """Seconds that statements have to end, and results to be fetched, when the gateway is told to stop;
+    nothing new begins meanwhile. What supervises the gateway has to wait for longer."""
     catalog_wait_s: Seconds = 30.0
     """Seconds that a statement waits for others that change, or use, the tables and views that it names."""
-
-
-class LoginSettings(Section):
-    """Limits of logins; counted per client address."""
-
-    failures: Count = 10
-    """Failed logins from one address within `window_s` before further ones are refused unseen."""
-    window_s: Seconds = 60.0
-    """Seconds over which failures are counted."""
-    handshake_timeout_s: Seconds = 15.0
-    """Seconds from connecting to being logged in."""
 
 
 class LogSettings(Section):

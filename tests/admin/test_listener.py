@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from gateway.admin import listener as listener_module
 from gateway.admin.listener import AdminServer, Check
@@ -136,3 +137,39 @@ async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
         await listener.close()
     assert status == 200
     assert "3 faults" in body
+
+
+async def test_who_probes_is_answered_before_there_is_anything_to_ask() -> None:
+    parts = Parts()
+    listener = AdminServer({}, parts.metrics.registry)
+    listener.unready = "the gateway is starting"
+    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with aiohttp.ClientSession() as kept:
+            assert (await get(url + "/healthz"))[0] == 200
+            async with kept.get(url + "/readyz") as response:
+                assert response.status == 503
+                assert await response.json() == {
+                    "status": "not ready",
+                    "parts": {"gateway": "the gateway is starting"},
+                }
+
+            async def page(_: web.Request) -> web.Response:
+                return web.Response(text="here")
+
+            def mounted() -> web.Application:
+                app = web.Application()
+                app.router.add_get("/page", page)
+                return app
+
+            await listener.complete({"backend": parts.check("backend")}, {}, {"/more": mounted})
+            assert await get(url + "/more/page") == (200, "here")
+            # A connection that was there before knows what is ready now, too.
+            async with kept.get(url + "/readyz") as response:
+                assert (response.status, (await response.json())["parts"]) == (200, {"backend": "ok"})
+            listener.unready = "the gateway is stopping"
+            status, body = await get(url + "/readyz")
+            assert (status, "the gateway is stopping" in body) == (503, True)
+    finally:
+        await listener.close()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 
-from gateway.app.endpoints import ENDPOINTS, require_endpoints
-from gateway.errors import Faults
+from gateway.app.endpoints import ENDPOINTS
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Listeners
 
@@ -30,11 +28,3 @@ def test_each_section_of_listeners_is_an_endpoint() -> None:
 def test_which_endpoints_there_are_is_in_the_settings(text: str, names: list[str], tmp_path: Path) -> None:
     settings = parse_settings(text, "g.yaml", tmp_path)
     assert [endpoint.name for endpoint in ENDPOINTS if endpoint.listener(settings) is not None] == names
-
-
-def test_an_address_that_another_has_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        text = f"{SPARK}listeners: {{thrift: {{port: 0}}, admin: {{port: {port}}}}}"
-        with pytest.raises(Faults, match=f"cannot listen on 127.0.0.1:{port}"):
-            require_endpoints(parse_settings(text, "g.yaml", tmp_path))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.endpoints import require_free, tls_context
+from gateway.app.certificates import tls_context
+from gateway.app.endpoints import require_free
 from gateway.app.explaining import make_upstream, own_extensions, own_places
 from gateway.app.files import fixed_urls
 from gateway.app.gateway import embedded_conf, only_one, session_limits, to_the_end, together
@@ -36,6 +37,15 @@ async def test_parts_start_together_and_come_back_in_order() -> None:
 
     async with asyncio.timeout(patience()):
         assert await together(part("a"), part("b")) == ["a", "b"]
+
+
+async def test_faults_of_all_parts_come_together() -> None:
+    async def part(name: str) -> None:
+        raise Faults([name])
+
+    with pytest.raises(Faults) as error:
+        await together(part("a"), part("b"))
+    assert error.value.faults == ("a", "b")
 
 
 @pytest.mark.parametrize("wish", ["iceberg: true", "iceberg: true, connectors: gravitino", "iceberg: false"])
@@ -124,7 +134,7 @@ def test_a_certificate_that_cannot_be_used_is_a_fault(tmp_path: Path) -> None:
     assert tls_context(None) is None
     (tmp_path / "x").write_text("not a certificate")
     for path in (tmp_path / "x", tmp_path / "absent"):
-        with pytest.raises(Faults, match="cannot be used"):
+        with pytest.raises(Faults, match=r"in PEM that can be used|cannot be read"):
             tls_context(Tls(certificate=path, key=path))
 
 

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.app.endpoints import tls_context
+from gateway.app.certificates import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.doors import Door

@@ -39,3 +39,57 @@ async def test_a_log_that_nobody_reads_any_more_does_not_keep_the_gateway_from_s
         await until_signalled(work())
     assert cleaned_up
     assert [type(fault) for fault in faults] == [BrokenPipeError]
+
+
+async def test_what_runs_is_drained_before_the_work_is_stopped() -> None:
+    order: list[str] = []
+    drained = asyncio.Event()
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            order.append("stopped")
+
+    async def drain() -> None:
+        order.append("draining")
+        drained.set()
+        await asyncio.sleep(0)
+        order.append("drained")
+
+    async with asyncio.timeout(patience()):
+        await until_signalled(work(), drain=drain)
+    assert order == ["draining", "drained", "stopped"]
+
+
+async def test_a_second_signal_ends_the_draining() -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    async def drain() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(patience()):
+        await until_signalled(work(), drain=drain)
+
+
+async def test_a_hangup_reloads_and_never_ends_the_work() -> None:
+    reloads = asyncio.Semaphore(0)
+
+    async def reload() -> None:
+        reloads.release()
+        raise RuntimeError("a fault in it is logged")
+
+    async def work() -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            await reloads.acquire()
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(patience()):
+        await until_signalled(work(), reload=reload)
+    os.kill(os.getpid(), signal.SIGHUP)  # while the process ends
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

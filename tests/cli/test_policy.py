@@ -17,10 +17,13 @@ from gateway.cli.policy_output import ComparisonProgress
 from gateway.frontends.users import set_user
 from gateway.model.audit import AuditEvent
 from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.diffing import Comparison
+from gateway.policy.engine import engine_for
 from tests.audit import ledgers, samples
 
 ROOT = Path(__file__).resolve().parents[2]
+RESOURCE_LEVELS = ("catalog", "database", "table", "column")
 PACKS = str(ROOT / "rules" / "policies")
 
 OLD = """\
@@ -161,6 +164,163 @@ def test_attributes_are_bound_and_tags_tried(
     assert json.loads(capsys.readouterr().out)["tags"] == [{"tag": "PII", "attributes": {}}]
 
 
+def item(*groups: str) -> dict[str, Any]:
+    return {"groups": list(groups), "accesses": [{"type": "select"}]}
+
+
+def download(*groups: str) -> str:
+    definition = {
+        "name": "hive",
+        "id": 3,
+        "resources": [
+            {"name": "database", "level": 10, "isValidLeaf": True},
+            {"name": "table", "level": 20, "parent": "database", "isValidLeaf": True},
+            {"name": "column", "level": 30, "parent": "table", "isValidLeaf": True},
+        ],
+        "accessTypes": [{"name": "select"}, {"name": "update"}],
+    }
+    policy = {
+        "id": 7,
+        "name": "p",
+        "service": "dev_hive",
+        "policyType": 0,
+        "resources": {
+            "database": {"values": ["d"]},
+            "table": {"values": ["t"]},
+            "column": {"values": ["*"]},
+        },
+        "policyItems": [item(*groups)],
+    }
+    return json.dumps(
+        {"serviceName": "dev_hive", "policyVersion": 1, "serviceDef": definition, "policies": [policy]}
+    )
+
+
+# -- services without catalogs, as Ranger's hive ------------------------------------------------------------
+
+HIVE_PACK = """\
+service: hive
+policies:
+  - name: analysts read
+    on: {database: hr, table: employee, column: [name, salary]}
+    allow: [{groups: [analysts], access: [select, read]}]
+  - name: pay is hidden
+    on: {database: hr, table: employee, column: salary}
+    mask: [{groups: [analysts], type: MASK_NULL}]
+  - name: rows
+    on: {database: hr, table: employee}
+    filter: [{groups: [analysts], where: "region = 'EU'"}]
+  - name: functions
+    on: {database: hr, udf: f}
+    allow: [{groups: [analysts], access: [select]}]
+"""
+HIVE_TABLES = """\
+catalogs:
+  lake: {hr: {employee: {columns: {name: string, salary: string, ssn: string, region: string}}}}
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "hive.yaml").write_text(HIVE_PACK)
+    (tmp_path / "spark.yaml").write_text("policies: []\n")
+    (tmp_path / "tables.yaml").write_text(HIVE_TABLES)
+    (tmp_path / "gateway.yaml").write_text(
+        "policies:\n  paths: [hive.yaml, spark.yaml]\n  catalogs: {spark_catalog: spark, lake: hive}\n"
+    )
+    return "-c", str(tmp_path / "gateway.yaml"), "--as", "bob", "--groups", "analysts"
+
+
+@pytest.mark.parametrize(
+    ("access", "resource", "allowed", "mask", "filtered"),
+    [
+        ("select", "lake.hr.employee.name", True, None, False),
+        ("select", "LAKE.HR.employee.salary", True, "MASK_NULL", False),
+        ("select", "`lake`.`hr`.employee.salary", True, "MASK_NULL", False),
+        ("select", "column:lake.hr.employee.salary", True, "MASK_NULL", False),
+        ("select", "lake.hr.employee.ssn", False, None, False),
+        ("select", "lake.hr.employee", False, None, True),
+        ("select", "table:lake.hr.employee", False, None, True),
+        ("use", "lake.hr", True, None, False),
+        ("_any", "lake.hr.employee", True, None, True),
+        ("insert", "lake.hr.employee", False, None, True),
+        ("execute", "udf:lake.hr.f", True, None, False),
+        ("execute", "udf:lake.hr.g", False, None, False),
+        ("select", "spark_catalog.hr.employee.name", False, None, False),
+        ("select", "elsewhere.hr.employee.name", False, None, False),
+        ("use", "lake", True, None, False),
+    ],
+)
+def test_a_catalog_of_a_service_without_catalogs_is_explained_as_it_is_governed(
+    lake: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    access: str,
+    resource: str,
+    allowed: bool,
+    mask: str | None,
+    filtered: bool,
+) -> None:
+    code = run("explain", *lake, "--json", access, resource)
+    told = json.loads(capsys.readouterr().out)
+    assert (code == exit_codes.OK) is allowed, told
+    assert (told["mask"] or {}).get("type") == mask
+    assert (told["filter"] is not None) is filtered
+    # The gateway asks its engine for the resource below its catalog, and names no service.
+    plain = resource.partition(":")[2] or resource
+    levels = ("catalog", "database", "udf") if resource.startswith("udf") else RESOURCE_LEVELS
+    parts = [part.strip("`") for part in plain.split(".")]
+    asked = AccessRequest(
+        principal=Principal(user="bob", groups=frozenset({"analysts"})),
+        resource=Resource(tuple(zip(levels, parts, strict=False))),
+        access=access,
+    )
+    engine = engine_for(load_side(Path(lake[1]), {}, None))
+    assert engine.decide(asked).allowed is allowed
+
+
+@pytest.mark.parametrize("written", ["lake.hr.employee.salary", "hr.employee.salary"])
+def test_a_service_that_is_named_is_asked_with_and_without_its_catalog(
+    lake: tuple[str, ...], capsys: pytest.CaptureFixture[str], written: str
+) -> None:
+    assert run("explain", *lake, "--service", "hive", "--json", "select", written) == exit_codes.OK
+    assert json.loads(capsys.readouterr().out)["mask"]["type"] == "MASK_NULL"
+
+
+def test_the_statement_and_the_resource_are_explained_alike(
+    lake: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (*lake, "--json", "--tables", str(tmp_path / "tables.yaml"))
+    code = main(["explain", *arguments, "SELECT salary FROM lake.hr.employee"])
+    told = json.loads(capsys.readouterr().out)
+    assert (code, told["verdict"]) == (exit_codes.OK, "cleared"), told
+    kinds = {(one["kind"], one["policy"]) for one in told["obligations"]}
+    assert kinds == {("mask", "pay is hidden"), ("filter", "rows")}
+    assert run("explain", *lake, "--json", "select", "lake.hr.employee.salary") == exit_codes.OK
+    assert json.loads(capsys.readouterr().out)["mask"]["policy"]["name"] == "pay is hidden"
+
+
+def test_rangers_only_service_speaks_for_sparks_catalog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(download("g"))
+    asked = ("explain", "--policies", str(tmp_path / "a.json"), "--as", "x", "--groups", "g", "--json")
+    for name in ("spark_catalog.d.t.c", "d.t.c"):
+        assert run(*asked, "select", name) == exit_codes.OK, capsys.readouterr().out
+        assert json.loads(capsys.readouterr().out)["policy"]["name"] == "p"
+
+
+def test_a_service_without_policies_is_said_to_be_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gateway.yaml").write_text(
+        "policies:\n  catalogs: {spark_catalog: spark, lake: dev_hive}\n"
+        "  ranger: [{service: dev_hive, urls: ['https://ranger:6182']}]\n"
+    )
+    asked = ("explain", "-c", str(tmp_path / "gateway.yaml"), "--as", "x", "--groups", "g")
+    assert run(*asked, "select", "lake.hr.employee") == exit_codes.FAULTS
+    assert "service `dev_hive` is a Ranger Admin's" in capsys.readouterr().err
+
+
 # -- diff ----------------------------------------------------------------------------------------------------
 
 
@@ -242,38 +402,13 @@ def test_settings_are_a_side_too(
 def test_rangers_json_is_a_side_too(
     sides: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def item(*groups: str) -> dict[str, Any]:
-        return {"groups": list(groups), "accesses": [{"type": "select"}]}
-
-    def download(*groups: str) -> str:
-        definition = {
-            "name": "hive",
-            "id": 3,
-            "resources": [
-                {"name": "database", "level": 10, "isValidLeaf": True},
-                {"name": "table", "level": 20, "parent": "database", "isValidLeaf": True},
-                {"name": "column", "level": 30, "parent": "table", "isValidLeaf": True},
-            ],
-            "accessTypes": [{"name": "select"}, {"name": "update"}],
-        }
-        policy = {
-            "id": 7,
-            "name": "p",
-            "service": "dev_hive",
-            "policyType": 0,
-            "resources": {
-                "database": {"values": ["d"]},
-                "table": {"values": ["t"]},
-                "column": {"values": ["*"]},
-            },
-            "policyItems": [item(*groups)],
-        }
-        return json.dumps(
-            {"serviceName": "dev_hive", "policyVersion": 1, "serviceDef": definition, "policies": [policy]}
-        )
-
     (tmp_path / "a.json").write_text(download("g"))
     (tmp_path / "b.json").write_text(download("g", "h"))
+    with_catalog = ("--resource", "spark_catalog.d.t.c", "-c", str(tmp_path / "gateway.yaml"))
+    (tmp_path / "gateway.yaml").write_text("policies: {catalogs: {spark_catalog: dev_hive}}\n")
+    sides_given = (str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    assert run("diff", *sides_given, *with_catalog) == exit_codes.DIFF_CHANGES
+    assert "gained" in capsys.readouterr().out
     assert run("diff", str(tmp_path / "a.json"), str(tmp_path / "b.json")) == exit_codes.DIFF_CHANGES
     out = capsys.readouterr().out
     assert "gained\n  (someone in h): select on\n    column d.t.*\n" in out

@@ -158,14 +158,14 @@ def test_check_tells_faults_of_the_rules(
 ) -> None:
     rules = tmp_path / "flows.yaml"
     rules.write_text("flows: {IDENTITY: cary}\n")
-    assert main(["check", "--no-parser", str(rules)]) == exit_codes.FAULTS
+    assert main(["check", "--no-site", "--no-parser", str(rules)]) == exit_codes.FAULTS
     out = capsys.readouterr().out
     assert (
         "flows.yaml:1: `IDENTITY` is one of `carry`, `ask`, `drop`, not `cary` (did you mean `carry`?)" in out
     )
     config = tmp_path / "gateway.yaml"
     config.write_text(config.read_text() + "tag_propagation: {rules: flows.yaml}\n")
-    assert main(["check", "--no-parser", "--no-backend", str(config)]) == exit_codes.FAULTS
+    assert main(["check", "--no-site", "--no-parser", "--no-backend", str(config)]) == exit_codes.FAULTS
     assert "not `cary`" in capsys.readouterr().out
 
 

@@ -166,3 +166,29 @@ async def test_nothing_recorded_holds_the_password() -> None:
 
 def test_the_cheap_hashes_of_these_tests_are_cheap() -> None:
     assert CHEAP.memory_cost == 8
+
+
+async def test_calls_that_show_their_login_each_time_count_as_one_login() -> None:
+    here = gateway()
+    read = here.world.sessions.metrics.registry.get_sample_value
+
+    def accepted() -> float | None:
+        return read("sluice_logins_total", {"result": "accepted"})
+
+    async def calls(client: Client, count: int) -> None:
+        shown = Password("bob", "secret")
+        for _ in range(count):
+            await here.authenticator.login_each_time(shown, client, record_every_s=3600)
+
+    await calls(HERE, 5)
+    assert accepted() == 1
+    await calls(THERE, 3)
+    assert accepted() == 2
+    here.now += 3601
+    await calls(HERE, 2)
+    assert accepted() == 3
+    await here.authenticator.login(Password("bob", "secret"), HERE)
+    assert accepted() == 4
+    with pytest.raises(AuthenticationFailed):
+        await here.authenticator.login_each_time(Password("bob", "wrong"), HERE, record_every_s=3600)
+    assert read("sluice_logins_total", {"result": "rejected"}) == 1

@@ -30,6 +30,7 @@ from gateway import errors
 from gateway.errors import (
     AuthenticationFailed,
     BackendUnavailable,
+    GatewayStopping,
     InvalidHandle,
     InvalidRequest,
     LedgerUnavailable,
@@ -335,3 +336,9 @@ def test_every_kind_of_error_has_a_status_of_its_own() -> None:
     assert len(kinds) > len(known)
     for kind in kinds:
         assert issubclass(kind, (*known, StatementRefused)), kind
+
+
+def test_a_gateway_that_stops_has_clients_come_again() -> None:
+    for method in ("ExecutePlan", "Config"):
+        status = status_of(GatewayStopping(), method)
+        assert (status.code, status.message) == (grpc.StatusCode.UNAVAILABLE, "the gateway is stopping")

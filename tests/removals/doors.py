@@ -86,8 +86,8 @@ REMOVALS = (
     Removal(
         "strangers leave descriptors for others",
         "frontends.doors",
-        "self._most_strangers = min(self.limits.strangers, max(1, self._below // STRANGERS_PART))",
-        "self._most_strangers = self.limits.strangers",
+        "self._most_strangers = min(limits.strangers, max(1, self._below // STRANGERS_PART))",
+        "self._most_strangers = limits.strangers",
         "frontends.test_doors",
     ),
     Removal(

@@ -30,11 +30,18 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import doors, pipeline, plan, session, sql
+from tests.removals import doors, operators, pipeline, plan, session, sql
 from tests.removing import TURNS, Removal, importers, tell, without_each
 from tests.shares import todays
 
-REMOVALS = (*sql.REMOVALS, *plan.REMOVALS, *pipeline.REMOVALS, *session.REMOVALS, *doors.REMOVALS)
+REMOVALS = (
+    *sql.REMOVALS,
+    *plan.REMOVALS,
+    *pipeline.REMOVALS,
+    *session.REMOVALS,
+    *doors.REMOVALS,
+    *operators.REMOVALS,
+)
 SAME = "from __future__ import annotations\n"
 NOTHING = tuple(
     Removal(f"nothing of {module}", module, SAME, SAME, "test_pipeline test_pipeline_plans plan.test_walk")

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LedgerUnavailable, LimitExceeded
+from gateway.errors import (
+    BackendUnavailable,
+    GatewayStopping,
+    InvalidHandle,
+    InvalidRequest,
+    LedgerUnavailable,
+    LimitExceeded,
+)
 from gateway.model.catalog import TableName
 from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import (
@@ -105,6 +112,8 @@ async def test_a_refusal_is_recorded_and_names_the_event_to_quote() -> None:
     handle = await open_session(world)
     with pytest.raises(StatementRefused) as refused:
         await run(world, handle, "SELECT secret")
+    read = world.sessions.metrics.registry.get_sample_value
+    assert read("sluice_refusals_total", {"code": refused.value.code}) == 1
     (event,) = world.ledger.of("decided")
     assert event.body["verdict"] == "refused"
     assert refused.value.text.endswith(f"quote audit event {event.statement_id}")
@@ -333,8 +342,33 @@ async def test_shutdown_closes_everything_and_refuses_new_sessions() -> None:
     assert world.backend.sessions[0].closed
     assert world.ledger.outcomes() == ["canceled"]
     assert len(world.sessions) == 0
-    with pytest.raises(BackendUnavailable):
+    (event,) = world.ledger.of("completed")
+    assert event.body["error"] == "the gateway is stopping"
+    with pytest.raises(GatewayStopping):
         await open_session(world)
+
+
+async def test_while_a_gateway_stops_what_runs_goes_on_and_nothing_begins() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    operation = await run(world, handle, "SLOW", run_async=True)
+    other = await open_session(world)
+    sessions = world.sessions
+    sessions.lifecycle.stopping = True
+    with pytest.raises(GatewayStopping) as refusal:
+        await open_session(world)
+    assert refusal.value.sqlstate == "57P01"
+    assert "connect again" in refusal.value.text
+    with pytest.raises(GatewayStopping):
+        await run(world, other, "SELECT 1")
+    assert sessions.busy() == 1
+    await sessions.status(BOB, operation)
+    # Connections are cut by the gateway: the record says so, and not that the client went away.
+    await sessions.disconnected([handle, other])
+    assert sessions.busy() == 0
+    (event,) = world.ledger.of("completed")
+    assert event.body["error"] == "the gateway is stopping"
 
 
 async def test_sessions_of_a_user_are_listed_and_ended_with_what_runs_in_them() -> None:

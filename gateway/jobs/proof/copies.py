@@ -15,7 +15,8 @@ from gateway.model.context import AccessContext
 from gateway.model.policy import FilterItem, MaskItem, PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.engine import DEFAULT_SERVICE, engine_for
+from gateway.policy.engine import engine_for
+from gateway.policy.resource_names import service_of_catalog
 from gateway.policy.sqltext import bind, string_literal
 from gateway.policy.transformers import FIXED, STANDARD, hive_masking
 
@@ -148,7 +149,7 @@ def _by_name(text: str, principal: Principal) -> str:
 
 
 def _own_transformer(policies: PolicySet, catalog: str, mask_type: str) -> bool:
-    service = policies.services.get(policies.catalog_services.get(catalog, DEFAULT_SERVICE))
+    service = policies.services.get(service_of_catalog(catalog, policies))
     texts = (
         ()
         if service is None

@@ -19,8 +19,9 @@ from gateway.model.resource import AccessRequest, Resource, Scope
 from gateway.policy.closing import opening
 from gateway.policy.differences import depends_on_circumstances, digest_of, pairs_of, principals_of
 from gateway.policy.diffing import compare, questions_of
-from gateway.policy.engine import DEFAULT_SERVICE, Engine, engine_for
+from gateway.policy.engine import Engine, engine_for
 from gateway.policy.probing import resources_of
+from gateway.policy.resource_names import service_of_catalog
 
 SELECT = "select"
 WHOLE = "*"
@@ -241,7 +242,7 @@ def table_of(policies: PolicySet, name: str | None) -> Resource | None:
     if len(found) != 1:
         return None
     catalog = found[0].elements[0][1]
-    service = policies.services.get(policies.catalog_services.get(catalog, DEFAULT_SERVICE))
+    service = policies.services.get(service_of_catalog(catalog, policies))
     # A definition without catalogs (hive's) writes tables in another way than edits here do.
     return found[0] if service is not None and service.definition.resource("catalog") is not None else None
 

@@ -53,6 +53,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         self._backend = backend
         self._endings = endings
         self._clock = dependencies.clock
+        self._lifecycle = dependencies.lifecycle
         self._streams = streams
 
     # -- executing ---------------------------------------------------------------------------------------
@@ -110,7 +111,8 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             raise
         finally:
             self._endings.deregister(operation)
-            await self._endings.conclude(operation, Event.CANCEL, reason="the client went away")
+            reason = self._lifecycle.reason("the client went away")
+            await self._endings.conclude(operation, Event.CANCEL, reason=reason)
 
     async def run_inside(
         self, session: ConnectSession, statement: Statement, client: Client

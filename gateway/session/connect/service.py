@@ -32,6 +32,7 @@ from gateway.session.connect.operation import ConnectSession, ExecutionOptions
 from gateway.session.connect.streams import Streams
 from gateway.session.dependencies import Dependencies
 from gateway.session.identifiers import new_uuid
+from gateway.session.lifecycle import STOPPING
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import PlanBackend
 from gateway.session.registry import EndpointSessions
@@ -94,6 +95,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         Raises StatementRefused, InvalidRequest, LedgerUnavailable, LimitExceeded, BackendUnavailable,
         RpcError.
         """
+        self.lifecycle.require_running()
         asked = await in_turn(lambda: connect_requests.execute_plan(request))
         options = await in_turn(lambda: _options(asked, self.limits))
         client = _known_as(client, asked)
@@ -364,8 +366,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         to one that was killed.
         """
         self._registry.shut = True
-        reason = "the gateway is shutting down"
-        await asyncio.gather(*(self._close(one, reason, release=False) for one in self._registry.all()))
+        await asyncio.gather(*(self._close(one, STOPPING, release=False) for one in self._registry.all()))
         await self._endings.close()
 
     async def _close(

@@ -60,6 +60,7 @@ class Streams:
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
         self._metrics = dependencies.metrics
+        self._lifecycle = dependencies.lifecycle
         self._clock = dependencies.clock
         self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
         self.windows = Windows()
@@ -133,7 +134,7 @@ class Streams:
                 self._begin_farewell(operation)
             else:
                 self._endings.deregister(operation)
-                await self._endings.stop(operation, WENT_AWAY)
+                await self._endings.stop(operation, self._lifecycle.reason(WENT_AWAY))
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
@@ -305,7 +306,7 @@ class Streams:
                     reading.check_current()
         finally:
             if not operation.reattachable:
-                await self.release(operation, WENT_AWAY)
+                await self.release(operation, self._lifecycle.reason(WENT_AWAY))
 
     async def _require_current(self, operation: ConnectOperation, buffer: BufferedAnswer) -> None:
         filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY

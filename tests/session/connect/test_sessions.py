@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded, RpcError, SessionElsewhere
+from gateway.errors import (
+    BackendMismatch,
+    BackendUnavailable,
+    GatewayStopping,
+    LimitExceeded,
+    RpcError,
+    SessionElsewhere,
+)
 from gateway.model.handles import SparkHandle
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
@@ -315,8 +322,26 @@ async def test_a_gateway_that_stops_records_what_ran_and_leaves_spark_its_sessio
     with rpc_error("SESSION_CLOSED"):
         await making
     await stream.aclose()
-    with pytest.raises(BackendUnavailable, match="shutting down"):
+    with pytest.raises(GatewayStopping, match="stopping"):
         await world.run(table("t"))
+    world.require_balance()
+
+
+async def test_while_a_gateway_stops_streams_go_on_and_no_plan_begins() -> None:
+    world = World()
+    go_on = asyncio.Event()
+    world.spark.script("TABLE t", schema(), go_on, rows(1))
+    stream = world.service.execute(BOB, CLIENT, execute_request(table("t"), reattachable=False))
+    await anext(stream)
+    world.service.lifecycle.stopping = True
+    assert world.service.busy() == 1
+    for session in (SESSION, OTHER_SESSION):
+        with pytest.raises(GatewayStopping):
+            await world.run(table("t"), session=session)
+    # Its connection is cut by the gateway.
+    await stream.aclose()
+    event = world.ledger.of("completed")[-1]
+    assert (event.body["outcome"], event.body["error"]) == ("canceled", "the gateway is stopping")
     world.require_balance()
 
 

@@ -1,0 +1,65 @@
+"""The operators' listener from the first moment on: whoever asks learns that the gateway is not ready yet.
+
+Imports little: it is there while the rest of the gateway is still being loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.admin.listener import AdminServer
+from gateway.app.certificates import tls_context
+from gateway.frontends.doors import Door, DoorLimits
+from gateway.session.metrics import Metrics
+from gateway.settings.models import Settings
+
+NAME = "admin"
+"""Its section of `listeners`."""
+STARTING = "the gateway is starting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes:
+    """The listener, which listens."""
+
+    admin: AdminServer
+    door: Door
+    port: int
+    metrics: Metrics
+
+
+async def start_probes(settings: Settings, metrics: Metrics) -> Probes:
+    """Listen for operators. Raises Faults for a certificate that cannot be used, OSError for the address."""
+    listener = settings.listeners.admin
+    tls = tls_context(listener.tls)
+    admin = AdminServer({}, metrics.registry)
+    admin.unready = STARTING
+    door = make_door(settings, metrics, NAME)
+    port = await admin.start(door, listener.host, listener.port, tls=tls)
+    return Probes(admin=admin, door=door, port=port, metrics=metrics)
+
+
+def make_door(settings: Settings, metrics: Metrics, listener: str) -> Door:
+    """Return what accepts the connections of a listener."""
+    refused = metrics.connections_refused
+    return Door(
+        listener, door_limits(settings, listener), refused=lambda name, why: refused.labels(name, why).inc()
+    )
+
+
+def door_limits(settings: Settings, listener: str) -> DoorLimits:
+    """Return the bounds of a listener."""
+    bounds = settings.connections
+    connections = {
+        "thrift": settings.listeners.thrift.connections,
+        "connect": bounds.connect,
+        NAME: bounds.before_login,
+    }
+    return DoorLimits(
+        connections=connections[listener],
+        strangers=bounds.before_login,
+        strangers_per_address=bounds.before_login_per_address,
+        first_byte_s=bounds.first_byte_s,
+        login_s=settings.logins.handshake_timeout_s,
+        reserve=bounds.reserve,
+    )

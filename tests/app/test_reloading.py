@@ -1,0 +1,103 @@
+"""What a running gateway takes up of other settings, and what it says of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog
+
+from gateway.app import logs, reloading
+from gateway.app.certificates import Certificates, context_of, tls_context
+from gateway.app.probes import make_door
+from gateway.app.reloading import Reloading, login_limits
+from gateway.session.metrics import Metrics
+from gateway.settings.loading import load_settings
+from gateway.settings.models import Settings
+from tests.app.certificate_files import make_pair
+from tests.frontends.listening import Gateway
+from tests.session.fakes import World
+
+SETTINGS = """\
+listeners: {thrift: {port: 0, connections: 100, tls: {certificate: c.pem, key: k.pem}}, admin: {port: 0}}
+backend: {thrift: {host: h}}
+logins: {failures: 10, handshake_timeout_s: 15}
+connections: {before_login: 40, first_byte_s: 5}
+sessions: {total: 5}
+logging: {level: info}
+"""
+
+
+async def test_what_can_be_changed_is_and_the_rest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_pair(tmp_path)
+    make_pair(tmp_path, certificate_name="d.pem", key_name="l.pem")
+    config = tmp_path / "gateway.yaml"
+    config.write_text(SETTINGS)
+    settings = load_settings(config)
+    metrics = Metrics()
+    made = Reloading(settings, config, Certificates(metrics.certificate_ends))
+    door = make_door(settings, metrics, "thrift")
+    tls = settings.listeners.thrift.tls
+    assert tls is not None
+    await door.open("127.0.0.1", 0, lambda _: pytest.fail("nobody comes"), tls=tls_context(tls))
+    made.doors["thrift"] = door
+    taken: list[Path] = []
+
+    def renew(pair: object) -> None:
+        taken.append(pair.tls.certificate)  # type: ignore[attr-defined]
+        door.renew(context_of(pair))  # type: ignore[arg-type]
+
+    made.certificates.add("thrift", tls, renew)
+    authenticator = Gateway(World(), logins=login_limits(settings)).authenticator
+    made.authenticators.append(authenticator)
+    configured: list[str] = []
+    monkeypatch.setattr(logs, "configure", lambda one: configured.append(one.level))
+    text = SETTINGS
+    for old, new in (
+        ("failures: 10", "failures: 3"),
+        ("handshake_timeout_s: 15", "handshake_timeout_s: 7"),
+        ("before_login: 40", "before_login: 20"),
+        ("connections: 100", "connections: 50"),
+        ("c.pem, key: k.pem", "d.pem, key: l.pem"),
+        ("level: info", "level: error"),
+        ("total: 5", "total: 6"),
+        ("host: h}", "host: other}"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    config.write_text(text)
+    with structlog.testing.capture_logs() as told:
+        await made.reload()
+    (line,) = [one for one in told if one["event"] == "settings_reloaded"]
+    assert line["needs_restart"] == ["backend.thrift.host", "sessions.total"]
+    assert {"logging.level", "logins.failures", "connections.before_login"} <= set(line["changed"])
+    assert (door.limits.connections, door.limits.strangers, door.limits.login_s) == (50, 20, 7)
+    assert authenticator._limits.failures == 3
+    assert configured == ["error"]
+    assert taken == [tmp_path / "d.pem"]
+    with structlog.testing.capture_logs() as told:
+        await made.reload()
+    (line,) = [one for one in told if one["event"] == "settings_reloaded"]
+    assert (line["changed"], line["needs_restart"]) == ([], ["backend.thrift.host", "sessions.total"])
+    door.close()
+
+
+async def test_settings_at_fault_change_nothing_and_end_nothing(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.yaml"
+    config.write_text(SETTINGS)
+    made = Reloading(load_settings(config), config, Certificates(Metrics().certificate_ends))
+    config.write_text(SETTINGS + "nonsense: 1\n")
+    with structlog.testing.capture_logs() as told:
+        await made.reload()
+    assert [one["event"] for one in told] == ["settings_not_reloaded"]
+    assert "unknown key `nonsense`" in str(told[0]["faults"])
+    config.unlink()
+    await made.reload()
+    assert reloading.differing(load_settings_of(SETTINGS, tmp_path), made._in_force) == []
+
+
+def load_settings_of(text: str, directory: Path) -> Settings:
+    (directory / "again.yaml").write_text(text)
+    return load_settings(directory / "again.yaml")

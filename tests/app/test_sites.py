@@ -1,0 +1,473 @@
+"""Broken sites: `sluice check` tells each, with file and line; `sluice serve` fails or warns in its words.
+
+Nothing is started for them: no parser, no Spark, no PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+import structlog
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+
+from gateway.app import gateway as gateway_module
+from gateway.app.checking import CheckReport, check
+from gateway.app.gateway import Gateway
+from gateway.app.site_checks import ask_database, check_site, unwritable
+from gateway.errors import Faults
+from gateway.frontends.users import set_user
+from gateway.settings.loading import load_settings
+from tests.app.certificate_files import make_pair
+from tests.speed import patience
+
+OTHER = Path(__file__).parents[1] / "frontends/tls/test-only-certificate.pem"
+STOPPED = "the parser would be started now"
+SPARK = "backend: {thrift: {host: 127.0.0.1, port: 1}}\n"
+TLS = """\
+listeners:
+  thrift:
+    port: 0
+    tls:
+      certificate: c.pem
+      key: k.pem
+  admin: {port: 0}
+"""
+CONNECT = """\
+backend: {connect: {host: h, token: {file: t}}}
+listeners: {connect: {port: 0}, admin: {port: 0}}
+"""
+PORTS = "listeners: {thrift: {port: 0}, admin: {port: 0}}\n"
+
+
+@dataclass
+class Site:
+    """A directory with settings and all that they name."""
+
+    directory: Path
+    text: str = SPARK + PORTS
+    sockets: list[socket.socket] = field(default_factory=list)
+
+    def write(self, name: str, content: str, mode: int = 0o600) -> None:
+        path = self.directory / name
+        path.write_text(content)
+        path.chmod(mode)
+
+    def settings(self, text: str, *, ports: bool = True) -> None:
+        self.text = SPARK + (PORTS if ports else "") + text
+
+    def taken_port(self) -> int:
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.sockets.append(taken)
+        return int(taken.getsockname()[1])
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "gateway.yaml"
+
+
+Breaking = Callable[[Site], object]
+"""Breaks a site that is whole."""
+
+
+def broken(text: str, *, ports: bool = True) -> Breaking:
+    return lambda site: site.settings(text, ports=ports)
+
+
+def all_of(*steps: Breaking) -> Breaking:
+    def take(site: Site) -> None:
+        for step in steps:
+            step(site)
+
+    return take
+
+
+def pair(**how: object) -> Breaking:
+    def take(site: Site) -> None:
+        site.settings(TLS, ports=False)
+        make_pair(site.directory, **how)  # type: ignore[arg-type]
+
+    return take
+
+
+def file(name: str, content: str, mode: int = 0o600) -> Breaking:
+    return lambda site: site.write(name, content, mode)
+
+
+def directory(name: str) -> Breaking:
+    """Put a directory in a file's place."""
+
+    def take(site: Site) -> None:
+        (site.directory / name).unlink(missing_ok=True)
+        (site.directory / name).mkdir()
+
+    return take
+
+
+def two_certificates(site: Site) -> None:
+    path = site.directory / "c.pem"
+    path.write_bytes(path.read_bytes() + OTHER.read_bytes())
+
+
+def on_taken_port(text: str) -> Breaking:
+    return lambda site: site.settings(text.format(port=site.taken_port()), ports=False)
+
+
+def other_key(site: Site) -> None:
+    make_pair(site.directory, certificate_name="other.pem", key_name="k.pem")
+
+
+DSN = "ledger: {dsn: {env: SITE_DSN}}\n"
+FAULTS: dict[str, tuple[Breaking, str]] = {
+    # -- certificates
+    "no certificate": (
+        all_of(pair(), file("c.pem", "not one")),
+        ":6: `{d}/c.pem` holds no certificate in PEM",
+    ),
+    "no key": (all_of(pair(), file("k.pem", "not one")), ":6: `{d}/k.pem` holds no private key in PEM"),
+    "another's key": (all_of(pair(), other_key), ":6: `{d}/k.pem` is not the key of `{d}/c.pem`"),
+    "a key with a password": (
+        pair(encryption=BestAvailableEncryption(b"secret")),
+        ":6: `{d}/k.pem` is encrypted, and a gateway has nobody to ask",
+    ),
+    "a certificate that ran out": (pair(days=-2, since_days=-9), ":6: `{d}/c.pem` ran out on "),
+    "a certificate of tomorrow": (pair(since_days=2), ":6: `{d}/c.pem` holds only from "),
+    "key and certificate in one another's place": (
+        pair(certificate_name="k.pem", key_name="c.pem"),
+        ":6: `{d}/c.pem` holds no certificate in PEM",
+    ),
+    "no certificate file": (broken(TLS, ports=False), ":6: `{d}/c.pem` does not exist"),
+    "a certificate that is a directory": (
+        all_of(pair(), directory("c.pem")),
+        ":6: `{d}/c.pem` cannot be read: Is a directory",
+    ),
+    "authorities that are none": (
+        all_of(
+            broken(
+                "policies: {catalogs: {spark_catalog: h}, ranger: [{service: h, urls: ['https://r'],\n"
+                "  ca_file: ca.pem}]}\n"
+            ),
+            file("ca.pem", "none"),
+        ),
+        "{d}/ca.pem: cannot be used",
+    ),
+    # -- users
+    "no users file": (
+        lambda s: (s.directory / "users.yaml").unlink(),
+        ":1: `{d}/users.yaml` does not exist: `sluice users add NAME` makes it",
+    ),
+    "users that are no YAML": (file("users.yaml", "users: [\n"), "{d}/users.yaml:2: "),
+    "a user without a password": (
+        file("users.yaml", "users:\n  ann: {groups: [a]}\n"),
+        "users.yaml:2: user `ann`",
+    ),
+    "a password in the clear": (
+        file("users.yaml", "users:\n  ann: {password: secret}\n"),
+        "users.yaml:2: the password of `ann` is not an argon2 hash",
+    ),
+    "a users file that is a directory": (
+        directory("users.yaml"),
+        "{d}/users.yaml: cannot be read: it is no file",
+    ),
+    # -- secrets and environment
+    "an unset variable for the DSN": (broken(DSN), ":3: the environment variable `SITE_DSN` is not set"),
+    "a DSN without a scheme": (
+        all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "host=db user=x")),
+        ":4: the connection string does not begin with `postgresql://`",
+    ),
+    "a DSN with a port in letters": (
+        all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "postgresql://u:p@db:port/x")),
+        ":4: the connection string's port is no number",
+    ),
+    "an empty secret": (
+        all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "\n")),
+        ":4: the secret in `{d}/dsn` is empty",
+    ),
+    "a secret that is not there": (broken("ledger:\n  dsn: {file: dsn}\n"), ":4: `{d}/dsn` does not exist"),
+    "a secret that is a directory": (
+        all_of(broken("ledger:\n  dsn: {file: dsn}\n"), directory("dsn")),
+        ":4: the secret in `{d}/dsn` cannot be read",
+    ),
+    "a key of seals that is none": (
+        all_of(broken("ledger:\n  seal_key: {file: seal}\n"), file("seal", "no key")),
+        ":4: the key of seals is no Ed25519 private key",
+    ),
+    "a token with a line break": (
+        all_of(
+            lambda s: setattr(s, "text", CONNECT),
+            file("t", "token\n\n"),
+        ),
+        ":1: `backend.connect.token`: blanks around it",
+    ),
+    "an unset variable of a catalog": (
+        broken(
+            "catalogs:\n  - name: lake\n    catalog:\n      type: iceberg\n"
+            "      connection-params: {type: rest, uri: 'http://h', token: {env: SITE_LAKE}}\n"
+        ),
+        ":7: the environment variable `SITE_LAKE` is not set",
+    ),
+    "an unset password of Ranger": (
+        broken(
+            "policies: {catalogs: {spark_catalog: h}, ranger: [{service: h, urls: ['https://r'], user: u,\n"
+            "  password: {env: SITE_RANGER}}]}\n"
+        ),
+        ":4: the environment variable `SITE_RANGER` is not set",
+    ),
+    # -- ports
+    "a port that another has": (
+        on_taken_port("listeners: {{thrift: {{port: 0}}, admin: {{port: {port}}}}}\n"),
+        ":2: cannot listen on 127.0.0.1:",
+    ),
+    "two listeners at one address": (
+        broken("listeners:\n  thrift: {port: 45001}\n  admin: {port: 45001}\n", ports=False),
+        ":4: `listeners.admin` has the address of `listeners.thrift`, 45001",
+    ),
+    "an address of another machine": (
+        broken("listeners:\n  thrift: {host: 192.0.2.1, port: 45002}\n  admin: {port: 0}\n", ports=False),
+        ":3: cannot listen on 192.0.2.1:45002: ",
+    ),
+    "a host that nobody knows": (
+        broken(
+            "listeners:\n  thrift: {host: nobody.invalid, port: 45003}\n  admin: {port: 0}\n", ports=False
+        ),
+        ":3: cannot listen on nobody.invalid:45003: ",
+    ),
+    # -- directories
+    "a spool that is a file": (
+        all_of(broken("ledger: {directory: spool}\n"), file("spool", "")),
+        ":3: `{d}/spool` is no directory",
+    ),
+    "a spool below a file": (
+        all_of(broken("ledger: {directory: f/spool}\n"), file("f", "")),
+        ":3: `{d}/f/spool` cannot be made: `{d}/f` is no directory",
+    ),
+    "a cache of Ranger that is a file": (
+        all_of(
+            broken(
+                "policies: {catalogs: {spark_catalog: h}, ranger: [{service: h, urls: ['https://r'],\n"
+                "  cache: cache}]}\n"
+            ),
+            file("cache", ""),
+        ),
+        ":4: `{d}/cache` is no directory",
+    ),
+    # -- files and programs
+    "no packs": (broken("policies: {paths: [packs]}\n"), ":3: `{d}/packs` does not exist"),
+    "no Java": (
+        broken("reader: {java: nojava}\n"),
+        ":3: `{d}/nojava` does not exist",
+    ),
+    "a Java that is none": (
+        all_of(broken("reader: {java: java}\n"), file("java", "#!/bin/false\n", 0o700)),
+        "the extra `java` brings one",
+    ),
+}
+WARNINGS: dict[str, tuple[Breaking, str]] = {
+    "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` runs out on "),
+    "a certificate that names no host": (pair(names=()), ":6: `{d}/c.pem` names no host as `subjectAltName`"),
+    "two certificates that are no chain": (
+        all_of(
+            pair(),
+            two_certificates,
+        ),
+        ":6: `{d}/c.pem` is no chain",
+    ),
+    "a key that everybody may read": (
+        all_of(pair(), lambda s: (s.directory / "k.pem").chmod(0o644)),
+        ":7: `{d}/k.pem` may be read or changed by others (mode 0644)",
+    ),
+    "a DSN that everybody may read": (
+        all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "postgresql://u:p@127.0.0.1:1/x", 0o604)),
+        ":4: `{d}/dsn` may be read or changed by others (mode 0604)",
+    ),
+    "a DSN with a blank": (
+        all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "postgresql://u:p@127.0.0.1:1/x \n")),
+        ":4: the secret in `{d}/dsn` has blanks or line breaks around it",
+    ),
+    "users that everybody may read": (
+        lambda s: (s.directory / "users.yaml").chmod(0o644),
+        ":1: `{d}/users.yaml` may be read or changed by others",
+    ),
+    "nobody who can log in": (file("users.yaml", "users: {}\n"), ":1: `{d}/users.yaml` has no users"),
+    "a spool that everybody may change": (
+        all_of(broken("ledger: {directory: spool}\n"), lambda s: (s.directory / "spool").mkdir(mode=0o777)),
+        ":3: `{d}/spool` may be changed by others",
+    ),
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site that is whole."""
+    made = Site(tmp_path)
+    umask = os.umask(0)
+    set_user(tmp_path / "users.yaml", "ann", password="secret", groups=["a"])
+    try:
+        yield made
+    finally:
+        os.umask(umask)
+        for one in made.sockets:
+            one.close()
+
+
+async def checked(site: Site) -> CheckReport:
+    site.config.write_text(site.text)
+    return await check([site.config], with_parser=False, with_backend=False)
+
+
+async def served(site: Site, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[str, ...], list[str]]:
+    """Return the faults of a start that would end before anything is started, and its warnings."""
+
+    async def start(_: object) -> None:
+        raise Faults([STOPPED])
+
+    monkeypatch.setattr(gateway_module, "make_reader", start)
+    monkeypatch.setattr(gateway_module, "EmbeddedPostgres", None, raising=False)
+    monkeypatch.setattr(Gateway, "_start_postgres", start)
+    monkeypatch.setattr(gateway_module, "raise_limit", lambda _: None)
+    with structlog.testing.capture_logs() as logs, pytest.raises(Faults) as error:
+        async with asyncio.timeout(patience()), Gateway(load_settings(site.config), config=site.config):
+            pass
+    return error.value.faults, [str(one["warning"]) for one in logs if one["event"] == "site"]
+
+
+async def test_a_whole_site_has_no_faults(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = await checked(site)
+    assert (report.faults, report.warnings) == ((), ())
+    assert await served(site, monkeypatch) == ((STOPPED, STOPPED), [])
+    make_pair(site.directory, days=31)
+    site.settings(TLS, ports=False)
+    report = await checked(site)
+    assert (report.faults, report.warnings) == ((), ())
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(FAULTS) + len(WARNINGS) >= 28
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_broken_site_is_told_before_it_is_served(
+    site: Site, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaking, wanted = FAULTS[name]
+    breaking(site)
+    told = wanted.format(d=site.directory)
+    if told.startswith(":"):
+        told = f"{site.config}{told}"
+    report = await checked(site)
+    assert [fault for fault in report.faults if told in fault], report.faults
+    faults, _ = await served(site, monkeypatch)
+    assert [fault for fault in faults if told in fault], faults
+    assert STOPPED not in faults
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+async def test_what_a_site_is_warned_of_is_in_the_log_of_its_gateway(
+    site: Site, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaking, wanted = WARNINGS[name]
+    breaking(site)
+    told = f"{site.config}{wanted.format(d=site.directory)}"
+    report = await checked(site)
+    assert report.faults == ()
+    assert [warning for warning in report.warnings if told in warning], report.warnings
+    faults, warnings = await served(site, monkeypatch)
+    assert set(faults) == {STOPPED}
+    assert [warning for warning in warnings if told in warning], warnings
+
+
+async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
+    site.settings(TLS + "ledger: {directory: f, dsn: {env: SITE_DSN}}\n", ports=False)
+    make_pair(site.directory, days=-1, since_days=-3)
+    site.write("f", "")
+    site.write("users.yaml", "users: [\n")
+    report = await checked(site)
+    for part in ("c.pem` ran out", "`SITE_DSN` is not set", "/f` is no directory", "users.yaml:2:"):
+        assert any(part in fault for fault in report.faults), (part, report.faults)
+
+
+async def test_files_alone_are_looked_at_where_no_gateway_is_to_run(site: Site) -> None:
+    (site.directory / "users.yaml").unlink()
+    site.settings(DSN)
+    site.config.write_text(site.text)
+    report = await check([site.config], with_parser=False, with_backend=False, with_site=False)
+    assert report.faults == ()
+
+
+async def test_a_gateway_that_runs_has_its_ports(site: Site) -> None:
+    site.settings(f"listeners: {{thrift: {{port: {site.taken_port()}}}, admin: {{port: 0}}}}\n", ports=False)
+    with gateway_module.only_one(site.directory / "run" / "ledger"):
+        report = await checked(site)
+        assert report.faults == ()
+        assert any("a gateway runs with" in one for one in report.not_asked)
+        second = check_site(load_settings(site.config), site.config, starting=True)
+        assert len(second.faults) == 1
+        assert "another gateway runs with" in second.faults[0]
+    assert any("cannot listen on" in fault for fault in (await checked(site)).faults)
+
+
+def test_a_directory_that_others_own_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unwritable(tmp_path / "a" / "b") is None
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert f"`{tmp_path}/a` cannot be made: `{tmp_path}` cannot be written" in str(unwritable(tmp_path / "a"))
+    assert f"`{tmp_path}` cannot be written by user id" in str(unwritable(tmp_path))
+
+
+async def says_no(
+    sqlstate: str, message: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Be a PostgreSQL that answers every login with an error."""
+    while (length := int.from_bytes(await reader.readexactly(4), "big")) == 8:
+        await reader.readexactly(4)
+        writer.write(b"N")  # no TLS here
+    await reader.readexactly(length - 4)
+    fields = b"".join(
+        kind + value.encode() + b"\0" for kind, value in ((b"S", "FATAL"), (b"C", sqlstate), (b"M", message))
+    )
+    writer.write(b"E" + (len(fields) + 5).to_bytes(4, "big") + fields + b"\0")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "message", "is_fault"),
+    [
+        ("28P01", 'password authentication failed for user "u"', True),
+        ("28000", "no pg_hba.conf entry", True),
+        ("3D000", 'database "x" does not exist', True),
+        ("53300", "sorry, too many clients already", False),
+        ("57P03", "the database system is starting up", False),
+    ],
+)
+async def test_what_postgresql_says_to_the_login_is_told(
+    site: Site, sqlstate: str, message: str, is_fault: bool
+) -> None:
+    server = await asyncio.start_server(partial(says_no, sqlstate, message), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        answer = await ask_database(f"postgresql://u:hunter2@127.0.0.1:{port}/x", within_s=patience())
+    told = answer.fault or ""
+    assert (told != "") is is_fault
+    told = told or answer.warning or ""
+    assert message in told
+    assert f"PostgreSQL at `127.0.0.1:{port}`" in told
+    assert "hunter2" not in told
+
+
+async def test_a_postgresql_that_is_away_is_a_warning_with_its_reason(site: Site) -> None:
+    site.settings("ledger: {dsn: {file: dsn}}\n")
+    site.write("dsn", "postgresql://u:hunter2@127.0.0.1:1/x")
+    site.config.write_text(site.text)
+    report = await check([site.config], with_parser=False)
+    assert report.faults == ()
+    told = f"{site.config}: PostgreSQL at `127.0.0.1:1` cannot be reached: "
+    (found,) = [one for one in report.warnings if one.startswith(told)]
+    assert "refused" in found.lower()
+    assert "hunter2" not in str(report)
