@@ -12,11 +12,17 @@ from tests.speed import patience
 
 
 def settings() -> dict[str, dict[str, float]]:
-    """Return settings of a gateway that waits as long as tests do."""
+    """Return settings of a gateway that waits as long as tests do, and stops at once."""
     return {
         "reader": {"timeout_s": patience(), "wait_s": patience(300), "start_timeout_s": patience()},
-        "backend": {"connect_timeout_s": patience(), "call_timeout_s": patience(300)},
+        "backend": {
+            "connect_timeout_s": patience(),
+            "login_timeout_s": patience(300),
+            "call_timeout_s": patience(300),
+        },
         "logins": {"handshake_timeout_s": patience()},
+        # Of what a test has left running nobody waits for the end.
+        "sessions": {"drain_s": 0.5},
     }
 
 
