@@ -78,5 +78,5 @@ async def _then_cancel(drain: Callable[[], Awaitable[None]], task: asyncio.Task[
 async def _logged(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
-    except Exception:
+    except Exception:  # a signal that cannot be followed must not end the gateway
         log.exception("signal_handling_failed")

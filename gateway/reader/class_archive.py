@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import orjson
 
@@ -100,11 +101,12 @@ def _train(command: list[str], environment: dict[str, str], archive: Path) -> No
             )
         try:
             ours.settimeout(STORE_S)
-            _receive(ours)  # its hello
-            for number, text in enumerate(TYPICAL, 1):
-                frame = orjson.dumps({"id": number, "op": "read", "text": text})
-                ours.sendall(_LENGTH.pack(len(frame)) + frame)
-                _receive(ours)
+            with ours.makefile("rb") as replies:
+                _skip_reply(replies)  # its hello
+                for number, text in enumerate(TYPICAL, 1):
+                    frame = orjson.dumps({"id": number, "op": "read", "text": text})
+                    ours.sendall(_LENGTH.pack(len(frame)) + frame)
+                    _skip_reply(replies)
             ours.close()  # at which it ends
             process.wait(STORE_S)
         except (OSError, EOFError, subprocess.TimeoutExpired) as error:
@@ -121,16 +123,8 @@ def _train(command: list[str], environment: dict[str, str], archive: Path) -> No
         archive.chmod(0o444)
 
 
-def _receive(connection: socket.socket) -> bytes:
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-    return _exactly(connection, length)
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = b""
-    while len(received) < size:
-        part = connection.recv(size - len(received))
-        if not part:
-            raise EOFError("the parser ended")
-        received += part
-    return received
+def _skip_reply(replies: IO[bytes]) -> None:
+    header = replies.read(_LENGTH.size)
+    if len(header) < _LENGTH.size:
+        raise EOFError("the parser ended")
+    replies.read(*_LENGTH.unpack(header))

@@ -34,16 +34,10 @@ from gateway.sql.analyse_tree import (
     query_of,
 )
 from gateway.sql.analyse_walk import CteOutputs, SqlColumnWalk
-from gateway.sql.pipes import SET_OPERATORS, parts_of_operator
+from gateway.sql.pipes import FROM_PARTS, ORDERS, PIPED, SET_OPERATORS, PipeOperator, parts_of_operator
 from gateway.sql.tokens import comma_items, split_at, tokens_of
 
-_HEAD = "SELECT * FROM piped"
-_FROM_ALONE = frozenset({"with_", "expressions", "from_", "joins", "laterals"})
 _JOINS = frozenset({"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL"})
-_ORDERS = frozenset(
-    {TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY}
-    | {TokenType.LIMIT, TokenType.OFFSET}
-)
 _UNWRITABLE = ""
 """The name of a column that Spark calls by its whole text, `(x + 1)`: no plain name is that."""
 
@@ -83,7 +77,7 @@ class PipedColumnWalk(SqlColumnWalk):
         self.from_clause(node, frame, outer, ctes)
         is_star = [type(item) for item in node.expressions] == [exp.Star]
         if is_star and not node.expressions[0].args.get("except_"):
-            others = {name for name, value in node.args.items() if value} - _FROM_ALONE
+            others = {name for name, value in node.args.items() if value} - FROM_PARTS
             if not others:
                 return frame
         return _shown(self.selected(node, frame, outer, ctes), frame)
@@ -137,20 +131,16 @@ class _PipeStep:
         outer: ColumnEnvironment | None,
         ctes: CteOutputs,
     ) -> None:
-        tokens = tokens_of(text)
-        if not tokens:
-            raise Unclear("a pipe without an operator")
+        operator = PipeOperator.of(text)
         self.walk, self.text, self.frame, self.outer, self.ctes = walk, text, frame, outer, ctes
-        self.kind = tokens[0].token_type
-        self.word = tokens[0].text.upper()
-        self.rest = text[tokens[0].end + 1 :]
+        self.kind, self.word, self.rest = operator.kind, operator.word, operator.rest
         self.place = ColumnEnvironment(frame, outer)
 
     def applied(self) -> ColumnFrame:
         """Return what the operator gives."""
         if self.kind in SET_OPERATORS:
             return self._set_operation()
-        if self.kind in _ORDERS:
+        if self.kind in ORDERS:
             return self._order()
         match self.word:
             case "SELECT":
@@ -178,7 +168,7 @@ class _PipeStep:
         raise Unclear(f"{NOT_UNDERSTOOD}the pipe operator {self.word}")
 
     def _query(self) -> exp.Select:
-        return _as_select(_parsed(f"{_HEAD} {self.text}"))
+        return _as_select(_parsed(f"{PIPED} {self.text}"))
 
     def _extend(self) -> ColumnFrame:
         select = _select(f"SELECT {self.rest}")
@@ -311,7 +301,7 @@ class _PipeStep:
         return frame
 
     def _set_operation(self) -> ColumnFrame:
-        tree = _parsed(f"{_HEAD} {self.text}")
+        tree = _parsed(f"{PIPED} {self.text}")
         if not isinstance(tree, exp.SetOperation) or not isinstance(tree.this, exp.Select):
             raise Unclear("a pipe operator that sqlglot reads as another query")
         self.walk.show(self.frame.star)

@@ -31,10 +31,9 @@ from gateway.sql.lineage_scope import (
 from gateway.sql.lineage_sets import Branches, add_operation
 from gateway.sql.lineage_text import parse
 from gateway.sql.lineage_walk import SqlLineageWalk
-from gateway.sql.pipes import parts_of_operator
-from gateway.sql.tokens import comma_items, split_at, tokens_of
+from gateway.sql.pipes import FROM_PARTS, PIPED, PipeOperator, parts_of_operator
+from gateway.sql.tokens import comma_items, split_at
 
-_HEAD = "SELECT * FROM piped"
 _JOINS = frozenset(
     {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL", "LATERAL", ","}
 )
@@ -76,15 +75,12 @@ def _is_plain(select: exp.Select) -> bool:
         len(select.expressions) == 1
         and isinstance(select.expressions[0], exp.Star)
         and not select.expressions[0].args.get("except_")
-        and not any(value for name, value in select.args.items() if name not in _PLAIN_PARTS)
+        and not any(value for name, value in select.args.items() if name not in FROM_PARTS)
     )
 
 
 def _named(attributes: Sequence[Attribute]) -> dict[str, Attribute]:
     return {attribute.name: attribute for attribute in reversed(attributes) if attribute.name is not None}
-
-
-_PLAIN_PARTS = frozenset({"with_", "expressions", "from_", "joins", "laterals"})
 
 
 class _Operator:
@@ -98,12 +94,9 @@ class _Operator:
         outer: Environment | None,
         ctes: Ctes,
     ) -> None:
-        tokens = tokens_of(text)
-        if not tokens:
-            raise Unclear("a pipe without an operator")
+        operator = PipeOperator.of(text)
         self.walk, self.text, self.relation, self.outer, self.ctes = walk, text, relation, outer, ctes
-        self.word = tokens[0].text.upper()
-        self.rest = text[tokens[0].end + 1 :]
+        self.word, self.rest = operator.word, operator.rest
         self.frame = Frame(relation)
         self.place = Environment(self.frame, outer)
 
@@ -143,7 +136,7 @@ class _Operator:
         raise Unclear(f"{NOT_UNDERSTOOD}the pipe operator {self.word}")
 
     def _query(self) -> exp.Expr:
-        return parse(f"{_HEAD} {self.text}")
+        return parse(f"{PIPED} {self.text}")
 
     @staticmethod
     def _select(text: str) -> exp.Select:

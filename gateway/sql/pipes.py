@@ -23,6 +23,12 @@ _ORGANIZING: Final = frozenset(
 )
 """What orders all that stands before it."""
 _LIMITS: Final = frozenset({TokenType.LIMIT, TokenType.OFFSET})
+ORDERS: Final = _ORGANIZING | _LIMITS
+"""What orders or bounds all that stands before it."""
+PIPED: Final = "SELECT * FROM piped"
+"""What an operator is put behind, to be parsed as the part of a query that it is."""
+FROM_PARTS: Final = frozenset({"with_", "expressions", "from_", "joins", "laterals"})
+"""What sqlglot has of a query that is `FROM t` alone."""
 _COUNTS: Final = frozenset(
     {TokenType.NUMBER, TokenType.ALL, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.COLON}
 )
@@ -105,6 +111,24 @@ def unused_prefix(text: str) -> str:
     return prefix
 
 
+@dataclass(frozen=True, slots=True)
+class PipeOperator:
+    """What an operator begins with, and what stands behind that."""
+
+    kind: TokenType
+    word: str
+    """In capitals."""
+    rest: str
+
+    @classmethod
+    def of(cls, text: str) -> PipeOperator:
+        """Raise Unclear where there is none."""
+        tokens = tokens_of(text)
+        if not tokens:
+            raise Unclear("a pipe without an operator")
+        return cls(tokens[0].token_type, tokens[0].text.upper(), text[tokens[0].end + 1 :])
+
+
 def parts_of_operator(text: str) -> list[str]:
     """Return an operator, and what stands behind it and has all that is before it: UNION, ORDER BY and the
     like. They follow an operator as operators of their own would; what orders a SELECT stays with it, for
@@ -118,7 +142,7 @@ def parts_of_operator(text: str) -> list[str]:
         if depth or (kind in _LIMITS and i and not _is_limit(tokens, i)):
             continue
         unites = kind in SET_OPERATORS and before is not TokenType.STAR  # * EXCEPT (…)
-        organizes = kind in _ORGANIZING or kind in _LIMITS
+        organizes = kind in ORDERS
         selects = not at and tokens[0].token_type is TokenType.SELECT
         again = kind in seen or (kind in _ORGANIZING and not seen.isdisjoint(_LIMITS))
         if i and (unites or (organizes and (again or not (seen or selects)))):
