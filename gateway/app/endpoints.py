@@ -248,7 +248,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
 
     async def user_file() -> str | None:
         faults = parts.users.faults
-        return f"{len(faults)} faults; older users are in force" if faults else None
+        return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
 
     async def shipped() -> str | None:
         return parts.ledger.metrics().trouble or None

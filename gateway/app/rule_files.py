@@ -28,8 +28,9 @@ FILES = "files"
 
 NO_FILES = RangerFiles(services={}, definitions={})
 
-FilesFingerprint = tuple[tuple[str, int, int, int], ...]
-"""(path, mtime, size, inode) of every rule file: changes whenever an editor or a deployment touches one."""
+FilesFingerprint = tuple[tuple[str, int, int, int, int], ...]
+"""(path, mtime, ctime, size, inode) of every rule file: changes whenever an editor or a deployment touches
+one, even one that keeps the old file's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +100,16 @@ def fingerprint(settings: PolicySettings) -> FilesFingerprint:
     try:
         definitions, rules = rule_paths(settings)
     except Faults as error:
-        return tuple((fault, 0, 0, 0) for fault in error.faults)
+        return tuple((fault, 0, 0, 0, 0) for fault in error.faults)
     found = []
     for path in (*definitions, *rules):
         try:
             status = path.stat()
         except OSError:
-            found.append((str(path), 0, 0, 0))
+            found.append((str(path), 0, 0, 0, 0))
         else:
-            found.append((str(path), status.st_mtime_ns, status.st_size, status.st_ino))
+            times = (status.st_mtime_ns, status.st_ctime_ns)
+            found.append((str(path), *times, status.st_size, status.st_ino))
     return tuple(found)
 
 
@@ -251,17 +253,26 @@ def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
                 walk = os.walk(path, onerror=unreadable)
                 there = [Path(directory, name) for directory, _, names in walk for name in names]
                 named = [file for file in there if any(map(file.match, patterns)) and _is_shown(file, path)]
-                faults += [f"{file}: is a link to nothing" for file in named if not file.exists()]
-                found += sorted(file for file in named if file.is_file())
-            elif path.exists():
-                found.append(path)
+                found += sorted(named)
+                faults += [fault for file in named if (fault := _no_file(file)) is not None]
             else:
-                faults.append(f"{path}: does not exist")
+                found.append(path)
+                if (fault := _no_file(path)) is not None:
+                    faults.append(fault)
         except OSError as error:
             unreadable(error)
     if faults:
         raise UnreadableFiles(faults)
     return list(dict.fromkeys(found))
+
+
+def _no_file(path: Path) -> str | None:
+    """Say why a path is no file: opening a pipe would wait for somebody who writes to it."""
+    if path.is_file():
+        return None
+    if path.exists():
+        return f"{path}: cannot be read: it is no file"
+    return f"{path}: is a link to nothing" if path.is_symlink() else f"{path}: does not exist"
 
 
 def is_json(path: Path) -> bool:

@@ -20,8 +20,9 @@ import os
 import stat
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,11 +63,27 @@ class User:
 Users = Mapping[str, User]
 NOBODY: Users = {}
 MAX_STALE_S = 900.0
-"""Seconds that users stay in force whose file cannot be read any more."""
+"""Seconds that users stay in force whose file cannot be read, or is no user file, any more."""
 
 
 def read_users(path: Path) -> dict[str, User]:
     """Read and check the file. Raises UnreadableFiles, or Faults that tell all that is wrong, with lines."""
+    return parse_users(_read_text(path), str(path))
+
+
+def read_usable_users(path: Path) -> tuple[dict[str, User], tuple[str, ...]]:
+    """Return the users whose entries can be used, and what is wrong with the others, which are left out.
+
+    Raises UnreadableFiles, or Faults for what is no user file as a whole.
+    """
+    reading = _UserFileReading(str(path))
+    found = reading.read(_read_text(path))
+    if reading.is_no_user_file:
+        raise Faults(reading.faults)
+    return found, tuple(reading.faults)
+
+
+def _read_text(path: Path) -> str:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -74,36 +91,17 @@ def read_users(path: Path) -> dict[str, User]:
             raise UnreadableFiles([f"{path}: cannot be read: it is no file"])
         if status.st_size > MAX_FILE_BYTES:
             raise Faults([f"{path}: larger than {MAX_FILE_BYTES} bytes"])
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UnreadableFiles([f"{path}: cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise Faults([f"{path}: cannot be read: {error}"]) from None
-    return parse_users(text, str(path))
 
 
 def parse_users(text: str, file: str = "users.yaml") -> dict[str, User]:
     """Read the text of a user file; see `read_users`."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        raise Faults([f"{file}:{line}: {getattr(error, 'problem', None) or 'not YAML'}"]) from None
-    except RecursionError:
-        raise Faults([f"{file}: what stands in it is nested too deeply"]) from None
     reading = _UserFileReading(file)
-    found: dict[str, User] = {}
-    if root is not None:
-        for key, value in reading.mapping(root, "the file"):
-            if key != "users":
-                reading.fault(value, f"unknown key `{key}`; the file has one key, `users`")
-                continue
-            for name, entry in reading.mapping(value, "users") if not _is_null(value) else ():
-                user = reading.user(name, entry)
-                if user is not None:
-                    found[name] = user
-    reading.require_one_owner(found)
+    found = reading.read(text)
     if reading.faults:
         raise Faults(reading.faults)
     return found
@@ -115,18 +113,58 @@ class _UserFileReading:
     def __init__(self, file: str) -> None:
         self._file = file
         self.faults: list[str] = []
+        self.is_no_user_file = False
+        """Whether nothing of it can be used: it is not YAML, or has not one mapping `users`."""
+
+    def read(self, text: str) -> dict[str, User]:
+        """Return the users without a fault."""
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            at = f":{mark.line + 1 if mark is not None else 1}"
+            return self._unusable(f"{self._file}{at}: {getattr(error, 'problem', None) or 'not YAML'}")
+        except RecursionError:
+            return self._unusable(f"{self._file}: what stands in it is nested too deeply")
+        found: dict[str, User] = {}
+        if root is None:
+            return found
+        self.is_no_user_file = True
+        for key, value in self.mapping(root, "the file"):
+            if key != "users":
+                self.fault(value, f"unknown key `{key}`; the file has one key, `users`")
+                continue
+            is_mapping = _is_null(value) or isinstance(value, yaml.MappingNode)
+            self.is_no_user_file = not is_mapping or "users" in _doubled(root)
+            twice = _doubled(value)
+            for name, entry in self.mapping(value, "users") if not _is_null(value) else ():
+                user = self.user(name, entry)
+                if user is not None and name not in twice:
+                    found[name] = user
+        return self._of_one_owner(found)
+
+    def _unusable(self, fault: str) -> dict[str, User]:
+        self.faults.append(fault)
+        self.is_no_user_file = True
+        return {}
 
     def fault(self, node: yaml.Node, text: str) -> None:
         self.faults.append(f"{self._file}:{node.start_mark.line + 1}: {text}")
 
-    def require_one_owner(self, users: Users) -> None:
-        """Find tokens that stand with more than one user: whose call would it be?"""
+    def _of_one_owner(self, users: Users) -> dict[str, User]:
+        """Return the users without tokens that several have: whose call would it be?"""
         owners: dict[str, str] = {}
+        shared = set[str]()
         for name, user in users.items():
             for token in user.tokens:
                 other = owners.setdefault(token.hash, name)
                 if other != name:
+                    shared.add(token.hash)
                     self.faults.append(f"{self._file}: token `{token.id}` stands with `{other}` and `{name}`")
+        return {
+            name: replace(user, tokens=tuple(one for one in user.tokens if one.hash not in shared))
+            for name, user in users.items()
+        }
 
     def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node]]:
         if not isinstance(node, yaml.MappingNode):
@@ -230,6 +268,13 @@ class _UserFileReading:
             return frozenset()
         names = [self.text(item, "a group") for item in node.value]
         return frozenset(name for name in names if name is not None)
+
+
+def _doubled(node: yaml.Node) -> frozenset[str]:
+    """Return the keys that a mapping has more than once."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    keys = Counter(key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode))
+    return frozenset(key for key, times in keys.items() if times > 1)
 
 
 def _is_null(node: yaml.Node) -> bool:
@@ -397,8 +442,9 @@ def _replace(path: Path, text: str) -> None:
 class UserFile:
     """The users in force: read at start, read again when the file changes.
 
-    A file with faults keeps the last good users. So does one that cannot be read, for `max_stale_s`: somebody
-    may have been removed from it, so nobody logs in after that.
+    An entry with faults holds no other back: its user is out until it is mended. A file that cannot be read,
+    or is no user file, keeps the last good users for `max_stale_s`: somebody may have been removed from it,
+    and after that nobody logs in.
     """
 
     def __init__(
@@ -415,7 +461,7 @@ class UserFile:
         self._lock = asyncio.Lock()
         self._max_stale_s = max_stale_s
         self._clock = clock
-        self._stamp: tuple[int, int, int] | None = _stamp(path)
+        self._stamp: tuple[int, int, int, int] | None = _stamp(path)
         self._users: Users = read_users(path)
         self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
         self._unreadable_since_s: float | None = None
@@ -424,7 +470,7 @@ class UserFile:
         self._gone = frozenset[str]()
         """Who is no longer in the file, and of whom `removed` has not heard."""
         self.faults: tuple[str, ...] = ()
-        """What is wrong with the file as it is now; empty when it is in force."""
+        """What is wrong with the file as it is now."""
 
     @property
     def users(self) -> Users:
@@ -451,24 +497,27 @@ class UserFile:
         if stamp == self._stamp:
             return False
         try:
-            users = read_users(self._path)
+            users, faults = read_usable_users(self._path)
         except Faults as error:
             # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
-            unreadable = isinstance(error, UnreadableFiles)
-            self._stamp = None if unreadable else stamp
-            if unreadable and self._unreadable_since_s is None:
-                # Only a good file ends that: somebody may have been removed while it could not be read.
+            self._stamp = None if isinstance(error, UnreadableFiles) else stamp
+            if self._unreadable_since_s is None:
+                # Only a user file ends that: somebody may have been removed while there was none to read.
                 self._unreadable_since_s = self._clock()
-            if error.faults != self.faults:
-                self.faults = error.faults
-                _log.error("users_not_reloaded", faults=list(error.faults))
+            self._tell("users_not_reloaded", error.faults)
             return False
         self._gone |= self._users.keys() - users.keys()
         self._users = users
         self._stamp, self._unreadable_since_s = stamp, None
-        self.faults = ()
+        self._tell("users_at_fault", faults)
         _log.info("users_reloaded", users=len(users))
         return True
+
+    def _tell(self, event: str, faults: tuple[str, ...]) -> None:
+        """Log what is wrong with the file, once for the same faults."""
+        if faults and faults != self.faults:
+            _log.error(event, faults=list(faults))
+        self.faults = faults
 
     async def refresh(self) -> None:
         """Look at the file now; `removed` has heard of who is in it no longer when this returns."""
@@ -505,9 +554,10 @@ def fingerprint(user: User | None) -> str:
     return hashlib.sha256(repr((user.principal.user, *parts)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _stamp(path: Path) -> tuple[int, int, int, int]:
     try:
         status = path.stat()
     except OSError:
-        return (0, 0, 0)
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+        return (0, 0, 0, 0)
+    # The second time changes even when somebody sets the first.
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)

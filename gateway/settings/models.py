@@ -412,8 +412,9 @@ class UserSettings(Section):
     file: MadePath = Path("users.yaml")
     """Users with argon2 hashes and groups; kept by `sluice users`."""
     max_stale_s: Seconds = 900.0
-    """Seconds that the users stay in force while the file cannot be read; after that nobody logs in, and
-    statements of open sessions are refused, whose users may have been removed."""
+    """Seconds that the users stay in force while the file cannot be read, or is no user file; after that
+    nobody logs in, and statements of open sessions are refused, whose users may have been removed. An entry
+    with faults is left out at once, its user with it, and holds no other back."""
     end_sessions: bool = True
     """Whether what a removed user has open ends at once. Otherwise it goes on until it is closed or idle."""
 

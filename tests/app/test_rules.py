@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.app.proving import Proofs
-from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
+from gateway.app.rules import RulesInForce, fingerprint, read_rules, rule_paths, shipped_rules
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
 from gateway.model.principal import Principal
@@ -626,6 +626,24 @@ def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
         rule_paths(PolicySettings(paths=(tmp_path,)))
     (tmp_path / "gone.yaml").rename(tmp_path / ".gone.yaml")
     assert [file.name for file in rule_paths(PolicySettings(paths=(tmp_path,)))[1]] == ["hr.yaml"]
+
+
+@pytest.mark.parametrize("listed", [".", "pipe.yaml"])
+def test_a_pipe_is_no_rule_file(tmp_path: Path, listed: str) -> None:
+    """Reading it would wait for somebody who writes to it, and no revocation would come into force."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(UnreadableFiles, match=r"pipe\.yaml: cannot be read: it is no file"):
+        read_rules(PolicySettings(paths=(tmp_path / listed,)))
+
+
+def test_a_change_that_keeps_time_and_size_is_one(tmp_path: Path) -> None:
+    pack = tmp_path / "a.yaml"
+    pack.write_text("# one")
+    settings, status = PolicySettings(paths=(pack,)), pack.stat()
+    before = fingerprint(settings)
+    pack.write_text("# two")
+    os.utime(pack, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert fingerprint(settings) != before
 
 
 def hides(rules: RulesInForce, table: str) -> bool:

@@ -1,4 +1,4 @@
-"""The user file: faults with lines, changes in one step, a bad file keeps the last good one."""
+"""The user file: faults with lines, changes in one step, what is in force of one at fault."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_changed_file_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None
     set_user(path, "alice", password="y")
     assert users.look()
     assert set(users.users) == {"alice", "bob"}
-    path.write_text("users: {alice: {passwrd: x}}\n")
+    path.write_text("user: {}\n")
     assert not users.look()
     assert users.faults
     assert set(users.users) == {"alice", "bob"}
@@ -149,6 +149,44 @@ def test_a_changed_file_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None
     assert users.look()
     assert users.faults == ()
     assert set(users.users) == {"carol"}
+
+
+def test_an_entry_at_fault_holds_no_removal_back(tmp_path: Path) -> None:
+    path = tmp_path / "users.yaml"
+    for name in ("alice", "bob", "carol", "dana"):
+        set_user(path, name, password="x")
+    users = UserFile(path)
+    good = f'{{password: "{HASH}"}}'
+    path.write_text(f"users:\n  alice: {good}\n  bob: {{passwrd: x}}\n  dana: {good}\n  dana: {good}\n")
+    assert users.look()
+    assert set(users.users) == {"alice"}
+    assert [fault.removeprefix(str(path)) for fault in users.faults] == [
+        ":3: unknown key `passwrd`; a user has attributes, groups, password, tokens",
+        ":5: duplicate key `dana`",
+    ]
+
+
+def test_a_token_of_two_users_lets_neither_in(tmp_path: Path) -> None:
+    path = tmp_path / "users.yaml"
+    set_user(path, "bob", password="x")
+    users = UserFile(path)
+    token = f"{{tokens: [{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}]}}"
+    path.write_text(f"users:\n  bob: {token}\n  eve: {token}\n")
+    assert users.look()
+    assert [user.tokens for user in users.users.values()] == [(), ()]
+    assert users.faults
+
+
+@pytest.mark.parametrize("text", ["users: [zoe\n", "- a\n", "users: 7\n", "users: {}\nusers: {}\n", "\xff"])
+def test_nobody_logs_in_by_what_is_no_user_file_for_too_long(tmp_path: Path, text: str) -> None:
+    path, now = tmp_path / "users.yaml", [0.0]
+    set_user(path, "bob", password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+    path.write_bytes(text.encode("latin-1"))
+    assert not users.look()
+    assert set(users.users) == {"bob"}
+    now[0] = 60.5
+    assert users.users == {}
 
 
 def test_a_file_that_could_not_be_read_is_looked_at_again_whatever_its_stamp(tmp_path: Path) -> None:
@@ -183,7 +221,7 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     assert users.users == {}
     assert users.principals == {}
     assert users.stale() == "the user file could not be read for 60 s"
-    path.write_text("users: {alice: {passwrd: x}}\n")
+    path.write_text("- bob\n")
     users.look()
     assert users.users == {}, "whoever was removed meanwhile is not let in again by a broken file"
     set_user(tmp_path / "good.yaml", "carol", password="z")
@@ -203,11 +241,11 @@ async def test_who_hears_of_users_that_are_removed(tmp_path: Path) -> None:
     users = UserFile(path, removed=removed)
     set_user(path, "bob", password="another")
     await users.refresh()
-    path.write_text("users: {alice: {passwrd: x}}\n")
+    path.write_text("users: [zoe\n")
     await users.refresh()
     path.unlink()
     await users.refresh()
-    assert heard == [], "nobody was removed: a file with faults keeps the last good users"
+    assert heard == [], "nobody was removed: what is no user file keeps the last good users"
     set_user(path, "zoe", password="x")
     await users.refresh()
     await users.refresh()
@@ -244,12 +282,12 @@ async def test_a_look_that_does_not_end_is_none(tmp_path: Path, monkeypatch: pyt
     users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
     begun = threading.Event()
 
-    def hang(_: Path) -> dict[str, User]:
+    def hang(_: Path) -> tuple[dict[str, User], tuple[str, ...]]:
         begun.set()
         go_on.wait(patience())
-        return {}
+        return {}, ()
 
-    monkeypatch.setattr("gateway.frontends.users.read_users", hang)
+    monkeypatch.setattr("gateway.frontends.users.read_usable_users", hang)
     path.touch()
     looking = asyncio.create_task(users.refresh())
     await asyncio.to_thread(begun.wait, patience())

@@ -125,4 +125,18 @@ REMOVALS = (
         "            if False:\n                return refused(verdict,",
         "session.test_datasets",
     ),
+    Removal(
+        "a user at fault keeps nobody in who was removed",
+        "frontends.users",
+        "    if reading.is_no_user_file:\n",
+        "    if reading.faults:\n",
+        "frontends.test_users",
+    ),
+    Removal(
+        "what is no user file lets nobody in for ever",
+        "frontends.users",
+        "            if self._unreadable_since_s is None:\n",
+        "            if isinstance(error, UnreadableFiles) and self._unreadable_since_s is None:\n",
+        "frontends.test_users",
+    ),
 )
