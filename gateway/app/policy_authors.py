@@ -118,3 +118,5 @@ def _texts_of(policies: PolicySet) -> Iterator[tuple[Policy, str, str]]:
             for item in policy.filters if policy.enabled else ():
                 if item.author and item.filter_expression:
                     yield policy, item.filter_expression, item.author
+    if policies.before is not None:
+        yield from _texts_of(policies.before)

@@ -62,7 +62,7 @@ class User:
 Users = Mapping[str, User]
 NOBODY: Users = {}
 MAX_STALE_S = 900.0
-"""Seconds that users stay in force whose file cannot be read any more."""
+"""Seconds that users stay in force whose file cannot be read any more, or is at fault."""
 
 
 def read_users(path: Path) -> dict[str, User]:
@@ -397,8 +397,8 @@ def _replace(path: Path, text: str) -> None:
 class UserFile:
     """The users in force: read at start, read again when the file changes.
 
-    A file with faults keeps the last good users. So does one that cannot be read, for `max_stale_s`: somebody
-    may have been removed from it, so nobody logs in after that.
+    A file with faults, or that cannot be read, keeps the last good users for `max_stale_s`: somebody may have
+    been removed from it, so nobody logs in after that.
     """
 
     def __init__(
@@ -418,7 +418,10 @@ class UserFile:
         self._stamp: tuple[int, int, int] | None = _stamp(path)
         self._users: Users = read_users(path)
         self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
-        self._unreadable_since_s: float | None = None
+        self._at_fault_since_s: float | None = None
+        """Only a good file ends that: somebody may have been removed."""
+        self._unreadable = False
+        """Whether the file could not be read at the last look."""
         self._looking_since_s: float | None = None
         """Set while a look goes on: one that never ends is as good as none."""
         self._gone = frozenset[str]()
@@ -428,15 +431,16 @@ class UserFile:
 
     @property
     def users(self) -> Users:
-        """Everybody who may log in now; nobody, while the file could not be read for too long."""
+        """Everybody who may log in now; nobody, while the file could not be taken for too long."""
         return NOBODY if self.stale() is not None else self._users
 
     def stale(self) -> str | None:
         """Return why nobody may log in now, or None."""
-        since = [s for s in (self._unreadable_since_s, self._looking_since_s) if s is not None]
-        if not since or self._clock() - min(since) <= self._max_stale_s:
-            return None
-        return f"the user file could not be read for {self._max_stale_s:g} s"
+        why = "could not be read" if self._unreadable else "has been at fault"
+        for since_s, told in ((self._looking_since_s, "could not be read"), (self._at_fault_since_s, why)):
+            if since_s is not None and self._clock() - since_s > self._max_stale_s:
+                return f"the user file {told} for {self._max_stale_s:g} s"
+        return None
 
     @property
     def principals(self) -> Mapping[str, Principal]:
@@ -454,18 +458,17 @@ class UserFile:
             users = read_users(self._path)
         except Faults as error:
             # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
-            unreadable = isinstance(error, UnreadableFiles)
-            self._stamp = None if unreadable else stamp
-            if unreadable and self._unreadable_since_s is None:
-                # Only a good file ends that: somebody may have been removed while it could not be read.
-                self._unreadable_since_s = self._clock()
+            self._unreadable = isinstance(error, UnreadableFiles)
+            self._stamp = None if self._unreadable else stamp
+            if self._at_fault_since_s is None:
+                self._at_fault_since_s = self._clock()
             if error.faults != self.faults:
                 self.faults = error.faults
                 _log.error("users_not_reloaded", faults=list(error.faults))
             return False
         self._gone |= self._users.keys() - users.keys()
         self._users = users
-        self._stamp, self._unreadable_since_s = stamp, None
+        self._stamp, self._at_fault_since_s, self._unreadable = stamp, None, False
         self.faults = ()
         _log.info("users_reloaded", users=len(users))
         return True

@@ -394,8 +394,9 @@ class PolicySettings(UnmatchedSettings):
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
     files_max_stale_s: Seconds = 900.0
-    """Seconds that policies stay in force while a file of theirs cannot be read; after that statements are
-    refused. Files that can be read and have faults keep the last good policies without a limit."""
+    """Seconds that policies stay in force while a file of theirs cannot be read, or nothing in it can be
+    taken (it is no YAML, say); after that statements are refused. Single policies at fault and cases that
+    fail have no limit: what they deny, hide or take away is in force."""
 
     @model_validator(mode="after")
     def _one_source_for_each_service(self) -> PolicySettings:
@@ -412,8 +413,8 @@ class UserSettings(Section):
     file: MadePath = Path("users.yaml")
     """Users with argon2 hashes and groups; kept by `sluice users`."""
     max_stale_s: Seconds = 900.0
-    """Seconds that the users stay in force while the file cannot be read; after that nobody logs in, and
-    statements of open sessions are refused, whose users may have been removed."""
+    """Seconds that the users stay in force while the file cannot be read, or is at fault; after that nobody
+    logs in, and statements of open sessions are refused, whose users may have been removed."""
     end_sessions: bool = True
     """Whether what a removed user has open ends at once. Otherwise it goes on until it is closed or idle."""
 

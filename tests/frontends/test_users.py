@@ -186,10 +186,35 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     path.write_text("users: {alice: {passwrd: x}}\n")
     users.look()
     assert users.users == {}, "whoever was removed meanwhile is not let in again by a broken file"
+    assert users.stale() == "the user file has been at fault for 60 s"
+    path.unlink()
+    users.look()
+    assert users.stale() == "the user file could not be read for 60 s"
     set_user(tmp_path / "good.yaml", "carol", password="z")
     (tmp_path / "good.yaml").replace(path)
     assert users.look()
     assert set(users.users) == {"carol"}
+
+
+def test_a_file_with_faults_keeps_nobody_in_for_ever(tmp_path: Path) -> None:
+    """Somebody may have been removed from it."""
+    path, now = tmp_path / "users.yaml", [0.0]
+    for name in ("ann", "bob"):
+        set_user(path, name, password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+    good = path.read_text()
+    path.write_text("users: {ann: {passwrd: x}}\n")
+    users.look()
+    now[0] = 60.0
+    path.write_text("users: [")
+    users.look()
+    assert users.stale() is None
+    now[0] = 60.5
+    assert users.users == {}
+    assert users.stale() == "the user file has been at fault for 60 s"
+    path.write_text(good)
+    assert users.look()
+    assert set(users.users) == {"ann", "bob"}
 
 
 async def test_who_hears_of_users_that_are_removed(tmp_path: Path) -> None:
