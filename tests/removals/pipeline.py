@@ -1131,8 +1131,8 @@ REMOVALS = (
     Removal(
         "a case that fails holds no denial back",
         "app.rule_files",
-        "    return replace(loaded, part=replace(loaded.part, before=before.part), good=before.good, held=told)",
-        "    return replace(before, held=told, failing=loaded.failing)",
+        "return replace(loaded, part=replace(loaded.part, before=before.part), good=before.good, held=told)",
+        "return replace(before, held=told, failing=loaded.failing)",
         "policy.test_before",
     ),
     Removal(

@@ -162,6 +162,13 @@ final class PlanWalk {
     }
 
     private void visitPlan(LogicalPlan plan, CteScope scope, boolean target, String holder) {
+        LogicalPlan around = identities.operator;
+        identities.operator = plan;
+        visitOperator(plan, scope, target, holder);
+        identities.operator = around;
+    }
+
+    private void visitOperator(LogicalPlan plan, CteScope scope, boolean target, String holder) {
         nodes.add(ScalaValues.name(plan));
         visited.put(plan, Boolean.TRUE);
         if (plan instanceof UnresolvedRelation) {
