@@ -25,6 +25,7 @@ from gateway.frontends.users import (
     remove_user,
     set_user,
 )
+from gateway.model.principal import Principal, identity_of, principal_of, user_of
 from tests.frontends.listening import CHEAP
 from tests.speed import patience
 
@@ -62,6 +63,7 @@ def test_nobody(text: str) -> None:
         (GOOD.replace("[analysts, eu]", "[[a]]"), "users.yaml:4: a group must be a text"),
         (GOOD.replace("bob:", "' bob':"), "users.yaml:3: the user name ` bob`"),
         (GOOD.replace("m=8", "m=4194304"), "users.yaml:3: the password hash of `bob` takes more than"),
+        (GOOD + "    id: 12\n", "users.yaml:6: `id` is of 8 to 32 digits and letters up to `f`"),
         ("users: {bob: {\n", "users.yaml:2: "),
         ("users: !!python/object:os.system {}\n", "users.yaml:1: "),
     ],
@@ -100,9 +102,14 @@ def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
     assert after.principal.values("project") == ("a", "b")
     assert after.principal.values("one") == ("x",)
     assert after.principal.values("none") == ()
+    assert len(after.principal.id) == 12
+    assert after.principal.id == before.principal.id
     assert remove_user(path, "bob")
     assert not remove_user(path, "bob")
     assert read_users(path) == {}
+    assert set_user(path, "bob", password="one", groups=["b", "a"])
+    assert read_users(path)["bob"].principal.id != before.principal.id, "he is somebody else"
+    assert fingerprint(read_users(path)["bob"]) != fingerprint(before)
 
 
 def test_a_user_without_a_password_cannot_be_made(tmp_path: Path) -> None:
@@ -194,6 +201,35 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     (tmp_path / "good.yaml").replace(path)
     assert users.look()
     assert set(users.users) == {"carol"}
+
+
+async def test_who_is_removed_and_added_between_two_looks_was_removed(tmp_path: Path) -> None:
+    path, heard = tmp_path / "users.yaml", list[set[str]]()
+
+    async def removed(users: Collection[str]) -> None:
+        heard.append(set(users))
+
+    for name in ("bob", "dana"):
+        set_user(path, name, password="x")
+    users = UserFile(path, removed=removed)
+    remove_user(path, "bob")
+    set_user(path, "bob", password="x")
+    await users.refresh()
+    assert heard == [{"bob"}]
+
+
+def test_an_identity_is_of_one_user() -> None:
+    bob = Principal(user="bob", id="5d1f0c9ab3e2")
+    assert (user_of(bob.identity), user_of("bob"), user_of("bob the second")) == (
+        "bob",
+        "bob",
+        "bob the second",
+    )
+    found = {"bob": bob, "a b": Principal(user="a b", id="5d1f0c9ab3e2")}
+    assert principal_of(bob.identity, found.get) is bob
+    assert principal_of(identity_of("a b", "5d1f0c9ab3e2"), found.get) is found["a b"]
+    for other in ("bob", identity_of("bob", "5d1f0c9ab3e3"), identity_of("eve", bob.id), ""):
+        assert principal_of(other, found.get) is None
 
 
 def test_a_file_with_faults_keeps_nobody_in_for_ever(tmp_path: Path) -> None:

@@ -1073,6 +1073,20 @@ REMOVALS = (
         "app.test_rules",
     ),
     Removal(
+        "who has the name of an author is not he",
+        "model.principal",
+        "return found if found is not None and found.identity == identity else None",
+        "return found",
+        "test_pipeline_authors",
+    ),
+    Removal(
+        "nobody is told as somebody else is called",
+        "model.principal",
+        'return f" {self.id} {self.user}" if self.id else self.user',
+        "return self.user",
+        "test_pipeline_authors",
+    ),
+    Removal(
         "a new text with a case that fails allows nothing new",
         "policy.engine",
         "return _stricter(decision, self._before.decide(request))",
