@@ -18,7 +18,7 @@ from gateway.policy.unusable import broken_policies
 from gateway.reader.pool import ReaderPool
 from gateway.settings.models import PolicySettings, RangerApiSettings
 from tests.admin.conftest import Served
-from tests.admin.ranger.test_access import API, filtering, masking
+from tests.admin.ranger.test_access import API, filtering, masking, policy
 from tests.frontends.listening import Gateway
 from tests.policy.scenarios import definitions
 from tests.session.fakes import World
@@ -189,9 +189,9 @@ FULL: dict[str, Any] = {
     "isDenyAllElse": False,
 }
 VALUES: tuple[Any, ...] = (
-    None, "", " ", "x", "*", "{USER}", "{USER", "${{USER.x}}", "${{((}}", "\ud800", "x" * 5_000, "\u202e", "\n",
-    0, -1, 1, 2, 2**62, 1.5, True, False, [], [None], [""], ["x"], [[]], [{}], {}, {"x": 1}, {"values": [None]},
-    {"values": ["((", "a\\"]}, [["x"]] * 3,
+    None, "", " ", "x", "*", "{USER}", "{USER", "${{USER.x}}", "${{((}}", "\ud800", "x" * 5_000, "\u202e",
+    "\n", 0, -1, 1, 2, 2**62, 1.5, True, False, [], [None], [""], ["x"], [[]], [{}], {}, {"x": 1},
+    {"values": [None]}, {"values": ["((", "a\\"]}, [["x"]] * 3,
 )  # fmt: skip
 
 
