@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import re
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.settings.models import PolicySettings, RangerApiSettings
 from tests.admin.conftest import Served
 from tests.admin.ranger.test_access import API, filtering, masking, policy
+from tests.admin.ranger.test_grants_and_files import upload
 from tests.frontends.listening import Gateway
 from tests.policy.scenarios import definitions
 from tests.session.fakes import World
@@ -225,3 +228,99 @@ async def test_a_body_is_refused_or_can_be_put_in_force(
             except TypeError:
                 continue
             await sent(served, body, reader)
+
+
+def document(text: str = "a = 1") -> bytes:
+    return orjson.dumps(filtering(text))
+
+
+BODIES: tuple[tuple[bytes, dict[str, str]], ...] = (
+    (document(), {"Content-Type": "text/plain"}),
+    (document(), {"Content-Type": "application/xml"}),
+    (document(), {"Content-Type": "application/x-www-form-urlencoded"}),
+    (document(), {"Content-Type": "multipart/form-data; boundary=x"}),
+    (document(), {"Content-Type": "application/json; charset=utf-16"}),
+    (document(), {"Content-Type": "no type"}),
+    (gzip.compress(document()), {"Content-Encoding": "gzip"}),
+    (gzip.compress(document()), {"Content-Type": "application/json"}),
+    (document(), {"Content-Encoding": "gzip"}),
+    (document(), {"Content-Encoding": "br"}),
+    (gzip.compress(b" " * 50_000_000), {"Content-Encoding": "gzip"}),
+    (b"\xef\xbb\xbf" + document(), {}),
+    (document().decode().encode("utf-16"), {}),
+    (document("a = '\u00e4'").decode().encode("latin-1"), {}),
+    (b"", {}),
+    (b"null", {}),
+    (b"[]", {}),
+    (b"7", {}),
+    (b"{", {}),
+    (b"\x00" * 100, {}),
+    (document() + b"x", {}),
+    (document().replace(b'"name"', b'"name":"a","name"', 1), {}),
+    (document().replace(b'"rows"', b'"\\ud800"', 1), {}),
+    (document().replace(b'"rows"', b'"\\u0000"', 1), {}),
+    (document().replace(b'"rows"', b"NaN", 1), {}),
+    (document().replace(b'"rows"', b"1e999", 1), {}),
+    (document().replace(b'"rows"', b"1" * 400, 1), {}),
+    (b"[" * 100_000, {}),
+    (b'{"a":' * 100_000, {}),
+    (b"[" + b"{}," * 300_000 + b"{}]", {}),
+    (b'{"policies":[' + b"{}," * 300_000 + b"{}]}", {}),
+    (document().replace(b'"rows"', b'"' + b"r" * 9_000_000 + b'"', 1), {}),
+    (b"<policy><name>a</name></policy>", {"Content-Type": "application/xml"}),
+)
+
+
+@pytest.mark.parametrize("path", [f"{API}/policy", "/plugins/policies", IMPORT])
+async def test_bytes_are_refused_or_can_be_put_in_force(
+    served: Served, reader: ReaderPool, path: str
+) -> None:
+    await hostile(served, reader)
+    for body, headers in BODIES:
+        status, told = await served.send("POST", path, body, headers)
+        assert status in (200, 204, 400, 413, 415), (body[:60], headers, status, told)
+        if status in (200, 204):
+            await require_enforceable(served, reader)
+            for one in (await served.ask("GET", f"{API}/policy"))[1]:
+                assert (await served.ask("DELETE", f"{API}/policy/{one['id']}"))[0] == 204
+        else:
+            assert told["msgDesc"], (body[:60], told)
+
+
+async def test_an_import_of_many_texts_is_refused_with_each_place_or_taken_whole(
+    served: Served, reader: ReaderPool
+) -> None:
+    await hostile(served, reader)
+
+    def one(number: int, text: str) -> dict[str, Any]:
+        made = filtering(text)
+        table = {"values": [f"t{number}"]}
+        return {**made, "name": f"rows {number}", "resources": {**made["resources"], "table": table}}
+
+    texts = [f"a = {number}" if number % 3 else f"a = = {number}" for number in range(300)]
+    status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(300), texts))})
+    assert status == 400
+    assert "policies[0] (`rows 0`): this filter is no expression of Spark SQL" in told["msgDesc"]
+    assert (await served.ask("GET", f"{API}/policy"))[1] == []
+    texts = [f"a = {number}" for number in range(300)]
+    status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(300), texts))})
+    assert status == 204, told
+    await require_enforceable(served, reader)
+
+
+async def test_changes_of_one_policy_at_once_leave_one_that_can_be_put_in_force(
+    served: Served, reader: ReaderPool
+) -> None:
+    await hostile(served, reader)
+    _, made = await served.ask("POST", f"{API}/policy", filtering("a = 0"))
+
+    async def put(text: str) -> int:
+        body = {**made, "version": None, "rowFilterPolicyItems": filtering(text)["rowFilterPolicyItems"]}
+        return (await served.ask("PUT", f"{API}/policy/{made['id']}", body))[0]
+
+    texts = [text for number in range(12) for text in (f"a = {number}", f"a = = {number}", "a = (")]
+    found = await asyncio.gather(*map(put, texts))
+    assert set(found) <= {200, 400, 409}
+    assert 200 in found
+    assert not {status for status, text in zip(found, texts, strict=True) if "= =" in text} - {400, 409}
+    await require_enforceable(served, reader)
