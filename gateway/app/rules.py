@@ -262,7 +262,7 @@ class RulesInForce(Closing):
                 await self.look()
             except Exception:  # the root of a task: what stands in a file must not end the gateway
                 log.exception("rules_broke")
-                self.faults = ("reading the rule files failed; the log has the details",)
+                self._tell({"whole": ("reading the rule files failed; the log has the details",)})
             finally:
                 self._looking_since_s = None
 

@@ -471,8 +471,7 @@ class UserFile:
             # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
             self._unreadable = isinstance(error, UnreadableFiles)
             self._stamp = None if self._unreadable else stamp
-            if self._at_fault_since_s is None:
-                self._at_fault_since_s = self._clock()
+            self._at_fault()
             if error.faults != self.faults:
                 self.faults = error.faults
                 _log.error("users_not_reloaded", faults=list(error.faults))
@@ -484,12 +483,19 @@ class UserFile:
         _log.info("users_reloaded", users=len(users))
         return True
 
+    def _at_fault(self) -> None:
+        if self._at_fault_since_s is None:
+            self._at_fault_since_s = self._clock()
+
     async def refresh(self) -> None:
         """Look at the file now; `removed` has heard of who is in it no longer when this returns."""
         async with self._lock:
             self._looking_since_s = self._clock()
             try:
                 await asyncio.to_thread(self.look)
+            except Exception:
+                self._at_fault()
+                raise
             finally:
                 self._looking_since_s = None
             if gone := self._gone:

@@ -499,6 +499,7 @@ async def test_a_bug_met_while_reading_ends_nothing(tmp_path: Path, monkeypatch:
         watching.cancel()
     assert rules.current is good
     assert rules.faults == ("reading the rule files failed; the log has the details",)
+    assert [file.kind for file in rules.sources()[0].files] == ["whole"], "a revocation may stand in them"
 
 
 def test_hidden_files_are_no_packs(tmp_path: Path) -> None:

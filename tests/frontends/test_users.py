@@ -203,6 +203,28 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     assert set(users.users) == {"carol"}
 
 
+async def test_a_bug_met_while_reading_keeps_nobody_in_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / "users.yaml", [0.0]
+    set_user(path, "bob", password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+
+    def breaks(_: Path) -> dict[str, User]:
+        raise AttributeError("never thought of")
+
+    set_user(path, "bob", password="y")
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.frontends.users.read_users", breaks)
+        with pytest.raises(AttributeError):
+            await users.refresh()
+    assert set(users.users) == {"bob"}
+    now[0] = 60.5
+    assert users.users == {}
+    await users.refresh()
+    assert set(users.users) == {"bob"}
+
+
 async def test_who_is_removed_and_added_between_two_looks_was_removed(tmp_path: Path) -> None:
     path, heard = tmp_path / "users.yaml", list[set[str]]()
 
