@@ -30,7 +30,7 @@ MAX_TABLES = 10
 TIMEOUT_S = 20.0
 """For all that Spark is asked of one text."""
 SILENCE_S = 60.0
-"""After a text that Spark did not answer about in time, it is not asked about others for so long: an import of
+"""After a text that Spark did not answer about in time, it is asked about no other for so long: an import of
 hundreds would wait for each of them, and be refused as a whole for the time that it takes."""
 _UNKNOWN_FUNCTION = "42883"
 _LEVELS = ("database", "table", "column")

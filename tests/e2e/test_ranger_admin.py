@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from gateway.cli.audit import where
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
-from tests.e2e.running import PASSWORDS, RunningGateway, Spark, until
+from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, until
 
 SERVICE = "lake"
 KEEPER, PLUGIN, PASSWORD = "ruth", "poller", "correct horse battery"
@@ -206,6 +207,17 @@ def vouched(spark: Spark) -> Iterator[None]:
     spark.query("DROP DATABASE vouching CASCADE", user="loader")
 
 
+@contextlib.contextmanager
+def one_session(gateway: RunningGateway, endpoint: str) -> Iterator[Callable[[str], object]]:
+    """A session of bob's."""
+    if endpoint == "connect":
+        with gateway.session("bob") as frames:
+            yield lambda text: frames.sql(text).collect()
+        return
+    with contextlib.closing(connect(gateway.host, gateway.port, "bob", PASSWORDS["bob"])) as connection:
+        yield connection.cursor().execute
+
+
 def asked(gateway: RunningGateway, text: str) -> list[list[tuple[Any, ...]] | str]:
     """What bob is answered on each endpoint: rows, or why not."""
     found: list[list[tuple[Any, ...]] | str] = []
@@ -262,11 +274,21 @@ def a_policy_at_fault_denies_and_hides_on_each_endpoint(
     )
     before = asked(gateway, SEEN)
     assert all(isinstance(told, list) and all(email for _, email in told) for told in before)
+    mine = "CREATE TEMPORARY VIEW mine AS SELECT id, email FROM sales.customer"
     who = {"groups": ["public"], "accesses": SELECT}
     mask = {**who, "dataMaskInfo": {"dataMaskType": "CUSTOM", "valueExpr": "(("}}
-    was = asyncio.run(store("email", "dataMaskPolicyItems", mask))
-    touch()
-    until(lambda: shows("SELECT email FROM sales.customer", denied), "the column is closed", 20)
+    with contextlib.ExitStack() as opened:
+        endpoints = ("thrift", "connect")[: len(before)]
+        kept = [opened.enter_context(one_session(gateway, endpoint)) for endpoint in endpoints]
+        for ask in kept:
+            ask(mine)
+        was = asyncio.run(store("email", "dataMaskPolicyItems", mask))
+        touch()
+        until(lambda: shows("SELECT email FROM sales.customer", denied), "the column is closed", 20)
+        for ask in kept:
+            for text in ("SELECT * FROM mine", "DESCRIBE mine"):
+                with pytest.raises(Exception, match="the temporary view `mine` ended because the policies"):
+                    ask(text)
     assert shows("SELECT id FROM sales.customer", lambda told: isinstance(told, list) and len(told) > 0)
     assert shows(SEEN, lambda told: isinstance(told, list) and bool(told) and not any(e for _, e in told))
     asyncio.run(store("email", "dataMaskPolicyItems", was))
