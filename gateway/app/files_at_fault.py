@@ -58,14 +58,9 @@ class FilesAtFault:
     def all(self) -> tuple[FileAtFault, ...]:
         return tuple(self._found.values())
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Return the first fault of each."""
-        return tuple(one.fault for one in self.all)
-
-    def since_s(self, *kinds: Kind) -> float | None:
+    def since_s(self, kind: Kind) -> float | None:
         """Return since when a file has been so, by the clock; None: none is."""
-        return min((one.since_s for one in self.all if one.kind in kinds), default=None)
+        return min((one.since_s for one in self.all if one.kind == kind), default=None)
 
     def keep(self, found: Mapping[Kind, Iterable[str]]) -> None:
         """Take what is wrong now. What is new, or mended, is logged once."""
