@@ -54,6 +54,16 @@ def told(answer: Reading, text: str) -> list[str]:
             ["user|user|bare|nested|unsure"],
         ),
         (
+            "WITH c AS (SELECT x AS user FROM t), d AS (SELECT user FROM c) SELECT 1 FROM d WHERE user = 1",
+            ["user|user|bare|output|nested|column|unsure", "user|user|bare|nested|column|unsure"],
+        ),
+        (
+            "WITH c AS (SELECT 1 AS z), d AS (SELECT user FROM c) "
+            "SELECT * FROM (WITH c AS (SELECT 1 AS user) SELECT 1 FROM d WHERE user = 1)",
+            ["user|user|bare|output|nested|unsure", "user|user|bare|nested|unsure"],
+        ),
+        ("WITH c AS (SELECT x AS user FROM t) SELECT user FROM a.c", ["user|user|bare|output|nested|unsure"]),
+        (
             "SELECT current_user FROM (SELECT x, count(*) AS current_user FROM t GROUP BY x) ORDER BY x",
             ["current_user|current_user|bare|output|nested|column|unsure"],
         ),

@@ -73,6 +73,7 @@ async def test_a_policy_s_text_gets_no_alias(reader: ReaderPool) -> None:
     "text",
     [
         "SELECT user FROM t x(user)",
+        "WITH c AS (SELECT a AS user FROM t) SELECT user FROM c ORDER BY user",
         "SELECT user FROM (SELECT a AS user FROM t) WHERE user > 'x'",
         "FROM t |> SELECT a AS user |> SELECT user",
         "SELECT a AS user FROM t |> SELECT user |> WHERE user > 'x' |> ORDER BY user",

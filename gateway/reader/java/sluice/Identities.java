@@ -17,6 +17,7 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -64,8 +65,9 @@ final class Identities {
     /** Expression → the UnresolvedAlias around it, which names its column. */
     private final IdentityHashMap aliased = new IdentityHashMap();
     private final IdentityHashMap noted = new IdentityHashMap();
-    /** The operator whose expressions are noted. */
+    /** The operator whose expressions are noted, and the common table expressions that it may refer to. */
     LogicalPlan operator;
+    CteScope scope = CteScope.EMPTY;
 
     Identities(ParsedText parsed) {
         this.parsed = parsed;
@@ -99,7 +101,7 @@ final class Identities {
             return;
         }
         Place place = new Place(name, bare);
-        place.column = bare && reads(word(node), operator);
+        place.column = bare && reads(word(node), operator, scope);
         places.add(place);
         ParsedText.Span span = parsed.originOf(node);
         if (span == null || !parsed.forms().isCallOrName(span)) {
@@ -126,27 +128,39 @@ final class Identities {
      * Whether what an operator reads has a column of this name for certain, written in the same letters. Spark
      * looks for columns before it looks for functions, so that the word is the column.
      */
-    private static boolean reads(String word, LogicalPlan operator) {
+    private static boolean reads(String word, LogicalPlan operator, CteScope scope) {
         if (operator == null || !RESOLVING.contains(ScalaValues.name(operator))
             || operator.children().size() != 1) {
             return false;
         }
         LogicalPlan plan = (LogicalPlan) operator.children().head();
-        while (PASSING.contains(ScalaValues.name(plan)) && plan.children().size() == 1) {
-            plan = (LogicalPlan) plan.children().head();
+        while (true) {
+            if (plan instanceof UnresolvedRelation) {
+                List parts = ScalaValues.strings(((UnresolvedRelation) plan).multipartIdentifier());
+                CteScope named = parts.size() == 1 ? scope.find((String) parts.get(0)) : null;
+                if (named == null || named.plan == null) {
+                    return false;
+                }
+                plan = named.plan;
+                scope = named.outer;
+            } else if (PASSING.contains(ScalaValues.name(plan)) && plan.children().size() == 1) {
+                plan = (LogicalPlan) plan.children().head();
+            } else {
+                break;
+            }
         }
         if (plan instanceof UnresolvedSubqueryColumnAliases) {
             Object names = ((UnresolvedSubqueryColumnAliases) plan).outputColumnNames();
             return ScalaValues.strings(names).contains(word);
         }
         if (plan instanceof Project) {
-            return shows(word, ScalaValues.list(((Project) plan).projectList()), plan);
+            return shows(word, ScalaValues.list(((Project) plan).projectList()), plan, scope);
         }
         return plan instanceof Aggregate
-            && shows(word, ScalaValues.list(((Aggregate) plan).aggregateExpressions()), plan);
+            && shows(word, ScalaValues.list(((Aggregate) plan).aggregateExpressions()), plan, scope);
     }
 
-    private static boolean shows(String word, List items, LogicalPlan operator) {
+    private static boolean shows(String word, List items, LogicalPlan operator, CteScope scope) {
         for (int i = 0; i < items.size(); i++) {
             Object item = items.get(i);
             if (item instanceof Alias && ((Alias) item).name().equals(word)) {
@@ -154,7 +168,7 @@ final class Identities {
             }
             if (item instanceof UnresolvedAttribute && word((Expression) item).equals(word)) {
                 boolean qualified = ((UnresolvedAttribute) item).nameParts().size() > 1;
-                return qualified || reads(word, operator);
+                return qualified || reads(word, operator, scope);
             }
         }
         return false;
