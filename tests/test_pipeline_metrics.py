@@ -154,7 +154,7 @@ SHAPES = (
     "SELECT DISTINCT total + 1 AS t FROM mv JOIN department d ON true LIMIT 0",
     "DESCRIBE QUERY SELECT * FROM mv",
     "WITH m AS (SELECT * FROM mv) SELECT * FROM m LIMIT 0",
-    "WITH m AS (SELECT * FROM mv), n AS (SELECT total FROM m) SELECT total + 1 AS t FROM n WHERE 1 = 0",
+    "WITH m AS (SELECT * FROM mv), n AS (SELECT total FROM m) SELECT total AS t FROM n WHERE 1 = 0",
     "WITH m(a, b, c, d, e, f) AS (TABLE mv) (WITH n AS (TABLE m) SELECT * FROM n) LIMIT 0",
     "SELECT * FROM (WITH m AS (SELECT * FROM mv) SELECT region FROM m) WHERE false",
     "DESCRIBE QUERY WITH m AS (SELECT * FROM mv) SELECT * FROM m",

@@ -157,13 +157,16 @@ class RulesInForce(Closing):
 
     def _files_stale(self) -> str | None:
         most_s = self._settings.files_max_stale_s
-        for since_s, why in (
+        unreadable, whole = (self._at_fault.since_s(kind) for kind in ("unreadable", "whole"))
+        # What is told is what is wrong now; the time counts from the first that was.
+        why = "has been at fault as a whole" if unreadable is None else "could not be read"
+        for since_s, told in (
             (self._looking_since_s, "could not be read"),
-            (self._at_fault.since_s("unreadable"), "could not be read"),
-            (self._at_fault.since_s("whole"), "has been at fault as a whole"),
+            (unreadable, why),
+            (whole, why),
         ):
             if since_s is not None and self._clock() - since_s > most_s:
-                return f"a file of policies {why} for {most_s:g} s"
+                return f"a file of policies {told} for {most_s:g} s"
         return None
 
     def sources(self) -> list[SourceState]:

@@ -40,7 +40,7 @@ final class Identities {
     private static final Set RESOLVING = new HashSet(Arrays.asList("Project", "Aggregate", "Filter", "Sort"));
     /** Operators that show the columns of what they read. */
     private static final Set PASSING = new HashSet(Arrays.asList(
-        "SubqueryAlias", "Filter", "Sort", "Distinct", "GlobalLimit", "LocalLimit", "Offset"));
+        "SubqueryAlias", "Filter", "Sort", "Distinct", "GlobalLimit", "LocalLimit", "Offset", "PipeOperator"));
 
     private static final Pattern[] WORDS = {word(NAMES[0]), word(NAMES[1]), word(NAMES[2])};
 
@@ -163,6 +163,9 @@ final class Identities {
     private static boolean shows(String word, List items, LogicalPlan operator, CteScope scope) {
         for (int i = 0; i < items.size(); i++) {
             Object item = items.get(i);
+            while (item instanceof UnresolvedAlias || "PipeExpression".equals(ScalaValues.name(item))) {
+                item = ((Expression) item).children().head();
+            }
             if (item instanceof Alias && ((Alias) item).name().equals(word)) {
                 return true;
             }
