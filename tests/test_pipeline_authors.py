@@ -26,12 +26,13 @@ DEPARTMENT = "fit.id IN (SELECT d.id FROM spark_catalog.hr.department d WHERE d.
 NAME = "    - name: a filter with a subquery that fits\n".removeprefix("  ")
 
 
-def world(author: str, text: str = DEPARTMENT, more: str = "") -> World:
+def world(author: str, text: str = DEPARTMENT, more: str = "", id_: str = "") -> World:
     data: dict[str, Any] = yaml.safe_load((Path(CASES) / "world.yaml").read_text())
     pack = data["pack"]
     assert pack.count(NAME) == 1
     assert DEPARTMENT in pack
-    data["pack"] = pack.replace(NAME, f"{NAME}    author: {author}\n").replace(DEPARTMENT, text) + more
+    who = f"    author: {author}\n" + (f"    author_id: {id_}\n" if id_ else "")
+    data["pack"] = pack.replace(NAME, f"{NAME}{who}").replace(DEPARTMENT, text) + more
     return World(data)
 
 
@@ -80,6 +81,31 @@ async def test_it_is_asked_anew_when_the_author_changes(reader: ReaderPool) -> N
     assert [one.user for one in verdict.definers] == ["bob"]
     made.principals["bob"] = replace(made.principals["bob"], groups=frozenset())
     assert CLOSED in why(await made.judge(READ, reader, user="bob"))
+
+
+async def test_who_has_the_name_of_an_author_by_now_is_not_he(reader: ReaderPool) -> None:
+    """Somebody was removed and added again: what the first one wrote is not in force for that."""
+    first, second = "5d1f0c9ab3e2", "77aa00bb11cc"
+    for id_, now, is_open in (
+        ("", "", True),
+        ("", second, False),
+        (first, "", False),
+        (first, first, True),
+        (first, second, False),
+    ):
+        made = world("bob", id_=id_)
+        made.principals["bob"] = replace(made.principals["bob"], id=now)
+        told = why(await made.judge(READ, reader, user="bob"))
+        assert (CLOSED not in told) if is_open else (CLOSED in told), (id_, now)
+
+
+async def test_a_verdict_does_not_outlive_who_wrote_what_it_rests_on(reader: ReaderPool) -> None:
+    made = world("bob", id_="5d1f0c9ab3e2")
+    made.principals["bob"] = replace(made.principals["bob"], id="5d1f0c9ab3e2")
+    verdict = await made.judge(READ, reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    made.principals["bob"] = replace(made.principals["bob"], id="77aa00bb11cc")
+    assert not set(verdict.definers) & set(made.principals.values())
 
 
 @pytest.mark.parametrize(

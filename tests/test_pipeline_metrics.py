@@ -153,6 +153,11 @@ SHAPES = (
     "SELECT * FROM (SELECT * FROM mv) t WHERE 0 = 1 ORDER BY 1",
     "SELECT DISTINCT total + 1 AS t FROM mv JOIN department d ON true LIMIT 0",
     "DESCRIBE QUERY SELECT * FROM mv",
+    "WITH m AS (SELECT * FROM mv) SELECT * FROM m LIMIT 0",
+    "WITH m AS (SELECT * FROM mv), n AS (SELECT total FROM m) SELECT total AS t FROM n WHERE 1 = 0",
+    "WITH m(a, b, c, d, e, f) AS (TABLE mv) (WITH n AS (TABLE m) SELECT * FROM n) LIMIT 0",
+    "SELECT * FROM (WITH m AS (SELECT * FROM mv) SELECT region FROM m) WHERE false",
+    "DESCRIBE QUERY WITH m AS (SELECT * FROM mv) SELECT * FROM m",
 )
 EMPTY = (
     "SELECT CAST(NULL AS string) AS `region`, CAST(NULL AS string) AS `Mail`, CAST(NULL AS decimal(38,2)) "
@@ -170,6 +175,7 @@ async def test_who_asks_for_columns_alone_gets_them(reader: ReaderPool) -> None:
         table("mv").filter("total > 1").select("region", F.col("total").alias("t")),
         table("mv").join(table("mv").select("region"), "region"),
         sql("SELECT * FROM mv"),
+        sql("WITH m AS (SELECT * FROM mv) SELECT * FROM m"),
     ):
         for case in ("schema", "tree_string", "is_local", "is_streaming"):
             assert EMPTY in cleared(await world().judge_plan(analyze(case, frame), reader, user="bob"))
@@ -190,6 +196,11 @@ async def test_who_asks_for_columns_alone_gets_them(reader: ReaderPool) -> None:
         "SELECT region FROM mv WHERE 1 = 0 OR region > ''",
         "SELECT region FROM mv LIMIT 1",
         "INSERT INTO sales.tmp_own SELECT region, total FROM mv LIMIT 0",
+        "WITH m AS (SELECT * FROM mv LIMIT 0) SELECT * FROM m UNION ALL SELECT * FROM mv",
+        "WITH m AS (SELECT * FROM mv LIMIT 0) SELECT count(*) FROM m",
+        "WITH m AS (SELECT * FROM mv) SELECT * FROM m",
+        "WITH m AS (SELECT * FROM mv) INSERT INTO sales.tmp_own SELECT region, total FROM m LIMIT 0",
+        "EXPLAIN WITH m AS (SELECT * FROM mv) SELECT * FROM m LIMIT 0",
         "SELECT region FROM mv WHERE false UNION ALL SELECT name FROM department",
         "SELECT measure(total) + 1 FROM mv LIMIT 0",
         "EXPLAIN SELECT * FROM mv LIMIT 0",

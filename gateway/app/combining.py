@@ -41,6 +41,8 @@ class Part:
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     """The source's own numbers, for the audit record."""
+    before: Part | None = None
+    """What the source had, where a case of it fails: what it does not allow is not allowed."""
     realm: str = ""
     """Sources of one realm tell the same roles and users; the last one counts: it should be the freshest."""
 
@@ -53,11 +55,15 @@ def combine(
 
     A service that only stands there for want of another one (no policies at all) gives way.
     """
+    parts = list(parts)
+    before = None
+    if any(part.before is not None for part in parts):
+        earlier = [part.before or part for part in parts]
+        before = combine(earlier, version, catalog_services, tolerant=tolerant)
     services: dict[str, Service] = {}
     origin: dict[str, str] = {}
     roles: dict[str, tuple[Role, Part]] = {}
     faults: list[str] = []
-    parts = list(parts)
     for part in parts:
         for name, service in part.services.items():
             if name in services and says_anything(services[name]):
@@ -95,8 +101,18 @@ def combine(
         users=users,
         catalog_services=speaking,
         warnings=tuple(warning for part in parts for warning in part.warnings),
-        origins={key: told for part in parts for key, told in part.versions.items()},
+        origins=_origins(parts),
+        before=before,
     )
+
+
+def _origins(parts: Iterable[Part]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in parts:
+        found.update(part.versions)
+        if part.before is not None:
+            found.update({f"{key}_before": told for key, told in part.before.versions.items()})
+    return found
 
 
 def _put_on(

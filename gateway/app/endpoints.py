@@ -20,6 +20,7 @@ from aiohttp import web
 from gateway.admin.listener import Check
 from gateway.app.certificates import context_of, tls_context
 from gateway.app.closed_policies import told_of
+from gateway.app.files_at_fault import told_of_files
 from gateway.app.lineage_following import trouble
 from gateway.app.policy_authors import AuthorRights
 from gateway.app.probes import Probes, make_door
@@ -243,6 +244,10 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
         return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
 
+    async def files() -> str | None:
+        most_s = parts.settings.policies.files_max_stale_s
+        return told_of_files([one for source in parts.rules.sources() for one in source.files], most_s)
+
     async def closed() -> str | None:
         return told_of(one for source in parts.rules.sources() for one in source.closed)
 
@@ -259,6 +264,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     notes = {
         "policies": policies,
         "policies_closed": closed,
+        "policy_files": files,
         "users": user_file,
         "record": shipped,
         **parts.notes,

@@ -15,7 +15,7 @@ import structlog
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import CatalogSnapshot, LookUp, TableName
 from gateway.model.policy import Policy, PolicySet
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, principal_of, user_of
 from gateway.model.statement import Cleared, NeedsCatalog, Verdict
 from gateway.pipeline.authors import asked_for
 from gateway.policy.sqltext import sample
@@ -90,12 +90,15 @@ class PolicyAuthors:
     async def look(self) -> None:
         """Ask once, and log what has changed."""
         closed: dict[str, str] = {}
-        for policy, text, user in await self._texts():
-            author = self._author(user)
+        for policy, text, told in await self._texts():
+            author = principal_of(told, self._author)
             if author is None or not await self._rights.may_select_all(text, author):
-                closed[f"{policy.service}: {policy.name}"] = user
-        for name, user in sorted(closed.items() - self._closed.items()):
+                closed[f"{policy.service}: {policy.name}"] = told
+        for name, told in sorted(closed.items() - self._closed.items()):
+            user, now = user_of(told), self._author(user_of(told))
             fault = "its author may not select all that it reads"
+            if now is not None and now.identity != told:
+                fault = f"its author is not who has the name now, with id `{now.id}` in the user file"
             log.error("policy_closed", policy=name, author=user, fault=fault)
         for name in sorted(self._closed.keys() - closed.keys()):
             log.info("policy_opened", policy=name)
@@ -118,3 +121,5 @@ def _texts_of(policies: PolicySet) -> Iterator[tuple[Policy, str, str]]:
             for item in policy.filters if policy.enabled else ():
                 if item.author and item.filter_expression:
                     yield policy, item.filter_expression, item.author
+    if policies.before is not None:
+        yield from _texts_of(policies.before)

@@ -29,6 +29,9 @@ MAX_TABLES = 10
 """Tables that one text is held against."""
 TIMEOUT_S = 20.0
 """For all that Spark is asked of one text."""
+SILENCE_S = 60.0
+"""After a text that Spark did not answer about in time, it is asked about no other for so long: an import of
+hundreds would wait for each of them, and be refused as a whole for the time that it takes."""
 _UNKNOWN_FUNCTION = "42883"
 _LEVELS = ("database", "table", "column")
 
@@ -66,18 +69,23 @@ class SparkTexts:
         self._ask = ask
         self._reader = reader
         self._timeout_s = timeout_s
+        self._silent_until_s = float("-inf")
 
     async def say(self, question: AskedText, reading: Reading) -> tuple[str | None, str]:
         """Return what is wrong with a text that was read, and what Spark was not asked of it."""
         if not question.text.strip():
             return None, ""
+        loop = asyncio.get_running_loop()
+        why = "Spark did not answer in time"
+        if loop.time() < self._silent_until_s:
+            return None, f"a {question.kind} was not checked: {why}"
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._say(question, reading)
         except TimeoutError:
-            why = "Spark did not answer in time"
-        except BackendUnavailable as error:
-            why = error.message
+            self._silent_until_s = loop.time() + SILENCE_S
+        except (BackendUnavailable, BackendError) as error:
+            why = in_short(error.message)
         return None, f"a {question.kind} was not checked: {why}"
 
     async def _say(self, question: AskedText, reading: Reading) -> tuple[str | None, str]:

@@ -101,10 +101,13 @@ class Proofs:
         self._proved = policies
 
     def _new_texts(self, policies: PolicySet) -> list[tuple[Policy, FileLine, _Text]]:
-        before = self._proved.services if self._proved is not None else {}
+        proved = self._proved.services if self._proved is not None else {}
+        services = [*policies.services.items()]
+        if policies.before is not None:
+            services += policies.before.services.items()
         found: list[tuple[Policy, FileLine, _Text]] = []
-        for name, service in policies.services.items():
-            old = before.get(name)
+        for name, service in services:
+            old = proved.get(name)
             for new_list, old_list in (
                 (service.policies, old.policies if old is not None else ()),
                 (_on_tags(service), _on_tags(old)),

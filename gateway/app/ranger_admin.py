@@ -17,7 +17,7 @@ from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
@@ -71,7 +71,7 @@ class RangerAdmin:
                 # Refused in any case: Spark's answer would tell of tables that its author may not know.
                 return PolicyText(None, reach)
             if question.author:
-                before = principals(question.author)
+                before = principal_of(question.author, principals)
                 lapsed = before is None or await may_select(before, question.text) is False
                 if not lapsed:
                     return PolicyText(None, reach, selectable=selectable)

@@ -62,10 +62,14 @@ class LoadedRules:
 
     part: Part
     definitions: Mapping[str, ServiceDef]
+    texts: RuleFiles
+    """What was read: of a file that cannot be taken at all, what it had before."""
     good: RuleFiles
-    """The texts that are in force: of a file that cannot be taken, those that it had before."""
+    """The same, and of a file with a case that fails, too: what gives."""
     held: tuple[str, ...] = ()
-    """What is wrong with files that keep their last good state."""
+    """What is wrong with files that cannot be taken at all, and keep their last good state."""
+    failing: tuple[str, ...] = ()
+    """Cases that fail: what their files would newly give is not in force, and what they take away is."""
 
 
 def shipped_rules() -> Path:
@@ -121,12 +125,14 @@ def reload_rules(
     people: Mapping[str, Principal] | None = None,
 ) -> LoadedRules:
     """Return what the files hold, as far as each can be taken: policies at fault are `broken`, and a file
-    that is at fault otherwise keeps what it had in `good`, or is left out when it is new.
+    that cannot be taken at all keeps what it had in `good`, or is left out when it is new. Where cases fail,
+    the part knows what it had before them.
 
     Raises Faults for what is wrong with all of them together, or cannot be told of a file.
     """
     held: list[str] = []
-    while True:
+    loaded: LoadedRules | None = None
+    while loaded is None:
         try:
             loaded = load_rules(files, settings, people=people, tolerant=True)
         except Faults as error:
@@ -135,8 +141,31 @@ def reload_rules(
                 raise Faults([*held, *error.faults]) from None
             files = kept
             held += error.faults
-        else:
-            return replace(loaded, good=files, held=tuple(dict.fromkeys(held)))
+    told = tuple(dict.fromkeys(held))
+    if not loaded.failing:
+        return replace(loaded, held=told)
+    before = _before_cases_failed(loaded, settings, good, people)
+    return replace(loaded, part=replace(loaded.part, before=before.part), good=before.good, held=told)
+
+
+def _before_cases_failed(
+    loaded: LoadedRules,
+    settings: PolicySettings,
+    good: RuleFiles,
+    people: Mapping[str, Principal] | None,
+) -> LoadedRules:
+    """Return what the files hold with the last good text of each whose cases fail; where cases fail still, by
+    what another file says, what all of them had."""
+    found = loaded
+    while found.failing:
+        kept = _with_last_good(found.texts, good, found.failing)
+        if kept is None:
+            return load_rules(good, settings, people=people, tolerant=True)
+        try:
+            found = load_rules(kept, settings, people=people, tolerant=True)
+        except Faults:
+            return load_rules(good, settings, people=people, tolerant=True)
+    return found
 
 
 def _with_last_good(files: RuleFiles, good: RuleFiles, faults: Iterable[str]) -> RuleFiles | None:
@@ -167,7 +196,7 @@ def load_rules(
     tolerant: bool = False,
 ) -> LoadedRules:
     """Return what the files hold, cases run. Raises Faults with every fault of all of them; with `tolerant`
-    policies at fault are `broken`, and none of them."""
+    policies at fault are `broken`, and none of them, and cases that fail are `failing`."""
     definitions = load_service_defs(files.service_defs)
     faults: list[str] = []
     try:
@@ -185,17 +214,23 @@ def load_rules(
         for catalog, service in settings.catalogs.items()
         if service in definitions and service not in elsewhere
     }
+    failing: list[str] = []
     try:
         packs = load_packs(
-            files.packs, definitions, catalog_services=spoken_for, people=people, tolerant=tolerant
+            files.packs,
+            definitions,
+            catalog_services=spoken_for,
+            people=people,
+            tolerant=tolerant,
+            failing=failing if tolerant else None,
         )
     except Faults as error:
         raise Faults([*faults, *error.faults]) from None
     faults += _twice(packs.services, ranger.services, {entry.service for entry in settings.ranger})
     if faults:
         raise Faults(faults)
-    part = _part(packs, ranger, files.digest)
-    return LoadedRules(part=part, definitions=definitions, good=files)
+    part = _part(packs, ranger, files.digest, tolerant=tolerant)
+    return LoadedRules(part=part, definitions=definitions, texts=files, good=files, failing=tuple(failing))
 
 
 def unknown_services(settings: PolicySettings, known: Iterable[str]) -> list[str]:
@@ -218,7 +253,7 @@ def _twice(packs: Mapping[str, Service], ranger: Mapping[str, Service], admins: 
     ]
 
 
-def _part(packs: PolicySet, ranger: RangerFiles, digest: str) -> Part:
+def _part(packs: PolicySet, ranger: RangerFiles, digest: str, *, tolerant: bool) -> Part:
     """Return both kinds of files as one source. Raises Faults for what both define."""
     together = combine(
         (
@@ -227,6 +262,7 @@ def _part(packs: PolicySet, ranger: RangerFiles, digest: str) -> Part:
         ),
         packs.version,
         {},
+        tolerant=tolerant,
     )
     return Part(
         name=FILES,

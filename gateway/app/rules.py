@@ -1,16 +1,17 @@
 """Keeps the policies in force: rule files and Ranger services, each in its last good state, as one PolicySet.
 
-A change that cannot be read leaves what its source had before. A policy whose text cannot be used holds
-nothing back, and closes what it is about. The log, `/readyz` and the metrics say so until it is mended. A
-change is put in force by swapping one reference.
+A change that cannot be read leaves what its source had before, for a time. A policy whose text cannot be used
+holds nothing back, and closes what it is about; nor does a case that fails: what its file takes away is in
+force. The log, `/readyz` and the metrics say so until it is mended. A change is put in force by swapping one
+reference.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import structlog
@@ -19,6 +20,7 @@ from gateway.app.accepted_tags import accepted_part
 from gateway.app.closed_policies import ClosedPolicies, ClosedPolicy
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.combining import Part, combine
+from gateway.app.files_at_fault import FileAtFault, FilesAtFault, Kind
 from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
 from gateway.app.rule_files import (
@@ -82,6 +84,8 @@ class SourceState:
     """Why nothing may be judged by this source now, or None."""
     closed: tuple[ClosedPolicy, ...] = ()
     """Policies that cannot be loaded."""
+    files: tuple[FileAtFault, ...] = ()
+    """Files that are not in force as they stand."""
 
 
 class RulesInForce(Closing):
@@ -114,12 +118,14 @@ class RulesInForce(Closing):
         self._accepted = accepted
         self._clock = clock
         self._seen: FilesFingerprint = ()
-        self._unreadable_since_s: float | None = None
+        self._at_fault = FilesAtFault(clock)
         self._looking_since_s: float | None = None
         """Set while a look at the files goes on: one that never ends is as good as none."""
         self._closed = ClosedPolicies()
         self._good: RuleFiles | None = None
-        """The texts of files that are in force."""
+        """The texts of files that give what is given."""
+        self._texts: RuleFiles | None = None
+        """Those that are in force, be it only with what they take away."""
         self._parts = {FILES: Part(name=FILES, services={})}
         if closed is not None:
             self._parts[closed.name] = closed
@@ -151,10 +157,17 @@ class RulesInForce(Closing):
 
     def _files_stale(self) -> str | None:
         most_s = self._settings.files_max_stale_s
-        since = [s for s in (self._unreadable_since_s, self._looking_since_s) if s is not None]
-        if not since or self._clock() - min(since) <= most_s:
-            return None
-        return f"a file of policies could not be read for {most_s:g} s"
+        unreadable, whole = (self._at_fault.since_s(kind) for kind in ("unreadable", "whole"))
+        # What is told is what is wrong now; the time counts from the first that was.
+        why = "has been at fault as a whole" if unreadable is None else "could not be read"
+        for since_s, told in (
+            (self._looking_since_s, "could not be read"),
+            (unreadable, why),
+            (whole, why),
+        ):
+            if since_s is not None and self._clock() - since_s > most_s:
+                return f"a file of policies {told} for {most_s:g} s"
+        return None
 
     def sources(self) -> list[SourceState]:
         """Return the state of every source."""
@@ -168,6 +181,7 @@ class RulesInForce(Closing):
                 faults=(*self.faults, *self._closed.faults(FILES)),
                 stale=self._files_stale(),
                 closed=self._closed.of(FILES),
+                files=self._at_fault.all,
             )
         ]
         for service in self._services:
@@ -212,7 +226,7 @@ class RulesInForce(Closing):
         """
         self._seen = await asyncio.to_thread(fingerprint, self._settings)
         rules = await self._read_files()
-        self._good = rules.good
+        self._good, self._texts = rules.good, rules.texts
         for entry in self._settings.ranger:
             client = self._make_client(entry)
             self._clients.append(client)
@@ -251,7 +265,7 @@ class RulesInForce(Closing):
                 await self.look()
             except Exception:  # the root of a task: what stands in a file must not end the gateway
                 log.exception("rules_broke")
-                self.faults = ("reading the rule files failed; the log has the details",)
+                self._tell({"whole": ("reading the rule files failed; the log has the details",)})
             finally:
                 self._looking_since_s = None
 
@@ -263,40 +277,33 @@ class RulesInForce(Closing):
             return False
         try:
             rules = await self._read_files()
-            if rules.held and rules.good == self._good:
-                raise Faults([*rules.held])
-            await self._change(FILES, rules.part)
+            faults: dict[Kind, Sequence[str]] = {"whole": rules.held, "cases": rules.failing}
+            known = (rules.texts, rules.good) == (self._texts, self._good)
+            if not (known and any(faults.values())):
+                await self._change(FILES, rules.part)
         except UnreadableFiles as error:
             # Looked at again and again, whatever the fingerprint: who may read a file is not in it.
             self._seen = ()
-            if self._unreadable_since_s is None:
-                self._unreadable_since_s = self._clock()
-            self._tell(error)
+            self._tell({"unreadable": error.faults})
             return False
         except Faults as error:
             self._seen = seen
-            self._tell(error)
+            self._tell({"whole": error.faults})
             return False
         except Exception:
             self._seen = seen  # once is enough
             raise
-        self._seen, self._unreadable_since_s, self._good = seen, None, rules.good
-        if rules.held:
-            self._tell(Faults([*rules.held]))
-        else:
-            self.faults = ()
-        return True
+        self._seen, self._texts, self._good = seen, rules.texts, rules.good
+        self._tell(faults)
+        return not (known and any(faults.values()))
 
-    def _tell(self, error: Faults) -> None:
-        """Log why files are not in force, once for the same faults."""
-        if error.faults != self.faults:
-            self.faults = error.faults
-            log.error(
-                "rules_not_loaded",
-                in_force=self.current.version,
-                faults=len(error.faults),
-                first=error.faults[0],
-            )
+    def _tell(self, found: Mapping[Kind, Sequence[str]]) -> None:
+        """Log why files are not in force as they stand, once for the same faults."""
+        self._at_fault.keep(found)
+        faults = tuple(fault for told in found.values() for fault in told)
+        if faults and faults != self.faults:
+            log.error("rules_not_loaded", in_force=self.current.version, faults=len(faults), first=faults[0])
+        self.faults = faults
 
     # -- one change at a time --------------------------------------------------------------------------------
 
@@ -338,15 +345,18 @@ class RulesInForce(Closing):
                     combine, parts.values(), version, self._settings.catalogs, tolerant=before is not None
                 )
                 roles = broken_roles(policies.roles)
-                policies = await asyncio.to_thread(close_dependents, policies)
+                policies = await asyncio.to_thread(_of_both, close_dependents, policies)
                 at_fault = await asyncio.to_thread(broken_policies, policies)
                 unusable = await self._proofs.unusable(policies, self._reader)
                 if before is None and unusable:
                     raise Faults([fault for _, fault in unusable])
                 at_fault += [policy for policy, _ in unusable]
-                if at_fault:
+                closed = [*at_fault, *([] if policies.before is None else broken_policies(policies.before))]
+                if closed:
                     # Nothing that was in force before would be opened by what is left out here.
-                    policies = await asyncio.to_thread(with_closed, policies, at_fault)
+                    policies = await asyncio.to_thread(
+                        _of_both, lambda one: with_closed(one, closed), policies
+                    )
                 # Compiled here, off the loop, and found again when judging begins.
                 await asyncio.to_thread(_prepare, policies, before)
                 self._proofs.keep(policies)
@@ -371,6 +381,12 @@ def _source_of(policy: Policy, parts: Mapping[str, Part]) -> str | None:
         if policy.service == ROLES and any(policy.name == told_as(role) for role in part.roles):
             return name
     return None
+
+
+def _of_both(change: Callable[[PolicySet], PolicySet], policies: PolicySet) -> PolicySet:
+    """Return policies changed, and likewise what was in force before them where that holds, too."""
+    made = change(policies)
+    return made if policies.before is None else replace(made, before=change(policies.before))
 
 
 def _prepare(policies: PolicySet, before: PolicySet | None) -> None:

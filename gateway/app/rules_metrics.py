@@ -41,16 +41,24 @@ class SourcesCollector(Collector):
             "Unix time since which a policy cannot be loaded and closes what it is about",
             labels=["source", "service", "policy", "id"],
         )
+        files = GaugeMetricFamily(
+            "sluice_policy_file_fault_timestamp_seconds",
+            "Unix time since which a file of policies is not in force as it stands: cases, one fails; whole, "
+            "nothing can be taken; unreadable",
+            labels=["source", "file", "line", "kind"],
+        )
         for source in self._sources():
+            for file in source.files[:MAX_CLOSED]:
+                files.add_metric([source.name, file.file, str(file.line), file.kind], file.since.timestamp())
             for one in source.closed[:MAX_CLOSED]:
                 closed.add_metric([one.source, one.service, one.name, str(one.id)], one.since.timestamp())
             labels = [source.name]
             policies.add_metric(labels, source.policies)
             faults.add_metric(labels, len(source.faults))
+            stale.add_metric(labels, 1 if source.stale else 0)
             if source.version is None:
                 continue
             version.add_metric(labels, source.version)
             age = source.contact_age_s
             contact.add_metric(labels, float("inf") if age is None else age)
-            stale.add_metric(labels, 1 if source.stale else 0)
-        yield from (version, policies, contact, faults, stale, closed)
+        yield from (version, policies, contact, faults, stale, closed, files)

@@ -3,6 +3,7 @@ clear.
 
 users:
   bob:
+    id: 5d1f0c9ab3e2
     password: $argon2id$v=19$m=19456,t=2,p=1$…
     groups: [analysts]
     attributes: {region: EU}
@@ -17,6 +18,8 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
+import secrets
 import stat
 import tempfile
 import time
@@ -41,7 +44,8 @@ _log = structlog.get_logger(__name__)
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_HASH_MEMORY_KIB = 1024 * 1024
 """Memory that one verification may take; a hash that wants more is a fault of the file."""
-_KEYS = frozenset({"password", "groups", "attributes", "tokens"})
+_KEYS = frozenset({"password", "groups", "attributes", "tokens", "id"})
+_USER_ID = re.compile(r"[0-9a-f]{8,32}")
 _TOKEN_KEYS = frozenset({"id", "hash", "label", "expires"})
 MAX_TOKENS = 100
 """Tokens of one user."""
@@ -192,6 +196,7 @@ class _UserFileReading:
         if "\0" in name or name != name.strip():
             self.fault(node, f"the user name `{name}` has blanks around it or a NUL in it")
         password, groups, attributes = "", frozenset[str](), list[tuple[str, str]]()
+        id_ = ""
         tokens: tuple[Token, ...] = ()
         for key, value in self.mapping(node, f"user `{name}`"):
             if key == "password":
@@ -204,13 +209,18 @@ class _UserFileReading:
                 ]
             elif key == "tokens":
                 tokens = self._tokens(value)
+            elif key == "id":
+                id_ = self.text(value, key) or ""
+                if not _USER_ID.fullmatch(id_):
+                    self.fault(value, "`id` is of 8 to 32 digits and letters up to `f`")
             else:
                 self.fault(value, f"unknown key `{key}`; a user has {', '.join(sorted(_KEYS))}")
         if not password and not tokens and len(self.faults) == before:
             self.fault(node, f"user `{name}` has no password")
         if len(self.faults) > before:
             return None
-        principal = Principal(user=name, groups=groups, attributes=tuple(sorted(set(attributes))))
+        told = tuple(sorted(set(attributes)))
+        principal = Principal(user=name, groups=groups, attributes=told, id=id_)
         return User(principal=principal, password_hash=password, tokens=tokens)
 
     def _tokens(self, node: yaml.Node) -> tuple[Token, ...]:
@@ -301,7 +311,8 @@ def set_user(
 
     def change(users: dict[str, Any]) -> bool:
         created = name not in users
-        entry = dict(users.get(name) or {})
+        # So that who is removed and added again is not who wrote what the first one did.
+        entry = {"id": secrets.token_hex(6)} if created else dict(users.get(name) or {})
         if password is not None:
             entry["password"] = HASHER.hash(password)
         if groups is not None:
@@ -464,7 +475,10 @@ class UserFile:
         self._stamp: tuple[int, int, int, int] | None = _stamp(path)
         self._users: Users = read_users(path)
         self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
-        self._unreadable_since_s: float | None = None
+        self._at_fault_since_s: float | None = None
+        """Only a good file ends that: somebody may have been removed."""
+        self._unreadable = False
+        """Whether the file could not be read at the last look."""
         self._looking_since_s: float | None = None
         """Set while a look goes on: one that never ends is as good as none."""
         self._gone = frozenset[str]()
@@ -474,15 +488,16 @@ class UserFile:
 
     @property
     def users(self) -> Users:
-        """Everybody who may log in now; nobody, while the file could not be read for too long."""
+        """Everybody who may log in now; nobody, while the file could not be taken for too long."""
         return NOBODY if self.stale() is not None else self._users
 
     def stale(self) -> str | None:
         """Return why nobody may log in now, or None."""
-        since = [s for s in (self._unreadable_since_s, self._looking_since_s) if s is not None]
-        if not since or self._clock() - min(since) <= self._max_stale_s:
-            return None
-        return f"the user file could not be read for {self._max_stale_s:g} s"
+        why = "could not be read" if self._unreadable else "has been at fault"
+        for since_s, told in ((self._looking_since_s, "could not be read"), (self._at_fault_since_s, why)):
+            if since_s is not None and self._clock() - since_s > self._max_stale_s:
+                return f"the user file {told} for {self._max_stale_s:g} s"
+        return None
 
     @property
     def principals(self) -> Mapping[str, Principal]:
@@ -500,18 +515,21 @@ class UserFile:
             users, faults = read_usable_users(self._path)
         except Faults as error:
             # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
-            self._stamp = None if isinstance(error, UnreadableFiles) else stamp
-            if self._unreadable_since_s is None:
-                # Only a user file ends that: somebody may have been removed while there was none to read.
-                self._unreadable_since_s = self._clock()
+            self._unreadable = isinstance(error, UnreadableFiles)
+            self._stamp = None if self._unreadable else stamp
+            self._at_fault()
             self._tell("users_not_reloaded", error.faults)
             return False
-        self._gone |= self._users.keys() - users.keys()
+        self._gone |= {name for name, user in self._users.items() if not _is_same(user, users.get(name))}
         self._users = users
-        self._stamp, self._unreadable_since_s = stamp, None
+        self._stamp, self._at_fault_since_s, self._unreadable = stamp, None, False
         self._tell("users_at_fault", faults)
         _log.info("users_reloaded", users=len(users))
         return True
+
+    def _at_fault(self) -> None:
+        if self._at_fault_since_s is None:
+            self._at_fault_since_s = self._clock()
 
     def _tell(self, event: str, faults: tuple[str, ...]) -> None:
         """Log what is wrong with the file, once for the same faults."""
@@ -525,6 +543,9 @@ class UserFile:
             self._looking_since_s = self._clock()
             try:
                 await asyncio.to_thread(self.look)
+            except Exception:
+                self._at_fault()
+                raise
             finally:
                 self._looking_since_s = None
             if gone := self._gone:
@@ -542,6 +563,11 @@ class UserFile:
                 self.faults = ("looking at the user file failed; the log has the details",)
 
 
+def _is_same(user: User, now: User | None) -> bool:
+    """Whether a user is still there, and not somebody else under the name."""
+    return now is not None and now.principal.id == user.principal.id
+
+
 async def _nobody_hears(_: Collection[str]) -> None:
     pass
 
@@ -550,8 +576,9 @@ def fingerprint(user: User | None) -> str:
     """Return what tells whether two gateways have the same user, without telling more; empty: nobody."""
     if user is None:
         return ""
-    parts = (sorted(user.principal.groups), user.principal.attributes, user.password_hash, user.tokens)
-    return hashlib.sha256(repr((user.principal.user, *parts)).encode("utf-8", "surrogatepass")).hexdigest()
+    who = user.principal
+    parts = (who.identity, sorted(who.groups), who.attributes, user.password_hash, user.tokens)
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _stamp(path: Path) -> tuple[int, int, int, int]:

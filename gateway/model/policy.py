@@ -478,6 +478,9 @@ class PolicySet:
     """What was loaded and does not mean what its author may think, with its place."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Source → its own version, the same in every process: a digest of files, Ranger's numbers."""
+    before: PolicySet | None = None
+    """What was in force before, where a case of files fails: nothing is allowed that it does not allow, and
+    its masks and filters hold, too."""
 
     def policies(self) -> Iterator[Policy]:
         """Yield every policy, those on tags too."""

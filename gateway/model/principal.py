@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -15,7 +16,33 @@ class Principal:
     attributes: tuple[tuple[str, str], ...] = field(default=())
     """User attributes as sorted (name, value) pairs, a name once for each of its values; bound into filters
     as literals only."""
+    id: str = ""
+    """What tells a user from another one who had the name before; empty where the user file has none."""
+
+    @property
+    def identity(self) -> str:
+        """Who this is, in one text: the name, and the id if there is one.
+
+        No name begins with a blank, so that nobody is called as somebody else is told.
+        """
+        return f" {self.id} {self.user}" if self.id else self.user
 
     def values(self, name: str) -> tuple[str, ...]:
         """Return the attribute's values, none when the user has no attribute of that name."""
         return tuple([value for key, value in self.attributes if key == name])
+
+
+def identity_of(user: str, id_: str) -> str:
+    """Return the identity of a user by name and id; the id may be empty."""
+    return Principal(user=user, id=id_).identity
+
+
+def user_of(identity: str) -> str:
+    """Return the name in an identity."""
+    return identity.split(" ", 2)[-1] if identity.startswith(" ") else identity
+
+
+def principal_of(identity: str, find: Callable[[str], Principal | None]) -> Principal | None:
+    """Return who an identity is of; None when nobody has the name any more, or somebody else has."""
+    found = find(user_of(identity))
+    return found if found is not None and found.identity == identity else None

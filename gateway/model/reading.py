@@ -133,6 +133,8 @@ class Identity:
     """False for a bare one whose word stands elsewhere in the text too, where it may name a column."""
     nested: bool
     """Whether the statement has several queries, so that one name can mean different things in it."""
+    column: bool = False
+    """Whether a bare one is a column for certain: what its clause reads gives that name to one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

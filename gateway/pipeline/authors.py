@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, ViewBody, dotted
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Governed, Judging
@@ -66,9 +66,12 @@ async def authors_of(seen: Seen, govern: Govern, judging: Judging) -> Authors | 
     return Authors(frozenset(principals), frozenset(names))
 
 
-async def _author(text: str, user: str, govern: Govern, judging: Judging) -> Authors | NeedsCatalog | None:
-    """Return the author of a text; None when he may not select what it reads."""
-    author = judging.snapshot.principals.get(user)
+async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Authors | NeedsCatalog | None:
+    """Return the author of a text; None when he may not select what it reads, or is somebody else by now.
+
+    INVARIANT (a name is nobody): who was removed and added again is not who wrote what the first one did.
+    """
+    author = principal_of(told, judging.snapshot.principals.get)
     asked = await asked_for(text, judging.reader, judging.snapshot.catalog)
     if author is None or asked is None:
         return None

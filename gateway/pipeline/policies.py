@@ -12,10 +12,10 @@ from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
 from gateway.pipeline.judging import Governed, Judging
-from gateway.pipeline.rights import together
 from gateway.pipeline.seeing import Seen
 from gateway.policy.engine import TableView
 from gateway.policy.masks import standard_masks
+from gateway.policy.views import together
 from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied

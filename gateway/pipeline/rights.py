@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
-from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.principal import Principal
 from gateway.pipeline.judging import Judging
 from gateway.policy.engine import TableView
-from gateway.policy.masks import null_of
+from gateway.policy.views import together
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.scope import table_resource
 
@@ -169,49 +168,6 @@ def seen_by(
             hidden = hidden.union(*(view.hidden for _, view in eyes))
     name = definer.user if definer.user != rights.readers[0].user else ""
     return SeenTable(hidden=hidden, eyes=eyes, used=used, definer=name)
-
-
-def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
-    """Return what all of several may see of one table, without the columns `hidden`.
-
-    Rows pass every filter. A column that several mask by different expressions is NULL: the mask of a mask
-    would be computed from what is not there.
-    """
-    first = views[0]
-    if len(views) == 1 and first.hidden == hidden:
-        return first
-    masks: dict[str, ColumnMask] = {}
-    for view in views:
-        for column, mask in view.masks.items():
-            other = masks.get(column, mask)
-            masks[column] = mask if other.expression == mask.expression else _both(other, mask)
-            if "deny" in (other.predicate, mask.predicate):
-                masks[column] = replace(masks[column], predicate="deny")
-    filters = {view.row_filter.expression: view.row_filter for view in views if view.row_filter is not None}
-    return TableView(
-        allowed=first.allowed,
-        masks=masks,
-        row_filter=_all_of(tuple(filters.values())),
-        hidden=hidden,
-        facets=frozenset[str]().union(*(view.facets for view in views)),
-        uniform=lambda: all(view.uniform() for view in views),
-    )
-
-
-def _both(one: ColumnMask, other: ColumnMask) -> ColumnMask:
-    return replace(
-        one, mask_type="MASK_NULL", expression=null_of(one.column), facets=one.facets | other.facets
-    )
-
-
-def _all_of(filters: tuple[RowFilter, ...]) -> RowFilter | None:
-    if len(filters) < 2:
-        return filters[0] if filters else None
-    return replace(
-        filters[0],
-        expression=" AND ".join(f"({one.expression})" for one in filters),
-        facets=frozenset[str]().union(*(one.facets for one in filters)),
-    )
 
 
 def _lacks(view: TableView, table: Table, wanted: Sequence[Column]) -> bool:

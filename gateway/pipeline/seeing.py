@@ -11,8 +11,9 @@ from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord, SessionContext
 from gateway.pipeline.judging import Judging, Refusal, commanded, names_of, not_governable
-from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
+from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by
 from gateway.policy.engine import TableView
+from gateway.policy.views import together
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS, Unclear
 from gateway.sql.delta_commands import is_changes

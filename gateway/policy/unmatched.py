@@ -96,6 +96,10 @@ class ResourceNames:
             if known is None or known[0] is not service:
                 known = service, ServiceNames(service, known[1] if known is not None else None)
             self.services[name] = known
+        self._before: ResourceNames | None = None
+        if policies.before is not None:
+            older = base if base is None or base._before is None else base._before
+            self._before = ResourceNames(policies.before, older)
 
     def of(self, table: TableName) -> tuple[ServiceNames, Sequence[NamedResources]] | None:
         """Return the names of the service that speaks for a table's catalog, and those in it that write the
@@ -121,7 +125,7 @@ class ResourceNames:
                 names = service.compared(columns) if names is None else names
                 for value in one.missing(names):
                     return one, value
-        return None
+        return None if self._before is None else self._before.unmatched(table, columns)
 
 
 class ServiceNames:

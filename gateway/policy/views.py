@@ -17,6 +17,7 @@ from gateway.model.resource import AccessRequest
 from gateway.policy.combining import effect_of, settle
 from gateway.policy.facts import NO_NAMES
 from gateway.policy.hierarchy import ResourceEntry
+from gateway.policy.masks import null_of
 from gateway.policy.matching import NO_FACETS
 from gateway.policy.obligations import CUSTOM, MatchedItem, column_mask, find, find_in, row_filter
 from gateway.policy.service import COLUMN, ResourceQuestion, TagQuestion
@@ -374,3 +375,47 @@ def uniform_zone(question: ResourceQuestion) -> str | None:
     if UNZONED in zones:
         return None
     return zones[0] if len(zones) == 1 else UNZONED
+
+
+def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
+    """Return what all of several may see of one table, without the columns `hidden`.
+
+    Rows pass every filter. A column that several mask by different expressions is NULL: the mask of a mask
+    would be computed from what is not there.
+    """
+    first = views[0]
+    if len(views) == 1 and first.hidden == hidden:
+        return first
+    masks: dict[str, ColumnMask] = {}
+    for view in views:
+        for column, mask in view.masks.items():
+            masks[column] = both_masks(masks.get(column, mask), mask)
+    return TableView(
+        allowed=first.allowed,
+        masks=masks,
+        row_filter=all_filters([view.row_filter for view in views if view.row_filter is not None]),
+        hidden=hidden,
+        facets=frozenset[str]().union(*(view.facets for view in views)),
+        uniform=lambda: all(view.uniform() for view in views),
+    )
+
+
+def both_masks(one: ColumnMask, other: ColumnMask) -> ColumnMask:
+    """Return the mask of a column that has two."""
+    found = other
+    if one.expression != other.expression:
+        null, facets = null_of(one.column), one.facets | other.facets
+        found = replace(one, mask_type="MASK_NULL", expression=null, facets=facets)
+    return replace(found, predicate="deny") if "deny" in (one.predicate, other.predicate) else found
+
+
+def all_filters(filters: Sequence[RowFilter]) -> RowFilter | None:
+    """Return the filter of rows that pass all of several; None: there is none."""
+    found = tuple({one.expression: one for one in filters}.values())
+    if len(found) < 2:
+        return found[0] if found else None
+    return replace(
+        found[0],
+        expression=" AND ".join(f"({one.expression})" for one in found),
+        facets=frozenset[str]().union(*(one.facets for one in found)),
+    )

@@ -225,6 +225,7 @@ def _identity(told: JsonReply) -> Identity:
         bare=told["bare"],
         sure=told["sure"],
         nested=told["nested"],
+        column=told["column"],
     )
 
 

@@ -35,6 +35,7 @@ from gateway.session.view_rules import (
     as_made,
     refused,
     statement_of,
+    why_ended,
     without_dangling_views,
     without_ended_views,
 )
@@ -253,7 +254,7 @@ async def look_again(
         generation = changed.generation
         verdict = await judge(statement)
         if not isinstance(verdict, Cleared):
-            return verdict
+            return without_ended_views(session, verdict)
         # What was looked at for this very statement is fresh, should the period have ended meanwhile.
         stale = [table for table in session.stale_tables(verdict, changed) if table.folded() not in looked]
         if not stale:
@@ -384,7 +385,7 @@ async def _renew(
         # catalog and cannot reach the old view.
         with contextlib.suppress(StatementRefused, StatementFailed):
             await run(drop(ended.name))
-        session.end_view(ended.name)
+        session.end_view(ended.name, why_ended(ended.name, view.name, verdict))
     for ended in again:
         with contextlib.suppress(StatementRefused, StatementFailed):
             await run(statement_of(session, ended))

@@ -139,7 +139,7 @@ class SavedNames(NamedTuple):
 
     context: SessionContext
     views: dict[str, TempView]
-    ended_views: set[str]
+    ended_views: dict[str, str]
     views_have_obligations: bool
 
 
@@ -158,7 +158,8 @@ class NameResolution:
         self.client = client
         self.context = context
         self.views: dict[str, TempView] = {}
-        self.ended_views: set[str] = set()
+        self.ended_views: dict[str, str] = {}
+        """Temporary views that ended (lower case) → why, as their user is told."""
         self.views_version = -1
         """Version of the catalog at which the temporary views were judged last."""
         self.relations: dict[SparkHandle, CachedRelation] = {}
@@ -237,7 +238,7 @@ class NameResolution:
 
     def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
-        return SavedNames(self.context, dict(self.views), set(self.ended_views), self.views_have_obligations)
+        return SavedNames(self.context, dict(self.views), dict(self.ended_views), self.views_have_obligations)
 
     def restore(self, saved: SavedNames) -> None:
         """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
@@ -250,7 +251,7 @@ class NameResolution:
                 self.computed_later(cleared)
             if isinstance(effect, DropTempView):
                 self._remove_view(effect.name)
-                self.ended_views.discard(effect.name.lower())
+                self.ended_views.pop(effect.name.lower(), None)
 
     def computed_later(self, cleared: Cleared) -> None:
         """Note that other statements may compute what a statement reads, and fail as it would."""
@@ -327,10 +328,10 @@ class NameResolution:
         touched = any(changed.since(name, view.judged_in, by=self.number) for name in view.names)
         return touched and self.can_be_made_again(view)
 
-    def end_view(self, name: str) -> None:
+    def end_view(self, name: str, why: str) -> None:
         """Take out a view whose policies changed; its name does not silently become a table's."""
         self._remove_view(name)
-        self.ended_views.add(name.lower())
+        self.ended_views[name.lower()] = why
 
     def view_still_right(self, view: TempView, policies_version: int) -> None:
         self.views[view.name.lower()] = replace(view, policies_version=policies_version)
@@ -390,7 +391,7 @@ class NameResolution:
         registered = frozenset(h for h in other.context.handles if h.kind in _CLONED)
         self.context = replace(other.context, handles=registered)
         self.views = dict(other.views)
-        self.ended_views = set(other.ended_views)
+        self.ended_views = dict(other.ended_views)
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
         self.known_tables = dict(other.known_tables)
@@ -479,7 +480,7 @@ class NameResolution:
         self.views.pop(folded, None)
         # Last in order: views are renewed in the order they were made, because one may read another.
         self.views[folded] = replace(view, basis=basis)
-        self.ended_views.discard(folded)
+        self.ended_views.pop(folded, None)
         varying = self.context.varying_views - {folded}
         self.context = replace(
             self.context,

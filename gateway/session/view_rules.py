@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.errors import one_line
+from gateway.model.catalog import quote
 from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Statement, Verdict
 from gateway.session.session import NameResolution, TempView
 
@@ -40,16 +42,51 @@ def as_made(session: NameResolution, view: TempView) -> Statement:
 
 
 def without_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
-    """Refuse a statement that would read a table where its sender means a view that has ended."""
-    if isinstance(verdict, Refused) or (name := session.ended_view_in(verdict)) is None:
+    """Refuse a statement that would read a table where its sender means a view that has ended; and where one
+    is refused for the table of that name, say what became of the view."""
+    if isinstance(verdict, Refused):
+        return _told_of_ended(session, verdict)
+    if (name := session.ended_view_in(verdict)) is None:
         return verdict
-    return refused(
-        verdict,
-        "VIEW_ENDED",
-        "42P01",
-        f"the temporary view `{name}` ended because the policies changed, or what it was made of; "
-        f"create it again, or write the table's name with its database",
-    )
+    return refused(verdict, *_ended(session, name))
+
+
+def _ended(session: NameResolution, name: str) -> tuple[str, str, str]:
+    said = f"{session.ended_views[name]}; create it again, or write the table's name with its database"
+    return "VIEW_ENDED", "42P01", said
+
+
+def _told_of_ended(session: NameResolution, verdict: Refused) -> Verdict:
+    """Nobody had a table of that name in mind, so that none is found, or may be read, tells him nothing."""
+    if not session.ended_views:
+        return verdict
+    wanted = dict(verdict.parameters).get("relationName", "")
+    for name in session.ended_views:
+        if wanted.lower() == quote(name):
+            code, sqlstate, message = _ended(session, name)
+            return replace(verdict, code=code, sqlstate=sqlstate, message=message, parameters=())
+    here = (session.context.catalog.lower(), ".".join(session.context.namespace).lower())
+    wants = (one.request.resource for one in verdict.decisions if not one.allowed)
+    denied = {
+        (resource.level("table") or "").lower()
+        for resource in wants
+        if ((resource.level("catalog") or "").lower(), (resource.level("database") or "").lower()) == here
+    }
+    ended = [why for name, why in session.ended_views.items() if name in denied]
+    if verdict.code != "ACCESS_DENIED" or not ended:
+        return verdict
+    return replace(verdict, message=f"{verdict.message} ({ended[0]})")
+
+
+def why_ended(name: str, first: str, verdict: Verdict) -> str:
+    """Say why a temporary view ended: it is the `first`, of whose statement this is the verdict now, or it
+    reads that one."""
+    if name.lower() != first.lower():
+        return f"the temporary view `{name}` ended because `{first}` did, which it reads"
+    said = f"the temporary view `{name}` ended because the policies changed, or what it was made of"
+    if isinstance(verdict, Refused):
+        said += f", and its statement is refused now ({one_line(verdict.text)})"
+    return said
 
 
 def without_ended_relations(session: NameResolution, verdict: Verdict) -> Verdict:

@@ -394,8 +394,9 @@ class PolicySettings(UnmatchedSettings):
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
     files_max_stale_s: Seconds = 900.0
-    """Seconds that policies stay in force while a file of theirs cannot be read; after that statements are
-    refused. Files that can be read and have faults keep the last good policies without a limit."""
+    """Seconds that policies stay in force while a file of theirs cannot be read, or nothing in it can be
+    taken (it is no YAML, say); after that statements are refused. Single policies at fault and cases that
+    fail have no limit: what they deny, hide or take away is in force."""
 
     @model_validator(mode="after")
     def _one_source_for_each_service(self) -> PolicySettings:

@@ -28,7 +28,7 @@ from gateway.sql.analyse_scope import (
     Unfound,
     is_literal,
 )
-from gateway.sql.analyse_tree import parsed, query_of
+from gateway.sql.analyse_tree import bare_in, parsed, query_of
 from gateway.sql.analyse_walk import CteOutputs, PipedQueries, SqlColumnWalk
 from gateway.sql.pipes import PIPE, Pipes, unused_prefix, with_tables_selected
 from gateway.sql.tokens import tokens_of
@@ -99,9 +99,9 @@ def analyse(
     """
     try:
         root, pipes = read(text, limit)
-        walk = PipedColumnWalk(sources(scans), pipes=pipes)
+        walk = PipedColumnWalk(sources(scans), pipes=pipes, bare=bare_names(references))
         output = statement(walk, root, {})
-        agree(walk, scans, references)
+        agree(walk, scans, references, text)
     except Unclear as unclear:
         return Silent(unclear.why, unfound=isinstance(unclear, Unfound))
     except RecursionError:
@@ -155,8 +155,15 @@ def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: CteOutputs) -> Output:
     return walk.query(query_of(root), None, ctes)
 
 
+def bare_names(references: Collection[ColumnRef] | None) -> frozenset[str]:
+    """Return the functions that a text may name without brackets: any, where its references are not known."""
+    if references is None:
+        return LITERAL_FUNCTIONS
+    return bare_in(tuple(part.lower() for part in one.parts) for one in references if not one.star)
+
+
 def agree(
-    walk: SqlColumnWalk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None
+    walk: SqlColumnWalk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None, text: str
 ) -> None:
     """Raise Unclear when Spark's parser saw a relation or a column reference that sqlglot did not see."""
     missing = {tuple(part.lower() for part in scan.parts) for scan in scans} - walk.relations
@@ -170,13 +177,19 @@ def agree(
         for reference in references
         if not reference.star
         and (parts := tuple(part.lower() for part in reference.parts)) not in seen
-        and not is_literal(parts)
+        and not (is_literal(parts) and _only_function(parts[0], scans, text))
     }
     if unseen:
         raise Unclear(f"readers disagree: only Spark sees the columns {_listed(unseen)}")
     stars = {tuple(p.lower() for p in r.parts) for r in references if r.star} - walk.star_references
     if stars:
         raise Unclear(f"readers disagree: only Spark sees the stars {_listed({(*s, '*') for s in stars})}")
+
+
+def _only_function(name: str, scans: Sequence[ScannedTable], text: str) -> bool:
+    """Whether no column has the name of a function: no table has it, and nothing in the text gives it."""
+    columns = (column.name.lower() for scan in scans for column in scan.columns)
+    return name not in columns and text.lower().count(name) == 1
 
 
 def _listed(names: Collection[Parts]) -> str:

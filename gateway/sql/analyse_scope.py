@@ -128,9 +128,6 @@ class ScopeSource:
                 self.open = True
             else:
                 self.names[column.name] = self.names.get(column.name, NOTHING) | column.origins
-        if not LITERAL_FUNCTIONS.isdisjoint(self.names):
-            # `SELECT user` is the column where there is one; sqlglot always reads some as functions.
-            raise Unclear("a column has the name of a function that needs no brackets")
 
     def renamed(self, alias: str, columns: Sequence[str]) -> ScopeSource:
         """Return the relation under an alias, with its columns renamed by position if names are given."""

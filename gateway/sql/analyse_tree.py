@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.tokenizer_core import Token
 
-from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Parts, Unclear
 from gateway.sql.tokens import SPARK
 
 NOT_UNDERSTOOD = "column analysis does not understand "
@@ -143,3 +143,33 @@ def counts_outputs(clause: object) -> bool:
         elif isinstance(item, (exp.Literal, exp.Var, exp.Placeholder)):
             return True  # the argument of a marker is written in its place, so it may be a number
     return False
+
+
+def bare_in(columns: Iterable[Parts]) -> frozenset[str]:
+    """Return the functions that a text names without brackets, of what Spark's parser takes for columns."""
+    return frozenset(parts[0] for parts in columns if len(parts) == 1) & LITERAL_FUNCTIONS
+
+
+def bare_name(node: exp.Expr, bare: Collection[str]) -> str | None:
+    """Return the name that sqlglot takes for a function without brackets, one of `bare`.
+
+    To Spark it is a column of that name first, wherever there is one, and the function where there is none.
+    """
+    name = _BARE.get(node.key, node.key) if bare and not node.args else ""
+    return name if name in bare else None
+
+
+_BARE = {
+    "currentuser": "current_user",
+    "sessionuser": "session_user",
+    "currentdate": "current_date",
+    "currenttimestamp": "current_timestamp",
+    "currenttime": "current_time",
+    "currentdatabase": "current_database",
+    "currentcatalog": "current_catalog",
+    "currentschema": "current_schema",
+    "currentrole": "current_role",
+    "currenttimezone": "current_timezone",
+    "localtime": "localtime",
+    "localtimestamp": "localtimestamp",
+}

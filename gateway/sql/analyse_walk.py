@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from gateway.sql.analyse_scope import (
+    LITERAL_FUNCTIONS,
     NOTHING,
     ColumnEnvironment,
     ColumnFindings,
@@ -37,6 +38,7 @@ from gateway.sql.analyse_tree import (
     SUBQUERY_PARTS,
     TABLE_PARTS,
     VALUES_PARTS,
+    bare_name,
     counts_outputs,
     folded,
     is_star_query,
@@ -78,6 +80,8 @@ class SqlColumnWalk:
     relations: set[Parts] = field(default_factory=set)
     references: set[Parts] = field(default_factory=set)
     star_references: set[Parts] = field(default_factory=set)
+    bare: frozenset[str] = LITERAL_FUNCTIONS
+    """Functions that the text may name without brackets."""
     steps: int = 0
 
     # ---------------------------------------------------------------- queries
@@ -189,6 +193,8 @@ class SqlColumnWalk:
                 complete = complete and known
                 continue
             parts = parts_of(value)
+            if parts is None and (bare := bare_name(value, self.bare)) is not None:
+                parts = (bare,)
             if parts is not None:
                 origins = self._reference(parts, place, plain=True)
                 passed = self.passed(parts, place.frame) if name is None else None
@@ -437,6 +443,8 @@ class SqlColumnWalk:
                 self.found.compute(c.column for c in shown)
             elif (parts := parts_of(node)) is not None:
                 self._reference(parts, place, plain=False)
+            elif (bare := bare_name(node, self.bare)) is not None:
+                self._reference((bare,), place, plain=False)
             elif isinstance(node, exp.Lambda):
                 variables = dict.fromkeys(names_of(node.expressions), NOTHING)
                 inner = ColumnEnvironment(ColumnFrame(), place, variables, "outputs")

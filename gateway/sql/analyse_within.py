@@ -8,7 +8,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse import ScannedTable, agree, read, sources, statement
+from gateway.sql.analyse import ScannedTable, agree, bare_names, read, sources, statement
 from gateway.sql.analyse_pipes import PipedColumnWalk
 from gateway.sql.analyse_scope import ColumnEnvironment, ColumnFindings, Output, Unclear
 from gateway.sql.analyse_walk import CteOutputs, PipedQueries
@@ -27,9 +27,9 @@ def expression(
     Raises Unclear when that is not sure.
     """
     tree, pipes = _select(text)
-    walk = PipedColumnWalk(sources(scans), into, pipes)
+    walk = PipedColumnWalk(sources(scans), into, pipes, bare=bare_names(references))
     output = walk.query(tree, place, {})
-    agree(walk, scans, references)
+    agree(walk, scans, references, text)
     return output
 
 
@@ -45,9 +45,9 @@ def query(
     Raises Unclear when that is not sure.
     """
     root, pipes = read(text)
-    walk = PipedColumnWalk(sources(scans), into, pipes)
+    walk = PipedColumnWalk(sources(scans), into, pipes, bare=bare_names(references))
     output = statement(walk, root, ctes)
-    agree(walk, scans, references)
+    agree(walk, scans, references, text)
     return output
 
 

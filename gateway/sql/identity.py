@@ -47,6 +47,8 @@ def identity_splices(
     splices = []
     for identity in reading.identities:
         if identity.bare:
+            if identity.column:
+                continue
             if meaning is None:
                 found = _meaning(identity, tables)
             else:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Parts, Unclear
+from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.analyse_tree import (
     LEAVES,
     NOT_UNDERSTOOD,
+    bare_in,
+    bare_name,
     folded,
     is_star_query,
     names_of,
@@ -110,7 +112,7 @@ class SqlLineageExpressions(References):
     def __init__(self, text: Text, columns: Iterable[Parts]) -> None:
         super().__init__()
         self.text = text
-        self._bare = {parts[0] for parts in columns if len(parts) == 1} & LITERAL_FUNCTIONS
+        self._bare = bare_in(columns)
         """Names that the text has without brackets, and that may be columns or functions."""
 
     @abstractmethod
@@ -154,7 +156,7 @@ class SqlLineageExpressions(References):
         parts = parts_of(node)
         if parts is not None and self.argument(parts[0]) is None:
             return self.reference(parts, place)
-        if (bare := self._bare_name(node)) is not None:
+        if (bare := bare_name(node, self._bare)) is not None:
             return self.reference((bare,), place)
         found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
@@ -213,15 +215,10 @@ class SqlLineageExpressions(References):
                 if not windowed:
                     grouped(place, found)
             else:
-                if (bare := self._bare_name(node)) is not None:
+                if (bare := bare_name(node, self._bare)) is not None:
                     work += self._operand((bare,), way, place, found)
                 stack += [(child, as_, windowed) for child, as_ in reversed(_children(node, way))]
         self.spend(work)
-
-    def _bare_name(self, node: exp.Expr) -> str | None:
-        """Return the name that sqlglot takes for a function without brackets, and that may be a column."""
-        name = _BARE.get(node.key, node.key) if self._bare and not node.args else ""
-        return name if name in self._bare else None
 
     def _into_all(self, nodes: Iterable[exp.Expr], place: Environment, ctes: Ctes) -> None:
         for node in nodes:
@@ -297,20 +294,6 @@ class SqlLineageExpressions(References):
         return keys
 
 
-_BARE = {
-    "currentuser": "current_user",
-    "sessionuser": "session_user",
-    "currentdate": "current_date",
-    "currenttimestamp": "current_timestamp",
-    "currenttime": "current_time",
-    "currentdatabase": "current_database",
-    "currentcatalog": "current_catalog",
-    "currentschema": "current_schema",
-    "currentrole": "current_role",
-    "currenttimezone": "current_timezone",
-    "localtime": "localtime",
-    "localtimestamp": "localtimestamp",
-}
 """sqlglot's names of functions that need no brackets, and Spark's."""
 
 

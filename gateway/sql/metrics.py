@@ -80,6 +80,8 @@ def answers_nothing(tree: ExpressionNode | None) -> bool:
                 return True
             case "Filter" if any(map(_is_false, tree.children)):
                 return True
+            case "UnresolvedWith":
+                tree = tree.plans[0]  # what it is for; its relations come behind
             case "Project" if not all(map(_is_plain, tree.children)):
                 return False
             case "GlobalLimit" | "LocalLimit" | "Filter" | "Project" | "SubqueryAlias" | "Sort" | "Distinct":

@@ -33,6 +33,8 @@ T = TypeVar("T")
 DEFINITIONS = Path(__file__).resolve().parents[2] / "rules" / "service_defs"
 PASSWORD = "right"
 GROUPS = {"dave": frozenset({"stewards"}), "gwen": frozenset({"governors"})}
+IDS: dict[str, str] = {}
+"""Ids of users, who have none unless a test gives them one."""
 RIGHTS = AdminRights(
     administrators=frozenset({"admin"}),
     administrator_groups=frozenset({"governors"}),
@@ -43,7 +45,8 @@ RIGHTS = AdminRights(
 async def authenticate(shown: Credentials, _address: str) -> Principal | None:
     if not isinstance(shown, Password) or shown.password != PASSWORD:
         return None
-    return Principal(user=shown.user, groups=GROUPS.get(shown.user, frozenset()))
+    groups = GROUPS.get(shown.user, frozenset())
+    return Principal(user=shown.user, groups=groups, id=IDS.get(shown.user, ""))
 
 
 async def shipped(writing: WriteTransaction) -> None:

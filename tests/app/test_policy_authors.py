@@ -66,6 +66,21 @@ async def test_what_closes_is_told_once_and_until_it_opens(reader: ReaderPool) -
     assert await authors.told() is None
 
 
+async def test_an_author_who_was_added_again_is_told_of(reader: ReaderPool) -> None:
+    made = world("bob", id_="5d1f0c9ab3e2")
+    made.principals["bob"] = replace(made.principals["bob"], id="77aa00bb11cc")
+
+    async def judge(text: str, principal: Principal) -> Verdict:
+        raise AssertionError("nothing is asked for somebody else")
+
+    authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
+    with capture_logs() as told:
+        await authors.look()
+    (one,) = told
+    assert (one["policy"], one["author"]) == (POLICY, "bob")
+    assert one["fault"] == ("its author is not who has the name now, with id `77aa00bb11cc` in the user file")
+
+
 async def test_a_spark_that_is_away_changes_nothing(reader: ReaderPool) -> None:
     made = world("eve")
     away = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -121,3 +122,21 @@ async def test_an_error_that_is_not_of_the_text_is_no_fault(reader: ReaderPool) 
     fault, unchecked = await said(reader, Asked("id = 1"), Spark(BackendError("[FULL] no", "58030")))
     assert fault is None
     assert "[FULL] no" in unchecked
+
+
+async def test_a_spark_that_does_not_answer_is_not_waited_for_by_each_text(reader: ReaderPool) -> None:
+    asked = list[str]()
+
+    async def hangs(sql: str) -> Sequence[Sequence[object]]:
+        asked.append(sql)
+        await asyncio.Event().wait()
+        return []
+
+    texts = SparkTexts({"spark_catalog": "lake"}, StaticCatalog([CARD]), hangs, reader, timeout_s=0)
+    reading = await reader.read_expression("id = 1")
+    assert isinstance(reading, Reading)
+    for _ in range(3):
+        fault, unchecked = await texts.say(Asked("id = 1"), reading)
+        assert fault is None
+        assert unchecked == "a filter was not checked: Spark did not answer in time"
+    assert len(asked) == 1

@@ -7,9 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
+from gateway.app.files_at_fault import told_of_files
 from gateway.app.proving import Proofs
 from gateway.app.rules import RulesInForce, fingerprint, read_rules, rule_paths, shipped_rules
+from gateway.app.rules_metrics import SourcesCollector
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
 from gateway.model.principal import Principal
@@ -142,22 +145,153 @@ async def test_a_file_at_fault_holds_no_other_file_back(tmp_path: Path) -> None:
     assert not rules.faults
 
 
-async def test_a_file_whose_own_case_fails_stays_as_it_was_and_holds_no_other_back(tmp_path: Path) -> None:
+def failing(pack: str, table: str = "employee", line: str = "deny") -> str:
+    """A pack with a case that fails."""
+    on = CARDS.replace("employee", table)
+    return f"{pack}cases:\n  - as: {{user: ann, groups: [analysts]}}\n    on: {on}\n    expect: {line}\n"
+
+
+async def test_a_file_whose_own_case_fails_takes_away_and_gives_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    now, reader = [0.0], ReaderThatCounts()
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), reader, clock=lambda: now[0])
+    await rules.start()
+    pack = (tmp_path / "hr.yaml").read_text()
+    denial, more = DENIAL.partition("policies:\n")[2], pack.replace("analysts read", "all read")
+    grant = more.replace('hr, table: "*"', 'pay, table: "*"').replace("own region", "other region")
+    (tmp_path / "hr.yaml").write_text(failing(pack + denial))
+    (tmp_path / "more.yaml").write_text(grant.replace("employee", "wages"))
+    assert await rules.look()
+    assert not may_read(rules, "department"), "a revocation in the very file is in force"
+    assert may_read(rules, "employee")
+    assert may_read(rules, "wages", database="pay"), "no other file is held back"
+    (state,) = rules.sources()
+    (file,) = state.files
+    assert (file.line, file.kind) == (13, "cases")
+    assert "hr.yaml:13: case fails" in rules.faults[0]
+    assert state.stale is None
+    (tmp_path / "hr.yaml").write_text(failing(pack + denial).replace("[public]", "[nobody]"))
+    assert await rules.look()
+    assert may_read(rules, "department")
+    (tmp_path / "hr.yaml").write_text(failing(pack.replace("true", "id > 1")))
+    assert await rules.look()
+    rows = engine_for(rules.current).row_filter(ANN, Resource.table("spark_catalog", "hr", "employee"))
+    assert rows is not None
+    assert rows.expression == "(id > 1) AND (true)"
+    assert rules.sources()[0].files[0].since == file.since
+    origins = rules.current.origins
+    assert origins["files"] != origins["files_before"]
+    now[0] = 1e6
+    assert rules.stale() is None, "what it takes away is in force, so nobody has to wait for anything"
+    write(tmp_path, "id > 1")
+    assert await rules.look()
+    assert rules.sources()[0].files == ()
+    assert "files_before" not in rules.current.origins
+
+
+async def test_a_policy_at_fault_in_what_was_before_closes_there(tmp_path: Path) -> None:
     write(tmp_path, "true")
     rules = rules_of(tmp_path)
     await rules.start()
-    case = (
-        "cases:\n  - as: {user: ann, groups: [analysts]}\n    wants: select\n"
-        f"    on: {CARDS}\n    expect: deny\n"
-    )
     pack = (tmp_path / "hr.yaml").read_text()
-    (tmp_path / "hr.yaml").write_text(pack.replace("employee", "department") + case)
+    (tmp_path / "hr.yaml").write_text(pack + f"  - {{name: bad, on: {CARDS}, mask: []}}\n")
+    assert await rules.look()
+    (tmp_path / "hr.yaml").write_text(failing(pack))
+    assert await rules.look()
+    assert not may_read(rules, "employee", column="salary")
+    assert may_read(rules, "employee")
+    (tmp_path / "hr.yaml").write_text(failing(pack.replace("true", "region = broken")))
+    assert await rules.look()
+    assert not may_read(rules, "employee"), "a text of a file with a case that fails is read by the parser"
+    assert may_read(rules, "department")
+    write(tmp_path, "true")
+    assert await rules.look()
+    assert may_read(rules, "employee", column="salary")
+
+
+async def test_a_file_that_is_none_has_what_it_had_for_a_time(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    now = [0.0]
+    settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60)
+    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    await rules.start()
+    good = (tmp_path / "hr.yaml").read_text()
+    (tmp_path / "hr.yaml").write_text(f"{good}tags: [")
+    assert not await rules.look()
+    (file,) = rules.sources()[0].files
+    assert (file.kind, file.line > 0) == ("whole", True)
+    now[0] = 30.0
     (tmp_path / "no.yaml").write_text(DENIAL)
     assert await rules.look()
-    assert not may_read(rules, "department")
-    assert "case fails" in rules.faults[0]
-    filters = [one for one in rules.current.policies() if one.filters]
-    assert [one.resources["table"].values for one in filters] == [("employee",)]
+    (tmp_path / "hr.yaml").write_text("policies: [")
+    assert not await rules.look()
+    assert rules.stale() is None
+    now[0] = 60.5
+    assert rules.stale() == "a file of policies has been at fault as a whole for 60 s"
+    assert rules.sources()[0].stale == rules.stale()
+    page = page_of(rules)
+    assert 'sluice_policy_source_stale{source="files"} 1.0' in page
+    assert f'file="{file.file}",kind="whole",line="2",source="files"' in page
+    told = told_of_files(rules.sources()[0].files, 60)
+    assert told is not None
+    assert told.startswith("no policies can be taken from these, and nothing is cleared after 60 s: ")
+    assert f"hr.yaml:2 since {file.since:%Y-%m-%d %H:%M:%S} UTC" in told
+    (tmp_path / "hr.yaml").write_text(good)
+    assert await rules.look()
+    assert rules.stale() is None
+
+
+async def test_the_age_of_a_file_that_is_mended_counts_for_no_other(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    now = [0.0]
+    settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60)
+    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    await rules.start()
+    good = (tmp_path / "hr.yaml").read_text()
+    (tmp_path / "hr.yaml").write_text("a: [")
+    assert not await rules.look()
+    now[0] = 50.0
+    (tmp_path / "hr.yaml").write_text(good)
+    (tmp_path / "new.yaml").write_text("a: [")
+    await rules.look()
+    now[0] = 100.0
+    assert rules.stale() is None
+    now[0] = 110.5
+    assert rules.stale() is not None
+
+
+async def test_what_is_told_of_files_is_what_is_wrong_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that could not be read, and now can, and is at fault: both are told when they are so."""
+    write(tmp_path, "true")
+    now = [0.0]
+    settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60)
+    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    await rules.start()
+    (tmp_path / "hr.yaml").write_text("policies: [")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refuse_to_read)
+        assert not await rules.look()
+        now[0] = 60.5
+        assert rules.stale() == "a file of policies could not be read for 60 s"
+    assert not await rules.look()
+    assert rules.stale() == "a file of policies has been at fault as a whole for 60 s"
+    assert "not YAML" in rules.faults[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refuse_to_read)
+        (tmp_path / "hr.yaml").touch()
+        assert not await rules.look()
+        assert rules.stale() == "a file of policies could not be read for 60 s"
+
+
+ANN = Principal(user="ann", groups=frozenset({"analysts"}))
+
+
+def page_of(rules: RulesInForce) -> str:
+    registry = CollectorRegistry()
+    registry.register(SourcesCollector(rules.sources))
+    return generate_latest(registry).decode()
 
 
 CARDS = "{catalog: spark_catalog, database: hr, table: employee, column: salary}"
@@ -303,13 +437,14 @@ policies:
 """
 
 
-def may_read(rules: RulesInForce, table: str, kind: str = "column", column: str = "name") -> bool:
-    """Whether an analyst may select a column of a table in `hr`, or the table."""
-    resource = Resource.table("spark_catalog", "hr", table)
+def may_read(
+    rules: RulesInForce, table: str, kind: str = "column", column: str = "name", database: str = "hr"
+) -> bool:
+    """Whether an analyst may select a column of a table, or the table."""
+    resource = Resource.table("spark_catalog", database, table)
     if kind == "column":
         resource = resource.child("column", column)
-    analyst = Principal(user="ann", groups=frozenset({"analysts"}))
-    request = AccessRequest(principal=analyst, resource=resource, access="select")
+    request = AccessRequest(principal=ANN, resource=resource, access="select")
     return engine_for(rules.current).decide(request).allowed
 
 
@@ -364,6 +499,7 @@ async def test_a_bug_met_while_reading_ends_nothing(tmp_path: Path, monkeypatch:
         watching.cancel()
     assert rules.current is good
     assert rules.faults == ("reading the rule files failed; the log has the details",)
+    assert [file.kind for file in rules.sources()[0].files] == ["whole"], "a revocation may stand in them"
 
 
 def test_hidden_files_are_no_packs(tmp_path: Path) -> None:
@@ -649,10 +785,9 @@ def test_a_change_that_keeps_time_and_size_is_one(tmp_path: Path) -> None:
 def hides(rules: RulesInForce, table: str) -> bool:
     """Whether an analyst is shown no salary of a table in `hr` by those whose access is not asked for."""
     resource = Resource.table("spark_catalog", "hr", table)
-    analyst = Principal(user="ann", groups=frozenset({"analysts"}))
     engine = engine_for(rules.current)
-    mask = engine.mask(analyst, resource.child("column", "salary"), "string")
-    rows = engine.row_filter(analyst, resource)
+    mask = engine.mask(ANN, resource.child("column", "salary"), "string")
+    rows = engine.row_filter(ANN, resource)
     return (mask is not None and mask.mask_type == "MASK_NULL") or (
         rows is not None and rows.expression == "FALSE"
     )

@@ -54,15 +54,41 @@ policies:
   - name: settings
     on: {setting: "*"}
     allow: [{users: [ann, bea], access: [show, set]}]
+  - name: what is bought
+    on: {catalog: spark_catalog, database: shopping, table: "*", column: "*"}
+    allow: [{users: [ann, bea], access: [select, create]}]
+  - name: cities
+    on: {catalog: spark_catalog, database: shopping, table: bought}
+    filter: [{users: [bea], where: "city <> 'Ulm'"}]
 """
+METRICS = """CREATE VIEW shopping.{} WITH METRICS LANGUAGE YAML AS $$
+version: 0.1
+source: {}
+dimensions:
+  - name: city
+    expr: upper(city)
+  - name: card
+    expr: card
+measures:
+  - name: total
+    expr: sum(paid)
+  - name: cards
+    expr: max(card)
+  - name: people
+    expr: count(DISTINCT id)
+$$"""
+BOTH = "told.shop.person p JOIN spark_catalog.shopping.bought b ON b.person = p.id"
+TOLD = (
+    f"SET spark.sql.catalog.told={CLASS}",
+    f"SET `spark.sql.catalog.told.url`=`{URL}`",
+    f"SET spark.sql.catalog.told.driver={DRIVER}",
+)
 
 
 @pytest.fixture(scope="module")
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     spark.query(
-        f"SET spark.sql.catalog.told={CLASS}",
-        f"SET `spark.sql.catalog.told.url`=`{URL}`",
-        f"SET spark.sql.catalog.told.driver={DRIVER}",
+        *TOLD,
         "CREATE NAMESPACE told.shop",
         "CREATE TABLE told.shop.person (id INT, card INT, region INT)",
         "INSERT INTO told.shop.person VALUES (1, 4000, 1), (2, 4001, 2)",
@@ -105,6 +131,51 @@ def test_policies_hold_in_a_catalog_that_only_the_gateway_knows(
         assert ("told",) in bea("SHOW CATALOGS")
         bea("USE spark_catalog.default")
         assert bea("SELECT id FROM told.shop.person") == [(1,)]
+
+
+@pytest.fixture(scope="module")
+def metrics(spark: Spark, gateway: RunningGateway) -> Iterator[None]:
+    """A metric view over tables of two catalogs, and one over what bea sees of these."""
+    rows = "(1, 10, 'Bonn'), (1, 20, 'Ulm'), (2, 40, 'Bonn'), (1, 80, 'Kiel')"
+    spark.query(
+        *TOLD,
+        "CREATE DATABASE shopping",
+        "CREATE TABLE shopping.bought (person INT, paid INT, city STRING) USING parquet",
+        f"INSERT INTO shopping.bought VALUES {rows}",
+        "CREATE TABLE shopping.seen USING parquet AS SELECT id, CAST(NULL AS INT) AS card, paid, city "
+        f"FROM {BOTH} WHERE p.region = 1 AND b.city <> 'Ulm'",
+        METRICS.format("metrics", f"SELECT p.id, p.card, b.paid, b.city FROM {BOTH}"),
+        METRICS.format("seen_metrics", "shopping.seen"),
+        user="loader",
+    )
+    yield
+    spark.query("DROP DATABASE shopping CASCADE", user="loader")
+
+
+@pytest.mark.usefixtures("metrics")
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_metric_view_over_two_catalogs_hides_what_each_of_them_hides(
+    spark: Spark, gateway: RunningGateway, endpoint: str
+) -> None:
+    own = f"own_{endpoint}"
+    with session(gateway, endpoint, "ann") as ann, session(gateway, endpoint, "bea") as bea:
+        ann(METRICS.format(own, f"SELECT p.id, p.card, b.paid, b.city FROM {BOTH}"))
+        for text in (
+            "SELECT city, measure(total) AS t, measure(cards) AS c FROM {} GROUP BY city",
+            "SELECT measure(people) AS n, measure(total) AS t FROM {} WHERE card IS NULL",
+            "SELECT card, measure(total) AS t FROM {} WHERE city <> 'KIEL' GROUP BY ALL",
+            "SELECT * FROM {} LIMIT 0",
+            "WITH m AS (SELECT * FROM {}) SELECT * FROM m LIMIT 0",
+        ):
+            wanted = sorted(spark.query(text.format("shopping.seen_metrics")), key=repr)
+            whole = sorted(spark.query(*TOLD, text.format("shopping.metrics")), key=repr)
+            for name in ("metrics", own):
+                told = bea(text.format(f"shopping.{name}"))
+                assert sorted(map(tuple, told), key=repr) == wanted, (name, text)
+                told = ann(text.format(f"shopping.{name}"))
+                assert sorted(map(tuple, told), key=repr) == whole, (name, text)
+        with pytest.raises(Exception, match="SLUICE_NOT_GOVERNABLE"):
+            bea("SELECT card FROM shopping.metrics")
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

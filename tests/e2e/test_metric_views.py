@@ -201,6 +201,7 @@ SHAPES = (
     "SELECT * FROM {v} LIMIT 0",
     "SELECT * FROM (SELECT * FROM {v}) AS t WHERE 1 = 0",
     "DESCRIBE QUERY SELECT * FROM {v}",
+    "WITH m AS (SELECT * FROM {v}) SELECT * FROM m LIMIT 0",
     "SHOW COLUMNS IN {v}",
     "DESCRIBE {v}",
 )
@@ -209,6 +210,7 @@ LOOKS: dict[str, Callable[[Any, str], Any]] = {
     "filter": lambda s, v: s.table(v).filter("total > 1").select("region", F.col("total").alias("t")),
     "sql": lambda s, v: s.sql(f"SELECT region, total FROM {v} WHERE region > ''"),
     "star": lambda s, v: s.sql(f"SELECT * FROM {v}"),
+    "with": lambda s, v: s.sql(f"WITH m AS (SELECT * FROM {v}) SELECT * FROM m"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +16,14 @@ from apache_ranger.exceptions import RangerServiceException
 from apache_ranger.model.ranger_policy import RangerPolicy
 from apache_ranger.model.ranger_role import RangerRole
 from apache_ranger.model.ranger_service import RangerService
+from pyhive import hive
+from pyspark.errors.exceptions.connect import SparkConnectException
 
 from gateway.cli.audit import where
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
-from tests.e2e.running import PASSWORDS, RunningGateway, Spark, until
+from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, until
 
 SERVICE = "lake"
 KEEPER, PLUGIN, PASSWORD = "ruth", "poller", "correct horse battery"
@@ -90,7 +93,11 @@ def governed(
             "tags_poll_s": 0.3,
         } | changes
         policies = {"ranger": [source], "catalogs": {"spark_catalog": SERVICE}}
-        gateway = made(directory, settings_of(directory, spark, policies=policies))
+        directory.mkdir(exist_ok=True)
+        backend = spark.backend_settings(directory)
+        listeners = {listener: {"port": 0} for listener in (*backend, "admin")}
+        doors = {"backend": backend, "listeners": listeners}
+        gateway = made(directory, settings_of(directory, spark, policies=policies, **doors))
         set_user(directory / "users.yaml", "bob", password=PASSWORDS["bob"], groups=["analysts"])
         started.append(gateway)
         return gateway.start()
@@ -187,6 +194,117 @@ def a_bad_policy_holds_no_revocation_back(
     ranger.delete_policy_by_id(granted.id)
 
 
+VOUCHED = "vouching.customers"
+SEEN = f"SELECT id, email FROM {VOUCHED}"
+
+
+@pytest.fixture
+def vouched(spark: Spark) -> Iterator[None]:
+    """A view that was made past the gateway: by default an operator vouches for it."""
+    text = "SELECT id, email FROM sales.customer"
+    spark.query("CREATE DATABASE vouching", f"CREATE VIEW {VOUCHED} AS {text}", user="loader")
+    yield
+    spark.query("DROP DATABASE vouching CASCADE", user="loader")
+
+
+@contextlib.contextmanager
+def one_session(gateway: RunningGateway, endpoint: str) -> Iterator[Callable[[str], object]]:
+    """A session of bob's."""
+    if endpoint == "connect":
+        with gateway.session("bob") as frames:
+            yield lambda text: frames.sql(text).collect()
+        return
+    with contextlib.closing(connect(gateway.host, gateway.port, "bob", PASSWORDS["bob"])) as connection:
+        yield connection.cursor().execute
+
+
+def asked(gateway: RunningGateway, text: str) -> list[list[tuple[Any, ...]] | str]:
+    """What bob is answered on each endpoint: rows, or why not."""
+    found: list[list[tuple[Any, ...]] | str] = []
+    try:
+        found.append(sorted(gateway.query("bob", text)))
+    except hive.OperationalError as error:
+        found.append(str(error.args[0].status.errorMessage))
+    if gateway.connect_port:
+        with gateway.session("bob") as session:
+            try:
+                found.append(sorted(tuple(row) for row in session.sql(text).collect()))
+            except SparkConnectException as error:
+                found.append(str(error))
+    return found
+
+
+def a_policy_at_fault_denies_and_hides_on_each_endpoint(
+    keeper: RunningGateway, gateway: RunningGateway, ranger: RangerClient
+) -> None:
+    """Of what an Admin sends one policy cannot be loaded: a denial stands in its place; and NULL, or no row,
+    where no denial holds, in a view that an operator vouches for."""
+    dsn = where(load_settings(keeper.config))[0]
+    view = {"catalog": ["spark_catalog"], "database": ["vouching"], "table": ["customers"], "column": ["*"]}
+    resources = {level: {"values": values} for level, values in view.items()}
+    items = [{"roles": ["readers"], "accesses": SELECT}]
+    granted = ranger.create_policy(policy("vouched", resources=resources, policyItems=items))
+
+    async def store(name: str, items: str, item: dict[str, Any]) -> dict[str, Any]:
+        connection = await asyncpg.connect(dsn)
+        was = await connection.fetchval(
+            "SELECT body->$2->0 FROM sluice.ranger_object WHERE kind = 'policy' AND name = $1", name, items
+        )
+        await connection.execute(
+            "UPDATE sluice.ranger_object SET body = jsonb_set(body, ARRAY[$2, '0'], $3::jsonb)"
+            " WHERE kind = 'policy' AND name = $1",
+            name,
+            items,
+            json.dumps(item),
+        )
+        await connection.close()
+        return dict(json.loads(was))
+
+    def touch() -> None:
+        ranger.update_policy_by_id(granted.id, ranger.get_policy_by_id(granted.id))
+
+    def shows(text: str, expected: Callable[[list[tuple[Any, ...]] | str], bool]) -> bool:
+        return all(map(expected, asked(gateway, text)))
+
+    def denied(told: object) -> bool:
+        return "ACCESS_DENIED" in str(told)
+
+    until(
+        lambda: shows(SEEN, lambda told: not isinstance(told, str) and len(told) > 0), "the view is granted"
+    )
+    before = asked(gateway, SEEN)
+    assert all(isinstance(told, list) and all(email for _, email in told) for told in before)
+    mine = "CREATE TEMPORARY VIEW mine AS SELECT id, email FROM sales.customer"
+    who = {"groups": ["public"], "accesses": SELECT}
+    mask = {**who, "dataMaskInfo": {"dataMaskType": "CUSTOM", "valueExpr": "(("}}
+    with contextlib.ExitStack() as opened:
+        endpoints = ("thrift", "connect")[: len(before)]
+        kept = [opened.enter_context(one_session(gateway, endpoint)) for endpoint in endpoints]
+        for ask in kept:
+            ask(mine)
+        was = asyncio.run(store("email", "dataMaskPolicyItems", mask))
+        touch()
+        until(lambda: shows("SELECT email FROM sales.customer", denied), "the column is closed", 20)
+        for ask in kept:
+            for text in ("SELECT * FROM mine", "DESCRIBE mine"):
+                with pytest.raises(Exception, match="the temporary view `mine` ended because the policies"):
+                    ask(text)
+    assert shows("SELECT id FROM sales.customer", lambda told: isinstance(told, list) and len(told) > 0)
+    assert shows(SEEN, lambda told: isinstance(told, list) and bool(told) and not any(e for _, e in told))
+    asyncio.run(store("email", "dataMaskPolicyItems", was))
+    rows = {**who, "rowFilterInfo": {"filterExpr": "region = = 1"}}
+    was = asyncio.run(store("region", "rowFilterPolicyItems", rows))
+    touch()
+    until(lambda: shows("SELECT id FROM sales.customer", denied), "the table is closed", 20)
+    assert shows(SEEN, lambda told: told == [])
+    assert shows("SELECT count(*) FROM sales.customer", denied)
+    asyncio.run(store("region", "rowFilterPolicyItems", was))
+    touch()
+    until(lambda: asked(gateway, SEEN) == before, "both are mended", 20)
+    ranger.delete_policy_by_id(granted.id)
+
+
+@pytest.mark.usefixtures("vouched")
 def test_a_change_reaches_a_client_and_the_last_word_counts_until_it_is_too_old(
     keeper: RunningGateway, governed: Callable[..., RunningGateway]
 ) -> None:
@@ -228,6 +346,7 @@ def test_a_change_reaches_a_client_and_the_last_word_counts_until_it_is_too_old(
 
     texts_are_held_against_spark(ranger)
     a_bad_policy_holds_no_revocation_back(keeper, gateway, ranger)
+    a_policy_at_fault_denies_and_hides_on_each_endpoint(keeper, gateway, ranger)
 
     keeper.stop(number=9)
     assert gateway.query("bob", REGIONS) == [("AMER",), ("APAC",)]

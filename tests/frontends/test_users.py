@@ -25,6 +25,7 @@ from gateway.frontends.users import (
     remove_user,
     set_user,
 )
+from gateway.model.principal import Principal, identity_of, principal_of, user_of
 from tests.frontends.listening import CHEAP
 from tests.speed import patience
 
@@ -62,6 +63,7 @@ def test_nobody(text: str) -> None:
         (GOOD.replace("[analysts, eu]", "[[a]]"), "users.yaml:4: a group must be a text"),
         (GOOD.replace("bob:", "' bob':"), "users.yaml:3: the user name ` bob`"),
         (GOOD.replace("m=8", "m=4194304"), "users.yaml:3: the password hash of `bob` takes more than"),
+        (GOOD + "    id: 12\n", "users.yaml:6: `id` is of 8 to 32 digits and letters up to `f`"),
         ("users: {bob: {\n", "users.yaml:2: "),
         ("users: !!python/object:os.system {}\n", "users.yaml:1: "),
     ],
@@ -100,9 +102,14 @@ def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
     assert after.principal.values("project") == ("a", "b")
     assert after.principal.values("one") == ("x",)
     assert after.principal.values("none") == ()
+    assert len(after.principal.id) == 12
+    assert after.principal.id == before.principal.id
     assert remove_user(path, "bob")
     assert not remove_user(path, "bob")
     assert read_users(path) == {}
+    assert set_user(path, "bob", password="one", groups=["b", "a"])
+    assert read_users(path)["bob"].principal.id != before.principal.id, "he is somebody else"
+    assert fingerprint(read_users(path)["bob"]) != fingerprint(before)
 
 
 def test_a_user_without_a_password_cannot_be_made(tmp_path: Path) -> None:
@@ -161,7 +168,7 @@ def test_an_entry_at_fault_holds_no_removal_back(tmp_path: Path) -> None:
     assert users.look()
     assert set(users.users) == {"alice"}
     assert [fault.removeprefix(str(path)) for fault in users.faults] == [
-        ":3: unknown key `passwrd`; a user has attributes, groups, password, tokens",
+        ":3: unknown key `passwrd`; a user has attributes, groups, id, password, tokens",
         ":5: duplicate key `dana`",
     ]
 
@@ -224,10 +231,86 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     path.write_text("- bob\n")
     users.look()
     assert users.users == {}, "whoever was removed meanwhile is not let in again by a broken file"
+    assert users.stale() == "the user file has been at fault for 60 s"
+    path.unlink()
+    users.look()
+    assert users.stale() == "the user file could not be read for 60 s"
     set_user(tmp_path / "good.yaml", "carol", password="z")
     (tmp_path / "good.yaml").replace(path)
     assert users.look()
     assert set(users.users) == {"carol"}
+
+
+async def test_a_bug_met_while_reading_keeps_nobody_in_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / "users.yaml", [0.0]
+    set_user(path, "bob", password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+
+    def breaks(_: Path) -> dict[str, User]:
+        raise AttributeError("never thought of")
+
+    set_user(path, "bob", password="y")
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.frontends.users.read_usable_users", breaks)
+        with pytest.raises(AttributeError):
+            await users.refresh()
+    assert set(users.users) == {"bob"}
+    now[0] = 60.5
+    assert users.users == {}
+    await users.refresh()
+    assert set(users.users) == {"bob"}
+
+
+async def test_who_is_removed_and_added_between_two_looks_was_removed(tmp_path: Path) -> None:
+    path, heard = tmp_path / "users.yaml", list[set[str]]()
+
+    async def removed(users: Collection[str]) -> None:
+        heard.append(set(users))
+
+    for name in ("bob", "dana"):
+        set_user(path, name, password="x")
+    users = UserFile(path, removed=removed)
+    remove_user(path, "bob")
+    set_user(path, "bob", password="x")
+    await users.refresh()
+    assert heard == [{"bob"}]
+
+
+def test_an_identity_is_of_one_user() -> None:
+    bob = Principal(user="bob", id="5d1f0c9ab3e2")
+    assert (user_of(bob.identity), user_of("bob"), user_of("bob the second")) == (
+        "bob",
+        "bob",
+        "bob the second",
+    )
+    found = {"bob": bob, "a b": Principal(user="a b", id="5d1f0c9ab3e2")}
+    assert principal_of(bob.identity, found.get) is bob
+    assert principal_of(identity_of("a b", "5d1f0c9ab3e2"), found.get) is found["a b"]
+    for other in ("bob", identity_of("bob", "5d1f0c9ab3e3"), identity_of("eve", bob.id), ""):
+        assert principal_of(other, found.get) is None
+
+
+def test_a_file_with_faults_keeps_nobody_in_for_ever(tmp_path: Path) -> None:
+    """Somebody may have been removed from it."""
+    path, now = tmp_path / "users.yaml", [0.0]
+    for name in ("ann", "bob"):
+        set_user(path, name, password="x")
+    users = UserFile(path, max_stale_s=60, clock=lambda: now[0])
+    good = path.read_text()
+    path.write_text("users: [ann]\n")
+    users.look()
+    now[0] = 60.0
+    path.write_text("users: [")
+    users.look()
+    assert users.stale() is None
+    now[0] = 60.5
+    assert users.users == {}
+    assert users.stale() == "the user file has been at fault for 60 s"
+    path.write_text(good)
+    assert users.look()
+    assert set(users.users) == {"ann", "bob"}
 
 
 async def test_who_hears_of_users_that_are_removed(tmp_path: Path) -> None:
@@ -249,7 +332,7 @@ async def test_who_hears_of_users_that_are_removed(tmp_path: Path) -> None:
     set_user(path, "zoe", password="x")
     await users.refresh()
     await users.refresh()
-    assert heard == [{"bob", "dana"}]
+    assert heard == [{"bob", "dana", "zoe"}], "who is added to a new file is somebody else"
     assert fingerprint(users.users.get("bob")) == ""
     assert fingerprint(users.users["zoe"]) == fingerprint(read_users(path)["zoe"])
     set_user(path, "zoe", groups=["hr"])

@@ -875,7 +875,7 @@ def _token""",
     ),
     Removal(
         "§3.12 what no policy can speak of is audited by rules alone",
-        "engine",
+        "deciding",
         "audited=self._audited_nowhere(request),",
         "",
         "audit",

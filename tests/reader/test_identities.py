@@ -17,11 +17,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def told(answer: Reading, text: str) -> list[str]:
-    """`name|what is replaced`, and the marks: bare, output, unsure, nested."""
+    """`name|what is replaced`, and the marks: bare, output, nested, column, unsure."""
     found = []
     for one in answer.identities:
         words = [one.name, "-" if one.span is None else one.span.of(text)]
-        words += [word for word in ("bare", "output", "nested") if getattr(one, word)]
+        words += [word for word in ("bare", "output", "nested", "column") if getattr(one, word)]
         found.append("|".join(words if one.sure else [*words, "unsure"]))
     return found
 
@@ -40,7 +40,33 @@ def told(answer: Reading, text: str) -> list[str]:
         ("SELECT `user` FROM t", ["user|`user`|bare|output"]),
         ("SELECT user, user FROM t", ["user|user|bare|output", "user|user|bare|output"]),
         ("SELECT a AS user, user FROM t", ["user|user|bare|output|unsure"]),
-        ("SELECT user FROM t x(user)", ["user|user|bare|output|unsure"]),
+        ("SELECT user FROM t x(user)", ["user|user|bare|output|column|unsure"]),
+        ("SELECT user FROM (SELECT x AS user FROM t)", ["user|user|bare|output|nested|column|unsure"]),
+        ("SELECT user FROM (SELECT x AS USER FROM t)", ["user|user|bare|output|nested|unsure"]),
+        ("SELECT 1 FROM (SELECT t.user FROM t) WHERE user > 1", ["user|user|bare|nested|column|unsure"]),
+        ("SELECT user FROM (SELECT s.* FROM t)", ["user|user|bare|output|nested"]),
+        ("SELECT user FROM (SELECT x AS user FROM t), u", ["user|user|bare|output|nested|unsure"]),
+        ("SELECT x AS user FROM t ORDER BY user", ["user|user|bare|column|unsure"]),
+        ("SELECT x AS user FROM t WHERE user = 1", ["user|user|bare|unsure"]),
+        ("SELECT x AS user FROM t HAVING user = 1", ["user|user|bare|unsure"]),
+        (
+            "SELECT (SELECT max(user) FROM u) FROM (SELECT x AS user FROM t)",
+            ["user|user|bare|nested|unsure"],
+        ),
+        (
+            "WITH c AS (SELECT x AS user FROM t), d AS (SELECT user FROM c) SELECT 1 FROM d WHERE user = 1",
+            ["user|user|bare|output|nested|column|unsure", "user|user|bare|nested|column|unsure"],
+        ),
+        (
+            "WITH c AS (SELECT 1 AS z), d AS (SELECT user FROM c) "
+            "SELECT * FROM (WITH c AS (SELECT 1 AS user) SELECT 1 FROM d WHERE user = 1)",
+            ["user|user|bare|output|nested|unsure", "user|user|bare|nested|unsure"],
+        ),
+        ("WITH c AS (SELECT x AS user FROM t) SELECT user FROM a.c", ["user|user|bare|output|nested|unsure"]),
+        (
+            "SELECT current_user FROM (SELECT x, count(*) AS current_user FROM t GROUP BY x) ORDER BY x",
+            ["current_user|current_user|bare|output|nested|column|unsure"],
+        ),
         (
             "SELECT user FROM (SELECT inline(from_json(a, 'user STRING')) FROM t)",
             ["user|user|bare|output|nested|unsure"],

@@ -135,8 +135,8 @@ REMOVALS = (
     Removal(
         "what is no user file lets nobody in for ever",
         "frontends.users",
-        "            if self._unreadable_since_s is None:\n",
-        "            if isinstance(error, UnreadableFiles) and self._unreadable_since_s is None:\n",
+        "            self._at_fault()\n            self._tell(",
+        "            if self._unreadable:\n                self._at_fault()\n            self._tell(",
         "frontends.test_users",
     ),
 )

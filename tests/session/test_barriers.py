@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.changed_names import ChangedNames
+from gateway.model.decision import Decision
 from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import (
     Cleared,
     Client,
@@ -25,6 +28,7 @@ from gateway.session import barriers
 from gateway.session.barriers import renew_views, run_before
 from gateway.session.failures import StatementFailed
 from gateway.session.session import JudgedStatement, NameResolution, TempView
+from gateway.session.view_rules import why_ended, without_ended_views
 
 PRINCIPAL = Principal(user="bob")
 
@@ -62,7 +66,66 @@ async def test_a_stream_is_not_started_again_for_its_view(
     )
     assert ran[0].text == "DROP v"
     assert [one.plan for one in ran[1:]] == ([made.statement.plan] if again else [])
-    assert session.ended_views == {"v"}
+    assert session.ended_views.keys() == {"v"}
+    assert session.ended_views["v"].endswith("its statement is refused now ([SLUICE_ACCESS_DENIED] no)")
+
+
+def bare_session() -> NameResolution:
+    return NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
+
+
+def ended(name: str, read: str = "v") -> NameResolution:
+    """A session in which a view has ended."""
+    session = bare_session()
+    refusal = Refused(statement=statement(""), code="ACCESS_DENIED", sqlstate="42501", message="no")
+    session.end_view(name, why_ended(name, read, refusal))
+    return session
+
+
+def test_what_is_refused_for_the_table_of_an_ended_views_name_says_so() -> None:
+    """Else it would be told that there is no such table, or that the user may not read it."""
+    parameters = (("relationName", "`v`"), ("searchPath", "x"))
+    asked = Refused(
+        statement=statement("DESCRIBE v"),
+        code="SPARK",
+        sqlstate="42P01",
+        message="none",
+        parameters=parameters,
+    )
+    told = without_ended_views(ended("V"), asked)
+    assert isinstance(told, Refused)
+    assert (told.code, told.sqlstate, told.parameters) == ("VIEW_ENDED", "42P01", ())
+    assert told.message == (
+        "the temporary view `V` ended because the policies changed, or what it was made of, and its "
+        "statement is refused now ([SLUICE_ACCESS_DENIED] no); create it again, or write the table's name "
+        "with its database"
+    )
+    other = replace(asked, parameters=(("relationName", "`lab`.`v`"),))
+    assert without_ended_views(ended("v"), other) is other
+    assert without_ended_views(ended("w"), asked) is asked
+    assert without_ended_views(bare_session(), asked) is asked
+
+
+def test_what_is_denied_on_the_table_of_an_ended_views_name_says_so() -> None:
+    def denied(database: str, allowed: bool = False) -> Refused:
+        resource = Resource.table("spark_catalog", database, "w")
+        request = AccessRequest(principal=Principal(user="ann"), resource=resource, access="select")
+        return Refused(
+            statement=statement("SELECT * FROM w"),
+            code="ACCESS_DENIED",
+            sqlstate="42501",
+            message="user ann needs select",
+            decisions=(Decision(request=request, allowed=allowed),),
+        )
+
+    told = without_ended_views(ended("w"), denied("default"))
+    assert isinstance(told, Refused)
+    assert told.code == "ACCESS_DENIED"
+    assert told.message == (
+        "user ann needs select (the temporary view `w` ended because `v` did, which it reads)"
+    )
+    for other in (denied("lab"), denied("default", allowed=True), replace(denied("default"), code="PARSE")):
+        assert without_ended_views(ended("w"), other) is other
 
 
 MAPPING = TableName("spark_catalog", "lab", "blocked")

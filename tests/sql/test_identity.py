@@ -10,6 +10,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.sql.guard import apply
 from gateway.sql.identity import identity_splices
 from gateway.sql.required import Unsupported
+from tests.readers import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -68,6 +69,24 @@ async def test_a_policy_s_text_gets_no_alias(reader: ReaderPool) -> None:
     assert apply("current_user()", splices) == "'alice'"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT user FROM t x(user)",
+        "WITH c AS (SELECT a AS user FROM t) SELECT user FROM c ORDER BY user",
+        "SELECT user FROM (SELECT a AS user FROM t) WHERE user > 'x'",
+        "FROM t |> SELECT a AS user |> SELECT user",
+        "SELECT a AS user FROM t |> SELECT user |> WHERE user > 'x' |> ORDER BY user",
+        "FROM t |> EXTEND a AS session_user |> SELECT session_user",
+    ],
+)
+async def test_a_column_that_the_text_names_comes_first(reader: ReaderPool, text: str) -> None:
+    if "|>" in text:
+        await require(reader, text, "4.0")
+    assert await bound(reader, text, PLAIN) == text
+    assert await bound(reader, text, None) == text
+
+
 async def test_a_column_comes_first(reader: ReaderPool) -> None:
     text = "SELECT user FROM t WHERE a = user() ORDER BY user"
     assert await bound(reader, text, WITH_USER) == "SELECT user FROM t WHERE a = 'alice' ORDER BY user"
@@ -81,7 +100,6 @@ async def test_a_column_comes_first(reader: ReaderPool) -> None:
         ("SELECT user FROM t, u", (WITH_USER, None)),
         ("SELECT user FROM (SELECT a FROM t)", (WITH_USER,)),
         ("SELECT a AS user FROM t WHERE a = user", (PLAIN,)),
-        ("SELECT user FROM t x(user)", (PLAIN,)),
         ("SELECT user FROM (SELECT s.* FROM t)", (WITH_FIELD,)),
         ("SELECT transform(a, x -> user) FROM t", (PLAIN,)),
         ("SELECT user FROM (SELECT inline(from_json(a, 'array<struct<user:string>>')) FROM t)", (PLAIN,)),

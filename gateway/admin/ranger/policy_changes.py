@@ -32,7 +32,7 @@ from gateway.admin.ranger.validation_policy import (
     normalised,
     policy_failures,
 )
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, user_of
 from gateway.policy.authors import authors_in, digest, with_authors
 
 _log = structlog.get_logger(__name__)
@@ -258,9 +258,9 @@ def _with_authors(
         if known is not None:
             authors[digest(text)] = known
     if delegate is not None:
-        authors |= {digest(text): delegate.user for text in (*reaching, *taken)}
+        authors |= {digest(text): delegate.identity for text in (*reaching, *taken)}
     for text in (*reaching, *taken):
-        by = authors.get(digest(text), "an administrator")
+        by = user_of(authors.get(digest(text), "an administrator"))
         _log.info("policy_text_reaches", policy=policy.get("name"), service=policy.get("service"), by=by)
     return with_authors(policy, authors)
 
@@ -294,7 +294,7 @@ def _taken_over(
     taken: set[str] = set()
     for kind, text, _, _ in sorted(set(_texts_of(policy))):
         author = before.get(digest(text))
-        if author is None or text in new or (delegate is not None and author == delegate.user):
+        if author is None or text in new or (delegate is not None and author == delegate.identity):
             continue
         if changed and named.get(digest(text)) is not None:
             continue

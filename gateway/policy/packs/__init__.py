@@ -1,6 +1,7 @@
 """Packs: YAML files of roles, tags, zones, policies and cases become one PolicySet, or every fault is told.
 
-A pack whose cases fail is at fault like one that does not parse. docs/policies.md describes the shape.
+A pack whose cases fail is at fault like one that does not parse, but for a gateway that is running: there,
+what it takes away is in force. docs/policies.md describes the shape.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ def load_packs(
     catalog_services: Mapping[str, str] | None = None,
     people: Mapping[str, Principal] | None = None,
     tolerant: bool = False,
+    failing: list[str] | None = None,
 ) -> PolicySet:
     """Return the policies of all packs (file → text); raises Faults with everything that is wrong.
 
     There is one service for each definition, called like it. `people` are the users that a case may name in
     `as:` without saying what groups they are in. With `tolerant` policies at fault are `broken`, and all else
-    is taken; then cases that fail are warnings, since they may rest on what is broken.
+    is taken; then cases that fail are warnings, since they may rest on what is broken. Where nothing is, what
+    is told of them is added to `failing`, if that is given, and is no fault.
     """
     definitions = {
         name: with_script_condition(definition)
@@ -99,7 +102,9 @@ def load_packs(
                 pack.faults.add(case.path, failure)
         faults += pack.faults.texts()
     if faults and not (at_fault or told or any(role.broken for role in roles.values())):
-        raise Faults(faults)
+        if failing is None:
+            raise Faults(faults)
+        failing += faults
     return replace(policy_set, warnings=(*policy_set.warnings, *faults)) if faults else policy_set
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicyType, ServiceDef
+from gateway.model.principal import identity_of
 from gateway.policy.diagnostics import Path, hint, unknown_keys
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.packs.conditions import read_conditions
@@ -36,6 +37,7 @@ _POLICY_KEYS = (
     "mask",
     "filter",
     "author",
+    "author_id",
 )
 _ELSEWHERE = {
     "condition": "conditions",
@@ -329,10 +331,17 @@ class PackPolicyReader:
                     value_expression=show,
                     transformer=known.get(type_, ""),
                     predicate=str(predicate),
-                    author=self._shapes.text(data, "author", path),
+                    author=self._author(data, path),
                 )
             )
         return tuple(items)
+
+    def _author(self, data: Mapping[str, Any], path: Path) -> str:
+        """Return whose the texts of a policy are, who has no id where none is written."""
+        user, id_ = (self._shapes.text(data, key, path) for key in ("author", "author_id"))
+        if id_ and not user:
+            self._faults.add((*path, "author_id"), "`author_id` stands beside an `author`")
+        return identity_of(user.strip(), id_) if user.strip() else user
 
     def _filter_items(
         self, data: Mapping[str, Any], path: Path, definition: ServiceDef
@@ -351,7 +360,7 @@ class PackPolicyReader:
                     **who,
                     accesses=self._accesses(found, where, accesses, accesses),
                     filter_expression=text.strip(),
-                    author=self._shapes.text(data, "author", path),
+                    author=self._author(data, path),
                 )
             )
         return tuple(items)

@@ -10,7 +10,7 @@ import pytest
 from gateway.admin.ranger.access import PolicyText, TextQuestion
 from gateway.model.principal import Principal
 from gateway.policy.authors import OPTION, digest
-from tests.admin.conftest import Served, read_text
+from tests.admin.conftest import IDS, Served, read_text
 from tests.admin.ranger.test_access import API, filtering, masking, with_delegate
 from tests.admin.ranger.test_grants_and_files import upload
 
@@ -25,6 +25,15 @@ async def bobs(served: Served, reaching: Any) -> Any:
     assert status == 200, made
     assert list(made["options"][OPTION].values()) == ["bob"]
     return made
+
+
+def lapse_of(served: Served, identity: str) -> None:
+    """Somebody is not there any more."""
+
+    async def read(question: TextQuestion, author: Principal) -> PolicyText:
+        return replace(await read_text(question, author), lapsed=question.author == identity)
+
+    served.access.read_text = read
 
 
 def lapse(served: Served) -> None:
@@ -88,6 +97,22 @@ async def test_who_may_opens_what_is_closed_by_writing_it_again(served: Served, 
     again = await put(served, by_the_way)
     assert OPTION not in (again.get("options") or {})
     assert again["updatedBy"] == "admin"
+
+
+async def test_a_text_is_of_a_user_and_not_of_his_name(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is removed and added again does not go on with what the first one wrote."""
+    await with_delegate(served)
+    monkeypatch.setitem(IDS, "bob", "5d1f0c9ab3e2")
+    _, made = await served.ask("POST", f"{API}/policy", filtering(ROWS), user="bob")
+    assert list(made["options"][OPTION].values()) == [" 5d1f0c9ab3e2 bob"]
+    monkeypatch.setitem(IDS, "bob", "77aa00bb11cc")
+    again = await put(served, {**made, "options": {}}, "bob")
+    assert again["options"] == made["options"], "what is closed opens for nobody who may not select it"
+    lapse_of(served, " 5d1f0c9ab3e2 bob")
+    again = await put(served, {**made, "options": {}}, "bob")
+    assert list(again["options"][OPTION].values()) == [" 77aa00bb11cc bob"], "he writes it himself"
 
 
 @KINDS

@@ -1,6 +1,7 @@
 package sluice;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -16,12 +17,17 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.CurrentUser;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 
 /**
  * Where a text asks who the user is: `current_user()`, `user()`, `session_user()`, qualified or not, and the
@@ -30,6 +36,12 @@ import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 final class Identities {
     private static final String[] NAMES = {"current_user", "session_user", "user"};
 
+    /** Operators that look for a name in what they read first. */
+    private static final Set RESOLVING = new HashSet(Arrays.asList("Project", "Aggregate", "Filter", "Sort"));
+    /** Operators that show the columns of what they read. */
+    private static final Set PASSING = new HashSet(Arrays.asList(
+        "SubqueryAlias", "Filter", "Sort", "Distinct", "GlobalLimit", "LocalLimit", "Offset", "PipeOperator"));
+
     private static final Pattern[] WORDS = {word(NAMES[0]), word(NAMES[1]), word(NAMES[2])};
 
     private static final class Place {
@@ -37,6 +49,8 @@ final class Identities {
         final boolean bare;
         ParsedText.Span span;
         boolean output;
+        /** Whether it is a column for certain: what its operator reads has one of that name. */
+        boolean column;
 
         Place(String name, boolean bare) {
             this.name = name;
@@ -51,6 +65,9 @@ final class Identities {
     /** Expression → the UnresolvedAlias around it, which names its column. */
     private final IdentityHashMap aliased = new IdentityHashMap();
     private final IdentityHashMap noted = new IdentityHashMap();
+    /** The operator whose expressions are noted, and the common table expressions that it may refer to. */
+    LogicalPlan operator;
+    CteScope scope = CteScope.EMPTY;
 
     Identities(ParsedText parsed) {
         this.parsed = parsed;
@@ -84,6 +101,7 @@ final class Identities {
             return;
         }
         Place place = new Place(name, bare);
+        place.column = bare && reads(word(node), operator, scope);
         places.add(place);
         ParsedText.Span span = parsed.originOf(node);
         if (span == null || !parsed.forms().isCallOrName(span)) {
@@ -98,6 +116,65 @@ final class Identities {
             nodes.put(key, new ArrayList(1));
         }
         ((List) nodes.get(key)).add(wrapped ? aliased.get(node) : node);
+    }
+
+    /** The name that a reference has, as it is written. */
+    private static String word(Expression reference) {
+        List parts = ScalaValues.strings(((UnresolvedAttribute) reference).nameParts());
+        return (String) parts.get(parts.size() - 1);
+    }
+
+    /**
+     * Whether what an operator reads has a column of this name for certain, written in the same letters. Spark
+     * looks for columns before it looks for functions, so that the word is the column.
+     */
+    private static boolean reads(String word, LogicalPlan operator, CteScope scope) {
+        if (operator == null || !RESOLVING.contains(ScalaValues.name(operator))
+            || operator.children().size() != 1) {
+            return false;
+        }
+        LogicalPlan plan = (LogicalPlan) operator.children().head();
+        while (true) {
+            if (plan instanceof UnresolvedRelation) {
+                List parts = ScalaValues.strings(((UnresolvedRelation) plan).multipartIdentifier());
+                CteScope named = parts.size() == 1 ? scope.find((String) parts.get(0)) : null;
+                if (named == null || named.plan == null) {
+                    return false;
+                }
+                plan = named.plan;
+                scope = named.outer;
+            } else if (PASSING.contains(ScalaValues.name(plan)) && plan.children().size() == 1) {
+                plan = (LogicalPlan) plan.children().head();
+            } else {
+                break;
+            }
+        }
+        if (plan instanceof UnresolvedSubqueryColumnAliases) {
+            Object names = ((UnresolvedSubqueryColumnAliases) plan).outputColumnNames();
+            return ScalaValues.strings(names).contains(word);
+        }
+        if (plan instanceof Project) {
+            return shows(word, ScalaValues.list(((Project) plan).projectList()), plan, scope);
+        }
+        return plan instanceof Aggregate
+            && shows(word, ScalaValues.list(((Aggregate) plan).aggregateExpressions()), plan, scope);
+    }
+
+    private static boolean shows(String word, List items, LogicalPlan operator, CteScope scope) {
+        for (int i = 0; i < items.size(); i++) {
+            Object item = items.get(i);
+            while (item instanceof UnresolvedAlias || "PipeExpression".equals(ScalaValues.name(item))) {
+                item = ((Expression) item).children().head();
+            }
+            if (item instanceof Alias && ((Alias) item).name().equals(word)) {
+                return true;
+            }
+            if (item instanceof UnresolvedAttribute && word((Expression) item).equals(word)) {
+                boolean qualified = ((UnresolvedAttribute) item).nameParts().size() > 1;
+                return qualified || reads(word, operator, scope);
+            }
+        }
+        return false;
     }
 
     private static Pattern word(String name) {
@@ -166,6 +243,7 @@ final class Identities {
             one.put("bare", Boolean.valueOf(place.bare));
             one.put("sure", Boolean.valueOf(!place.bare || !elsewhere.contains(place.name)));
             one.put("nested", Boolean.valueOf(parsed.forms().nested()));
+            one.put("column", Boolean.valueOf(place.column));
             told.add(one);
         }
         return new ArrayList(told);

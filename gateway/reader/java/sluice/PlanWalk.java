@@ -162,6 +162,16 @@ final class PlanWalk {
     }
 
     private void visitPlan(LogicalPlan plan, CteScope scope, boolean target, String holder) {
+        LogicalPlan around = identities.operator;
+        CteScope before = identities.scope;
+        identities.operator = plan;
+        identities.scope = scope;
+        visitOperator(plan, scope, target, holder);
+        identities.operator = around;
+        identities.scope = before;
+    }
+
+    private void visitOperator(LogicalPlan plan, CteScope scope, boolean target, String holder) {
         nodes.add(ScalaValues.name(plan));
         visited.put(plan, Boolean.TRUE);
         if (plan instanceof UnresolvedRelation) {
@@ -289,10 +299,11 @@ final class PlanWalk {
         for (int i = 0; i < relations.size(); i++) {
             scala.Product relation = (scala.Product) relations.get(i);
             String name = (String) relation.productElement(0);
-            CteScope inside = recursive ? scope.with(name) : scope;
+            LogicalPlan query = recursive ? null : (LogicalPlan) relation.productElement(1);
+            CteScope inside = recursive ? scope.with(name, null) : scope;
             aliases.add(name.toLowerCase(Locale.ROOT));
             visit(relation.productElement(1), inside, false, holder);
-            scope = scope.with(name);
+            scope = scope.with(name, query);
         }
         visit(with.child(), scope, false, holder);
     }
