@@ -305,7 +305,7 @@ async def test_what_policies_read_is_told_and_a_period_makes_another_text(
     assert len(forwarded_texts) == 4
     other = await over_thrift(world, reader, "SELECT * FROM owned")
     assert isinstance(other, Cleared)
-    assert (other.policy_tables, "period" in other.facets) == (set(), False)
+    assert (other.policy_tables, "period" in other.facets) == (frozenset[TableName](), False)
 
 
 async def test_only_the_gateway_has_a_table_looked_at_again(world: World, reader: ReaderPool) -> None:
