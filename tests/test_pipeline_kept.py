@@ -288,7 +288,7 @@ async def test_what_policies_read_is_told_and_a_period_makes_another_text(
     world: World, reader: ReaderPool, text: str
 ) -> None:
     """Spark keeps the files of a table with a plan that it has analysed, so no text may be that of before."""
-    forwarded_texts = set()
+    forwarded_texts = set[str]()
     for period in (8, 9):
         snapshot = replace(world.snapshot(), context=AccessContext(period=period))
         for endpoint in ENDPOINTS:
@@ -298,14 +298,14 @@ async def test_what_policies_read_is_told_and_a_period_makes_another_text(
                 statement = replace(statement, text="", plan=execute(sql(text)))
             verdict = await judge(statement, snapshot, reader)
             assert isinstance(verdict, Cleared), verdict
-            assert verdict.policy_tables == (TableName("spark_catalog", "lab", "blocked"),)
+            assert verdict.policy_tables == {TableName("spark_catalog", "lab", "blocked")}
             assert (verdict.period, "period" in verdict.facets) == (period, True)
             assert f"REPEATABLE ({period})" in verdict.forwarded
             forwarded_texts.add(verdict.forwarded)
     assert len(forwarded_texts) == 4
     other = await over_thrift(world, reader, "SELECT * FROM owned")
     assert isinstance(other, Cleared)
-    assert (other.policy_tables, "period" in other.facets) == ((), False)
+    assert (other.policy_tables, "period" in other.facets) == (frozenset[TableName](), False)
 
 
 async def test_only_the_gateway_has_a_table_looked_at_again(world: World, reader: ReaderPool) -> None:

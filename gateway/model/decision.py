@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.model.policy import PolicyType
@@ -109,3 +110,17 @@ class ColumnMask:
 
 
 Obligation = RowFilter | ColumnMask
+
+
+def distinct_decisions(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """Return each decision once. They are told apart by what they are on: to hash all of one takes longer
+    than to make it."""
+    found: list[Decision] = []
+    by_place: dict[tuple[str, object], list[Decision]] = {}
+    for decision in decisions:
+        request = decision.request
+        same = by_place.setdefault((request.access, request.resource.elements), [])
+        if decision not in same:
+            same.append(decision)
+            found.append(decision)
+    return tuple(found)

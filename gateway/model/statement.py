@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from gateway.model.catalog import Table, TableName
-from gateway.model.decision import Decision, Obligation
+from gateway.model.decision import Decision, Obligation, distinct_decisions
 from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 
@@ -268,26 +268,14 @@ class RewrittenText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleared:
-    """A verdict that lets a statement pass. Only `pipeline.judge` makes one; a backend takes nothing else."""
+class Findings:
+    """What judging found out about a statement, a text in it, or the text of a view that it reads."""
 
-    statement: Statement
-    forwarded: str
-    """The text that was proved and that Spark receives."""
-    plan_class: str
-    decisions: tuple[Decision, ...]
-    scans: tuple[ScanRecord, ...]
-    snapshot_version: str
-    catalog_version: int = 0
-    """The version of the catalog alone."""
+    decisions: tuple[Decision, ...] = ()
+    scans: tuple[ScanRecord, ...] = ()
     names: frozenset[TableName] = frozenset()
     """Every table and view (folded) that it was judged by: what it reads, what views and policies within
     read, what its commands are on. Spark must find the same under these names."""
-    tables: tuple[Table, ...] = ()
-    """Those of them that there are, as the catalog had them when it was judged, by name."""
-    read_only: bool = False
-    """Whether all that it does is answer: then what came of it can still be withheld."""
-    effects: tuple[SessionEffect, ...] = ()
     answer: AnswerRule = RELAY
     readers_agree: bool | None = None
     """Whether Spark's parser and column analysis saw the same relations; None when the latter was silent."""
@@ -302,10 +290,8 @@ class Cleared:
     varying: str = ""
     """Why Spark's cache may not keep its rows, in words: they change with time, or are another's for another
     user. Empty: the same for everybody, at any time."""
-    policy_tables: tuple[TableName, ...] = ()
+    policy_tables: frozenset[TableName] = frozenset()
     """Tables that its masks and filters read: Spark's session has to have looked at them in `period`."""
-    period: int = 0
-    """The period, of the context, in which it was judged."""
     hides_columns: bool = False
     """Whether a table that it reads has columns that the principal may not select: they are not there for it,
     and an error that a column is not found has to say so."""
@@ -320,6 +306,57 @@ class Cleared:
     written."""
     rewritten: tuple[RewrittenText, ...] = ()
     """The texts in it in which something was replaced."""
+    definers: frozenset[Principal] = frozenset()
+    """The definers of views whose access it rests on, as they were when it was judged."""
+    definition: Definition | None = None
+    """What has to be recorded before it is forwarded: it changes the text of a view."""
+
+    def found(self) -> dict[str, Any]:
+        """Return the fields of Findings by name, to make a value of a class that has them and more."""
+        return {one.name: getattr(self, one.name) for one in fields(Findings)}
+
+    def merge(self, inside: Iterable[Findings]) -> Findings:
+        """Return what was found with what was found of the texts and views inside.
+
+        What only the whole can say stays its own: the answer, what may be shown of errors, the definition.
+        """
+        every = (self, *inside)
+        return replace(
+            Findings(**self.found()),
+            decisions=distinct_decisions(decision for one in every for decision in one.decisions),
+            scans=tuple(scan for one in every for scan in one.scans),
+            names=frozenset[TableName]().union(*(one.names for one in every)),
+            provisional=any(one.provisional for one in every),
+            facets=frozenset[str]().union(*(one.facets for one in every)),
+            substitutions=tuple(dict.fromkeys(pair for one in every for pair in one.substitutions)),
+            policy_tables=frozenset[TableName]().union(*(one.policy_tables for one in every)),
+            definers=frozenset[Principal]().union(*(one.definers for one in every)),
+        )
+
+    def with_substitutions_of(self, texts: Iterable[Findings]) -> Findings:
+        """Return the same with what was written into further texts, which stand for some that were judged."""
+        pairs = (*self.substitutions, *(pair for one in texts for pair in one.substitutions))
+        return replace(self, substitutions=tuple(dict.fromkeys(pairs)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared(Findings):
+    """A verdict that lets a statement pass. Only `pipeline.judge` makes one; a backend takes nothing else."""
+
+    statement: Statement
+    forwarded: str
+    """The text that was proved and that Spark receives."""
+    plan_class: str
+    snapshot_version: str
+    catalog_version: int = 0
+    """The version of the catalog alone."""
+    tables: tuple[Table, ...] = ()
+    """Those of `names` that there are, as the catalog had them when it was judged, by name."""
+    read_only: bool = False
+    """Whether all that it does is answer: then what came of it can still be withheld."""
+    effects: tuple[SessionEffect, ...] = ()
+    period: int = 0
+    """The period, of the context, in which it was judged."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()
@@ -339,10 +376,6 @@ class Cleared:
     by_id: bool = True
     """For a plan: whether something in it is asked for by the id of a relation; if not, other ids mean the
     same."""
-    definers: tuple[Principal, ...] = ()
-    """The definers of views whose access it rests on, as they were when it was judged."""
-    definition: Definition | None = None
-    """What has to be recorded before it is forwarded: it changes the text of a view."""
 
     @property
     def renewable(self) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.model.catalog import Table, TableName, dotted, quote
-from gateway.model.principal import Principal
 from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
@@ -98,30 +97,13 @@ async def _judge_text(statement: Statement, judging: Judging) -> Verdict | Needs
         statement=statement,
         forwarded=outcome.text,
         plan_class=outcome.reading.root,
-        decisions=outcome.decisions,
-        scans=outcome.scans,
         snapshot_version=snapshot.version,
         catalog_version=snapshot.catalog.version,
-        names=outcome.names,
         tables=_known(outcome.names, snapshot),
         read_only=not outcome.reading.commands,
         effects=outcome.required.effects,
-        answer=outcome.answer,
-        readers_agree=outcome.agree,
-        provisional=outcome.provisional,
-        facets=outcome.facets,
-        substitutions=outcome.words,
-        temp_views_read=outcome.temp_views,
-        varying=outcome.varying,
-        policy_tables=_sorted(outcome.policy_tables),
         period=snapshot.context.period,
-        hides_columns=outcome.hides_columns,
-        hides_target=outcome.hides_target,
-        plain=outcome.plain,
-        missing=outcome.missing,
-        rewritten=outcome.rewritten,
-        definers=_by_user(outcome.definers),
-        definition=outcome.definition,
+        **outcome.found(),
     )
 
 
@@ -165,8 +147,6 @@ def _own(statement: Statement, text: str, plan_class: str, snapshot: Snapshot) -
         statement=replace(statement, text=text),
         forwarded=text,
         plan_class=plan_class,
-        decisions=(),
-        scans=(),
         snapshot_version=snapshot.version,
         forwarded_plan=plan,
     )
@@ -182,24 +162,14 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
         statement=replace(statement, text=text),
         forwarded=text,
         plan_class="ListCheckpoints",
-        decisions=(),
-        scans=(),
         snapshot_version=snapshot.version,
         plain=True,
         forwarded_plan=listing_of(checkpoint.directory),
     )
 
 
-def _sorted(tables: Iterable[TableName]) -> tuple[TableName, ...]:
-    return tuple(sorted(tables, key=str))
-
-
 def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
-    return tuple(t for name in _sorted(names) if (t := snapshot.catalog.table(name)) is not None)
-
-
-def _by_user(principals: Iterable[Principal]) -> tuple[Principal, ...]:
-    return tuple(sorted(principals, key=lambda principal: principal.user))
+    return tuple(t for name in sorted(names, key=str) if (t := snapshot.catalog.table(name)) is not None)
 
 
 async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:
@@ -217,30 +187,12 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         statement=told,
         forwarded=plan.text,
         plan_class=plan.root,
-        decisions=plan.decisions,
-        scans=plan.scans,
         snapshot_version=judging.snapshot.version,
         catalog_version=judging.snapshot.catalog.version,
-        names=plan.names,
         tables=_known(plan.names, judging.snapshot),
         read_only=plan.read_only,
         effects=settled(plan.effects, judging.snapshot.catalog),
-        answer=plan.answer,
-        readers_agree=plan.agree,
-        provisional=plan.provisional,
-        facets=plan.facets,
-        substitutions=plan.words,
-        temp_views_read=plan.temp_views,
-        varying=plan.varying,
-        policy_tables=_sorted(plan.policy_tables),
         period=judging.snapshot.context.period,
-        hides_columns=plan.hides_columns,
-        hides_target=plan.hides_target,
-        plain=plan.plain,
-        missing=plan.missing,
-        rewritten=plan.rewritten,
-        definers=_by_user(plan.definers),
-        definition=plan.definition,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
         original_relation=plan.original_relation,
@@ -249,6 +201,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         handles=outcome.handles,
         lazy=outcome.lazy,
         by_id=outcome.by_id,
+        **plan.found(),
     )
 
 

@@ -64,7 +64,7 @@ def checkpoint_of(
             "a checkpoint tells of files and holds rows past all filters and masks, so it has to be where "
             "Sluice puts it, and the operator has set no place for it: the setting is `sessions.checkpoints`"
         )
-    if facts.temp_views or any(one.temp_views for one in governed):
+    if facts.temp_views or any(one.temp_views_read for one in governed):
         return Unsupported(
             "a temporary view is of this session only, and a stream with a `checkpointLocation` may go on in "
             "another; read the tables and files that it was made from"

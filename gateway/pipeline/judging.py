@@ -7,20 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
-from gateway.model.decision import Decision
+from gateway.model.decision import Decision, distinct_decisions
 from gateway.model.principal import Principal
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
 from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, Minor, minor_of
 from gateway.model.statement import (
-    AnswerRule,
     CatalogChanged,
-    Definition,
     EndpointName,
+    Findings,
     NeedsCatalog,
-    RewrittenText,
-    ScanRecord,
     SessionContext,
     SessionEffect,
     TendDataset,
@@ -80,45 +77,20 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Governed:
+class Governed(Findings):
     """One text with its scans guarded and proved."""
 
     text: str
     reading: Reading
     required: Required
     allowed: frozenset[tuple[str, ...]]
-    decisions: tuple[Decision, ...]
-    scans: tuple[ScanRecord, ...]
-    words: tuple[tuple[str, str], ...]
-    agree: bool | None
     has_obligations: bool
     """Whether any scan is guarded, views inside included; a table that does not exist is too, so that a
     view over it cannot show rows of one that appears meanwhile."""
-    answer: AnswerRule
-    provisional: bool
-    facets: frozenset[str]
     guarded: tuple[TableName, ...] = ()
     """The tables that are guarded and exist."""
-    temp_views: frozenset[str] = frozenset()
-    """Temporary views of the session that it reads, lower case."""
     personal: bool = False
     """Whether the principal's name was written into it: as a view's body it has to stand in for the view."""
-    varying: str = ""
-    """Why Spark's cache may not keep its rows, in words; empty when it may."""
-    policy_tables: frozenset[TableName] = frozenset()
-    """Tables that masks and filters in it read."""
-    hides_columns: bool = False
-    """Whether a table that it reads has columns that the principal may not select."""
-    hides_target: bool = False
-    """The same of a table that it writes to, or that a view in it reads."""
-    names: frozenset[TableName] = frozenset()
-    """Every table and view (folded) that it was judged by."""
-    plain: bool = False
-    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    rewritten: tuple[RewrittenText, ...] = ()
-    """All three as Cleared has them."""
-    definers: frozenset[Principal] = frozenset()
-    """The definers of views by whose access it reads."""
     lends_to: frozenset[Principal] = frozenset()
     """Of the text of a view: those who read it and may not select all that it reads by themselves."""
     stands_in: bool = False
@@ -126,8 +98,6 @@ class Governed:
     this one: barriers above views, or conditions."""
     opened: bool = False
     """Of the text of a view that was judged without barriers: whether nothing in it can fail."""
-    definition: Definition | None = None
-    """What has to be recorded before it is forwarded."""
 
 
 BodyKey = tuple[
@@ -219,22 +189,8 @@ def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
 
 
 def access_denied(denied: Denied, evaluation: Evaluation) -> Refusal:
-    decisions = distinct(evaluation.decisions)
+    decisions = distinct_decisions(evaluation.decisions)
     return Refusal(code="ACCESS_DENIED", sqlstate="42501", message=denied.message, decisions=decisions)
-
-
-def distinct(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Return each decision once. They are told apart by what they are on: to hash all of one takes longer
-    than to make it."""
-    found: list[Decision] = []
-    by_place: dict[tuple[str, object], list[Decision]] = {}
-    for decision in decisions:
-        request = decision.request
-        same = by_place.setdefault((request.access, request.resource.elements), [])
-        if decision not in same:
-            same.append(decision)
-            found.append(decision)
-    return tuple(found)
 
 
 def above(names: Iterable[TableName]) -> tuple[TableName, ...]:

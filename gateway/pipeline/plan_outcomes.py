@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName
-from gateway.model.decision import Decision
 from gateway.model.handles import SparkHandle
-from gateway.model.principal import Principal
-from gateway.model.statement import (
-    AnswerRule,
-    Checkpoint,
-    Definition,
-    RewrittenText,
-    ScanRecord,
-    SessionEffect,
-)
+from gateway.model.statement import Checkpoint, Findings, SessionEffect
 from gateway.pipeline.judging import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedPlan:
+class GovernedPlan(Findings):
     """A plan with everything in it guarded and proved."""
 
     text: str
@@ -30,28 +20,9 @@ class GovernedPlan:
     texts: tuple[str, ...]
     original_relation: bytes
     code: tuple[str, ...]
-    decisions: tuple[Decision, ...]
-    scans: tuple[ScanRecord, ...]
-    words: tuple[tuple[str, str], ...]
-    agree: bool | None
-    answer: AnswerRule
     effects: tuple[SessionEffect, ...]
-    provisional: bool
-    facets: frozenset[str]
-    temp_views: frozenset[str]
-    varying: str
-    policy_tables: frozenset[TableName]
-    hides_columns: bool
-    hides_target: bool
     checkpoint: Checkpoint | None
-    names: frozenset[TableName]
-    """Every table and view (folded) that it was judged by."""
     read_only: bool
-    definers: frozenset[Principal]
-    definition: Definition | None
-    plain: bool
-    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    rewritten: tuple[RewrittenText, ...]
     """All three as Cleared has them."""
 
 

@@ -17,6 +17,7 @@ from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
+    Findings,
     NeedsCatalog,
     PersistFrame,
     PlanRequest,
@@ -34,7 +35,6 @@ from gateway.pipeline.judging import (
     access_denied,
     agreement,
     commanded,
-    distinct,
     not_governable,
     to_describe_anew,
     to_promote,
@@ -67,7 +67,6 @@ from gateway.pipeline.seeing import (
 )
 from gateway.pipeline.texts import (
     ask,
-    decisions_of,
     finish,
     govern,
     hidden_within,
@@ -408,7 +407,7 @@ class _Plan:
             with_obligations += one.guarded
             scans += one.scans
         user = self.judging.principal.user
-        kept = bool(facts.temp_views or any(one.temp_views for one in governed) or self.reading.handles)
+        kept = bool(facts.temp_views or any(one.temp_views_read for one in governed) or self.reading.handles)
         if self.reading.analysis in ("explain", "input_files"):
             # A plan has the names of all that a view reads.
             undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
@@ -455,7 +454,6 @@ class _Plan:
         reading, evaluation = self.reading, self.evaluation
         inside = [*governed, *bodies.values(), *(body for _, body in metrics.queries.values())]
         narrowed = [one.body for one in guarding if one.body is not None]
-        words_within = [pair for one in (*inside, *narrowed) for pair in one.words]
         scans = (*records, *(scan for one in inside for scan in one.scans))
         start = started_stream(reading)
         placed = None
@@ -515,26 +513,19 @@ class _Plan:
         )
         absent = [one for one in guarding if not self.judging.exists(one.table)]
         hiding = any(one.has_obligations or one.query for one in guarding if one not in absent)
-        return GovernedPlan(
-            text=told,
-            root=reading.root,
-            message=forwarded,
-            texts=texts.written,
-            original_relation=original_relation,
-            code=facts.code,
-            decisions=distinct((*evaluation.decisions, *decisions_of(inside))),
-            scans=scans,
-            words=tuple(dict.fromkeys((*words, *words_within))),
-            agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
+        found = Findings(
+            decisions=tuple(evaluation.decisions),
+            scans=records,
+            names=authors.names.union(name.folded() for name in _judged_by(facts, policies)),
             answer=answer,
-            effects=(
-                *facts.effects,
-                *(effect for one in governed for effect in one.required.effects),
-                *([PersistFrame()] if reading.analysis == "persist" else []),
-            ),
+            readers_agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
             provisional=any(not self.judging.exists(one.table) for one in guarding)
-            or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
-            or any(one.provisional for one in inside),
+            or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded)),
+            facets=frozenset(evaluation.facets) | policies.facets,
+            substitutions=words,
+            temp_views_read=facts.temp_views.union(*(one.temp_views_read for one in governed)),
+            varying=changing,
+            policy_tables=policies.tables,
             hides_columns=any(one.hides_columns for one in seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
@@ -548,17 +539,24 @@ class _Plan:
                 )
             ),
             rewritten=tuple(text for one in governed for text in one.rewritten),
-            checkpoint=placed[1] if placed is not None else None,
-            facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
-            temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
-            varying=changing,
-            policy_tables=policies.tables.union(*(one.policy_tables for one in inside)),
-            names=authors.names.union(
-                (name.folded() for name in _judged_by(facts, policies)), *(one.names for one in inside)
-            ),
-            read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
-            definers=authors.principals.union(*(one.definers for one in inside)),
+            definers=authors.principals,
             definition=next((one.definition for one in governed if one.definition is not None), None),
+        ).merge(inside)
+        return GovernedPlan(
+            text=told,
+            root=reading.root,
+            message=forwarded,
+            texts=texts.written,
+            original_relation=original_relation,
+            code=facts.code,
+            effects=(
+                *facts.effects,
+                *(effect for one in governed for effect in one.required.effects),
+                *([PersistFrame()] if reading.analysis == "persist" else []),
+            ),
+            checkpoint=placed[1] if placed is not None else None,
+            read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
+            **found.with_substitutions_of(narrowed).found(),
         )
 
     def _answer(

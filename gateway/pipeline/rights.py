@@ -38,6 +38,11 @@ class Rights:
     around: frozenset[Principal] = frozenset()
     """Those whose conditions may reach what the view shows: who asks, and the authors of views around it."""
 
+    @property
+    def definers(self) -> frozenset[Principal]:
+        """The definer of the view, if it has one."""
+        return frozenset() if self.definer is None else frozenset({self.definer})
+
 
 def own_rights(principal: Principal) -> Rights:
     """Return the rights by which a client's own text is read."""

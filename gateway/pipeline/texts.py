@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.model.catalog import TableName
-from gateway.model.decision import Decision
-from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
-from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
+from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, SessionContext
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
@@ -27,7 +25,6 @@ from gateway.pipeline.judging import (
     access_denied,
     agreement,
     commanded,
-    distinct,
     names_of,
     names_with_obligations,
     not_governable,
@@ -48,7 +45,7 @@ from gateway.pipeline.kept import (
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
-from gateway.pipeline.rights import Accessing, Rights, own_rights
+from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import (
     TOP,
     Prepared,
@@ -397,28 +394,18 @@ async def finish(
         or hidden_within(bodies.values())
         or (prepared.place.depth > 0 and seen.lends)
     )
-    return Governed(
-        text=forwarded,
-        reading=reading,
-        required=required,
-        allowed=allowed,
-        decisions=distinct((*evaluation.decisions, *decisions_of(bodies.values()))),
-        scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
-        words=(
-            *written[1],
-            *metrics.words,
-            *(
-                pair
-                for body in (*bodies.values(), *narrowed.values(), *metrics.bodies)
-                for pair in body.words
-            ),
-        ),
-        agree=agreement(usage) if prepared.scans else None,
-        has_obligations=any(scan.has_obligations for scan in guarded),
-        guarded=tuple(with_obligations),
+    found = Findings(
+        decisions=tuple(evaluation.decisions),
+        scans=records,
+        names=authors.names.union(name.folded() for name in _judged_by(prepared, policies)),
         answer=evaluation.answer(required, undisclosed_names(bodies)),
-        provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
-        or any(body.provisional for body in bodies.values()),
+        readers_agree=agreement(usage) if prepared.scans else None,
+        provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
+        facets=frozenset(evaluation.facets) | policies.facets,
+        substitutions=(*written[1], *metrics.words),
+        temp_views_read=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
+        varying=changing,
+        policy_tables=policies.tables,
         hides_columns=seen.hides_columns,
         hides_target=hides_target,
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
@@ -433,23 +420,23 @@ async def finish(
             )
         ),
         rewritten=guard.rewritten(text, forwarded, splices),
-        facets=frozenset(evaluation.facets).union(
-            policies.facets, *(body.facets for body in bodies.values())
-        ),
-        temp_views=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
-        personal=bool(bound) or any(body.personal for body in (*bodies.values(), *metrics.bodies)),
-        varying=changing,
-        policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
-        names=authors.names.union(
-            (name.folded() for name in _judged_by(prepared, policies)),
-            *(body.names for body in bodies.values()),
-        ),
-        definers=definers_of(prepared.rights, bodies.values()) | authors.principals,
+        definers=prepared.rights.definers | authors.principals,
         definition=definition,
+    ).merge(bodies.values())
+    placed_texts = (*narrowed.values(), *metrics.bodies)
+    return Governed(
+        text=forwarded,
+        reading=reading,
+        required=required,
+        allowed=allowed,
+        has_obligations=any(scan.has_obligations for scan in guarded),
+        guarded=tuple(with_obligations),
+        personal=bool(bound) or any(body.personal for body in (*bodies.values(), *metrics.bodies)),
         lends_to=seen.lends_to,
         stands_in=bool(barred or placed.below or narrowed or metrics.queries)
         or any(nested_text(body, personal=False) is not None for body in bodies.values()),
         opened=placed.opened,
+        **found.with_substitutions_of(placed_texts).found(),
     )
 
 
@@ -475,17 +462,6 @@ def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:
     yield from prepared.tables
     yield from wanted_tables(prepared.required.privileges)
     yield from policies.tables
-
-
-def decisions_of(bodies: Iterable[Governed]) -> Iterable[Decision]:
-    """Return what was decided on the access by which views are read, for the record."""
-    return (decision for body in bodies for decision in body.decisions)
-
-
-def definers_of(rights: Rights, bodies: Iterable[Governed]) -> frozenset[Principal]:
-    """Return the definers by whose access a text and the views within it are read."""
-    own = frozenset() if rights.definer is None else frozenset({rights.definer})
-    return own.union(*(body.definers for body in bodies))
 
 
 def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:

@@ -199,7 +199,8 @@ class NameResolution:
         """Return the tables that Spark's session has to look at again first: those of a statement's policies,
         those that somebody else changed, and those that have become something else where sessions keep what a
         table is."""
-        read = [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
+        ordered = sorted(cleared.policy_tables, key=str)
+        read = [table for table in ordered if self.looked_at.get(table) != cleared.period]
         return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
 
     def look_again_at(self, tables: Iterable[TableName]) -> None:

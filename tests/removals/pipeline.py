@@ -258,7 +258,7 @@ REMOVALS = (
     Removal(
         "a checkpoint belongs to no view of a session",
         "pipeline.checkpoints",
-        "if facts.temp_views or any(one.temp_views for one in governed):",
+        "if facts.temp_views or any(one.temp_views_read for one in governed):",
         "if False:",
         "test_pipeline_checkpoints",
     ),
@@ -802,9 +802,9 @@ REMOVALS = (
     # The names that a verdict rests on
     Removal(
         "a verdict rests on what views read",
-        "pipeline.texts",
-        "*(body.names for body in bodies.values())",
-        "*()",
+        "model.statement",
+        "names=frozenset[TableName]().union(*(one.names for one in every)),",
+        "names=self.names,",
         "test_pipeline_names",
     ),
     Removal(

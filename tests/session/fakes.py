@@ -394,7 +394,7 @@ class FakeJudge:
             names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),
             read_only=statement.text.startswith(("SELECT", "SLOW SELECT")),
             effects=effects,
-            policy_tables=self.policy_tables.get(statement.text, ()),
+            policy_tables=frozenset(self.policy_tables.get(statement.text, ())),
             period=1,
             temp_views_read=self.reads.get(statement.text, frozenset()),
             answer=self.rules.get(statement.text, AnswerRule()),

@@ -152,7 +152,7 @@ class Looking:
             decisions=(),
             scans=(),
             snapshot_version="1",
-            policy_tables=(MAPPING,) if asked.refreshes is None else (),
+            policy_tables=frozenset({MAPPING} if asked.refreshes is None else ()),
             period=self.period,
             definition=self.definition,
         )

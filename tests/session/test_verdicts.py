@@ -63,7 +63,7 @@ class Judging:
             )
         )
         self.principals: dict[str, Principal] = {}
-        self.definers: tuple[Principal, ...] = ()
+        self.definers = frozenset[Principal]()
         self.policies = PolicySet(version=1)
 
     async def _judged(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
@@ -98,7 +98,7 @@ async def test_without_conditions_one_clearance_serves_every_place_and_time() ->
 async def test_a_clearance_by_a_definers_access_ends_when_the_definer_is_another() -> None:
     judging = Judging()
     ann = Principal(user="ann", groups=frozenset({"hr"}))
-    judging.principals, judging.definers = {"ann": ann}, (ann,)
+    judging.principals, judging.definers = {"ann": ann}, frozenset({ann})
     for _ in range(2):
         await judging.ask()
     assert len(judging.seen) == 1
