@@ -14,11 +14,12 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from gateway.files.hidden import matching
-from gateway.files.links import LeadsOut, require_no_links
+from gateway.files.links import LeadsOut, NotThere, require_no_links
 from gateway.model.files import FileSource
 
 MAX_KEPT = 200_000
@@ -29,7 +30,6 @@ SURE_AFTER_NS = 2_000_000_000
 """A younger stamp may be that of two changes, one of which came later: it is not relied on."""
 ANY_NUMBER = 10**12
 """Files that a table may have by now: its source bounds what becomes one."""
-NOTHING = "there is nothing"
 
 
 class _Stamp(NamedTuple):
@@ -55,7 +55,7 @@ class Unlinked:
 
     async def trouble(self, source: FileSource, path: tuple[str, ...]) -> str | None:
         """Say why local files may not be read, None when there is no link among them, or nothing at all."""
-        if not source.root.startswith("file:"):
+        if not source.is_local:
             return None
         local = _root_of(source)
         known = self._kept.get((source.root, path))
@@ -68,8 +68,10 @@ class Unlinked:
         try:
             began = self._clock()
             stamps = await asyncio.to_thread(_gone_through, local, path, source.pattern)
+        except NotThere:
+            return None
         except LeadsOut as why:
-            return None if str(why) == NOTHING else str(why)
+            return str(why)
         except OSError:
             return "there is something that the gateway cannot read"
         if len(stamps) <= MAX_KEPT and all(began - one.changed_ns > SURE_AFTER_NS for one in stamps):
@@ -116,10 +118,11 @@ def _gone_through(root: str, path: tuple[str, ...], pattern: str) -> tuple[_Stam
     try:
         stamps = [_stamp_of(one, of_within=one is above[-1]) for one in above]
     except FileNotFoundError:
-        raise LeadsOut(NOTHING) from None
+        raise NotThere from None
     if stat.S_ISDIR(stamps[-1].kind):
         for directory, _, _ in os.walk(above[-1]):
             if directory != above[-1]:
-                stamps.append(_stamp_of(directory))
+                with suppress(FileNotFoundError):  # the directory that it was in has another time by now
+                    stamps.append(_stamp_of(directory))
     require_no_links(root, path, ANY_NUMBER, counts=matching(pattern))
     return tuple(stamps)

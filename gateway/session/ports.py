@@ -266,8 +266,9 @@ class Promotion(Protocol):
         """Whether the name of a table stands for files."""
         ...
 
-    async def trouble(self, name: TableName) -> str | None:
-        """Say why the files of a table may not be read as they are now, in words for who may read them."""
+    async def trouble(self, name: TableName, location: str | None) -> str | None:
+        """Say why the files of a table may not be read as they are now, in words for who may read them.
+        `location`: where Spark has the table, None where that is not known."""
         ...
 
     async def is_unfinished(self, name: TableName) -> bool:

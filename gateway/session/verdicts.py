@@ -295,8 +295,9 @@ class Verdicts:
             return verdict
         if any(isinstance(effect, TendDataset) for effect in verdict.effects):
             return verdict  # it looks by itself, or forgets them
-        for name in verdict.names:
-            why = await promotion.trouble(name.current) if promotion.covers(name.current) else None
+        locations = {table.name.folded(): table.location for table in verdict.tables}
+        for name in filter(promotion.covers, {name.current for name in verdict.names}):
+            why = await promotion.trouble(name, locations.get(name.folded()))
             if why is not None:
                 return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
         return verdict
