@@ -124,7 +124,7 @@ async def test_a_link_that_comes_later_is_seen(root: Path, put: Put) -> None:
 async def test_a_directory_that_goes_meanwhile_hides_no_link(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever makes and removes directories all the time does not end the look before it has come to a link."""
+    """Who makes and removes directories all the time does not end the look before it comes to a link."""
     events, first = root / "raw" / "events", list[str]()
     for day in (1, 2):
         (events / f"day={day}" / "b.csv").symlink_to(root.parent / "secret" / "a.csv")
