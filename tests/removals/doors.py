@@ -133,6 +133,13 @@ REMOVALS = (
         "files.test_promotion",
     ),
     Removal(
+        "no stream goes on reading files that are looked through",
+        "session.deciding",
+        "return self._verdicts.without_streams(verdict, session.judged_by)",
+        "return verdict",
+        "session.test_datasets",
+    ),
+    Removal(
         "files among which a link has come are not read",
         "session.verdicts",
         "            if why is not None:\n                return refused(verdict,",

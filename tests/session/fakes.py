@@ -433,6 +433,9 @@ class FakePromotion:
     def covers(self, name: TableName) -> bool:
         return name in self.covered
 
+    def looks_through(self, name: TableName) -> bool:
+        return name in self.covered
+
     async def trouble(self, name: TableName, location: str | None) -> str | None:
         return self.troubles.get(str(name))
 
