@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 
 from gateway.files import links, unlinked
 from gateway.files.links import open_below
-from gateway.files.unlinked import MAX_AT_ONCE, Unlinked
+from gateway.files.unlinked import Unlinked
 from gateway.model.files import FileSource
+from tests.speed import patience
 
 LATER_NS = 10**12
 
@@ -191,15 +194,26 @@ async def test_a_stamp_of_just_now_is_not_relied_on(root: Path) -> None:
         assert looked.walks == walks
 
 
-async def test_a_table_of_many_directories_is_looked_at_in_a_thread(root: Path) -> None:
-    looked, source = sure(), source_of(root)
-    for number in range(MAX_AT_ONCE + 1):
-        (root / "raw" / "events" / f"n={number}").mkdir()
-    for _ in range(2):
-        assert await looked.trouble(source, ("raw", "events")) is None
-    assert looked.walks == 1
-    deep_link(root / "raw" / "events", root.parent / "secret")
-    assert "link" in str(await looked.trouble(source, ("raw", "events")))
+async def test_a_look_that_hangs_holds_up_nobody_else_and_ends(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system whose server is away."""
+    looked, source, goes_on = Unlinked(lambda: 2**62, within_s=0.2), source_of(root), threading.Event()
+    assert await looked.trouble(source, ("raw", "events")) is None
+
+    def hangs(path: str, *, of_within: bool = True) -> Any:
+        goes_on.wait(patience(20))
+        return stamp_of(path, of_within=of_within)
+
+    stamp_of = unlinked._stamp_of
+    monkeypatch.setattr(unlinked, "_stamp_of", hangs)
+    asked = asyncio.gather(*(looked.trouble(source, ("raw", name)) for name in ("events", "one.csv")))
+    try:
+        assert set(await asked) == {"the gateway could not look at its files in time"}
+    finally:
+        goes_on.set()
+    monkeypatch.undo()
+    assert await Unlinked().trouble(source, ("raw", "events")) is None
 
 
 async def test_what_is_kept_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,8 +107,8 @@ REMOVALS = (
     Removal(
         "a root that is a link may lead elsewhere",
         "files.unlinked",
-        "if known is not None and known[0].path == local:",
-        "if known is not None:",
+        "return stamps[0].path == _root_of(source) and all(",
+        "return all(",
         "files.test_unlinked",
     ),
     Removal(
@@ -131,6 +131,13 @@ REMOVALS = (
         "if location is not None and source.is_local and not is_at(location, source.url(path)):",
         "if False:",
         "files.test_promotion",
+    ),
+    Removal(
+        "a look for links that hangs ends",
+        "files.unlinked",
+        "async with asyncio.timeout(self._within_s):",
+        "async with asyncio.timeout(None):",
+        "files.test_unlinked",
     ),
     Removal(
         "no stream goes on reading files that are looked through",
