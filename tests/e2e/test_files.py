@@ -872,6 +872,27 @@ def test_a_link_that_comes_later_is_not_followed(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_file_with_other_names_in_its_header_is_not_read_by_place(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    """Spark would show what stands under another name: a value that is masked, under one that is not."""
+    name = f"headers_{endpoint}"
+    text = f"SELECT id FROM testlake.{name}"
+    write(root / name / "a.csv", "id,secret\n1,s1\n")
+    with session(files, endpoint, "alice") as alice:
+        assert alice(text) == [(1,)]
+        assert alice(f"SELECT count(*), max(secret) FROM testlake.{name}") == [(1, "s1")]
+        assert alice(f"SELECT count(*) FROM testlake.{name}") == [(1,)]
+        assert alice(f"SELECT secret, id FROM testlake.{name} WHERE id > 0") == [("s1", 1)]
+    write(root / name / "b.csv", "secret,id\nCANARY,2\n")
+    with session(files, endpoint, "bob") as bob:
+        for columns in ("id", "secret", "id, secret", "*"):
+            with pytest.raises(Exception, match=r"CSV header|failed") as raised:
+                bob(f"SELECT {columns} FROM testlake.{name}")
+            assert "CANARY" not in str(raised.value)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
     files: RunningGateway, root: Path, endpoint: str
 ) -> None:
