@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import Column, Renamed, TableName
+from gateway.model.meaning_settings import ANSI_MODE
 from gateway.model.statement import Cleared, NeedsCatalog, Refused, SessionContext, Statement
 from gateway.pipeline import judge
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import BARRIERS, World
+from tests.plan.frames import table
+from tests.test_pipeline_plans import analyze, execute
 
 WORLD: Mapping[str, Any] = {
     "catalogs": ["spark_catalog"],
@@ -87,6 +90,78 @@ async def test_a_table_with_policies_on_columns_by_name_is_read_by_the_names_tha
     for text in (f"SELECT * FROM {name}", f"SELECT card FROM {name}", f"SELECT count(*) FROM {name}"):
         assert of_now in await forwarded(world, reader, text)
     assert "`note`" not in await forwarded(world, reader, "SELECT * FROM plain")
+
+
+def viewing(**more: Any) -> World:
+    """Return the world with a view over each table, whose one column has all that the table has, and a view
+    over each of these."""
+    pack = WORLD["pack"].replace("[plain, masked, denied]", '[plain, masked, denied, "v_*"]')
+    view = {"database": "lake", "output": ["row"], "columns": {"row": "string"}, "definer": "bob", **more}
+    views = {}
+    for name in ("plain", "masked", "denied", "listed", "moved"):
+        views[f"spark_catalog.lake.v_{name}"] = view | {
+            "text": f"SELECT to_json(struct(*)) AS row FROM {name}"
+        }
+        views[f"spark_catalog.lake.v_over_{name}"] = view | {"text": f"SELECT row FROM v_{name}"}
+    return World({**WORLD, "pack": pack, "views": views})
+
+
+@pytest.mark.parametrize("over", ["", "over_"])
+@pytest.mark.parametrize("name", ["masked", "denied", "listed"])
+async def test_a_view_over_one_is_written_out_so_that_the_names_are_those_that_were_judged(
+    reader: ReaderPool, name: str, over: str
+) -> None:
+    """Spark would read the view by its own text, whose star has whatever columns there are by then."""
+    world, of_now = viewing(), SELECTED.replace(" VERSION AS OF 1", "").format(name)
+    assert of_now in await forwarded(world, reader, f"SELECT * FROM v_{over}{name}")
+    plan = await world.judge_plan(execute(table(f"v_{over}{name}")), reader, user="bob", namespace=("lake",))
+    assert isinstance(plan, Cleared), plan
+    assert of_now.encode() in plan.forwarded_plan
+    assert "struct" not in await forwarded(world, reader, f"SELECT * FROM v_{over}plain")
+
+
+@pytest.mark.parametrize(
+    ("more", "settings"),
+    [({"collation": "UNICODE_CI"}, frozenset()), ({}, frozenset({ANSI_MODE}))],
+    ids=["collation", "settings"],
+)
+async def test_a_view_that_cannot_be_written_out_as_it_is_has_columns_of_this_moment(
+    reader: ReaderPool, more: dict[str, Any], settings: frozenset[str]
+) -> None:
+    world = viewing(**more)
+    context = SessionContext(namespace=("lake",), settings=settings)
+    for name in ("plain", "listed"):
+        statement = Statement(
+            text=f"SELECT * FROM v_{name}", principal=world.principal("bob"), context=context
+        )
+        before = replace(world.snapshot(), anew=frozenset())
+        verdict = await judge(statement, before, reader, BARRIERS)
+        if name == "listed":
+            assert verdict == NeedsCatalog((named(name),), promotes=False, anew=True)
+            verdict = await judge(statement, replace(before, anew=frozenset({named(name)})), reader, BARRIERS)
+        assert isinstance(verdict, Cleared), verdict
+        assert "struct" not in verdict.forwarded
+
+
+@pytest.mark.parametrize("name", ["listed", "v_listed", "v_over_listed"])
+@pytest.mark.parametrize("case", ["input_files", "explain", "schema"])
+async def test_what_tells_of_more_than_is_read_wants_columns_of_this_moment(
+    reader: ReaderPool, name: str, case: str
+) -> None:
+    """Paths of files have values of partitions in them, and plans all columns of a table."""
+    world, context = viewing(), SessionContext(namespace=("lake",), endpoint="connect")
+    plan = Statement(
+        text="", principal=world.principal("bob"), context=context, plan=analyze(case, table(name))
+    )
+    text = replace(plan, plan=None, text=f"{'EXPLAIN ' if case == 'explain' else ''}SELECT * FROM {name}")
+    before = replace(world.snapshot(), anew=frozenset())
+    for statement, wanted in ((plan, case != "schema"), (text, case == "explain")):
+        verdict = await judge(statement, before, reader, BARRIERS)
+        assert isinstance(verdict, NeedsCatalog if wanted else Cleared), verdict
+        if isinstance(verdict, NeedsCatalog):
+            assert named("listed") in verdict.tables
+            again = replace(before, anew=frozenset(verdict.tables))
+            assert isinstance(await judge(statement, again, reader, BARRIERS), Cleared)
 
 
 @pytest.mark.parametrize("name", ["masked", "denied", "listed"])

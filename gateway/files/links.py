@@ -22,6 +22,13 @@ class LeadsOut(Exception):
     """A path is a link, has one in it, or cannot be looked at; the text says which."""
 
 
+class NotThere(LeadsOut):
+    """There is nothing at a path."""
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing")
+
+
 def require_no_links(
     root: str, path: Sequence[str], most: int, *, counts: Callable[[str], bool] = lambda _: True
 ) -> None:
@@ -55,17 +62,17 @@ def _require_spelling(name: str, at: int) -> None:
     except OSError:
         raise LeadsOut("there is something that the gateway cannot read") from None
     if name not in listed:
-        raise LeadsOut("there is nothing")
+        raise NotThere
 
 
 def open_below(name: str, at: int) -> int:
-    """Open what an open directory has under a name, unless that is a link. Raises LeadsOut."""
+    """Open what an open directory has under a name, unless that is a link. Raises LeadsOut and NotThere."""
     # O_NONBLOCK: a pipe would wait for its writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         return os.open(name, flags, dir_fd=at)
     except FileNotFoundError:
-        raise LeadsOut("there is nothing") from None
+        raise NotThere from None
     except OSError:
         raise LeadsOut("there is a link, or something that the gateway cannot read") from None
 
@@ -94,7 +101,12 @@ class _Walk:
                     raise LeadsOut(
                         f"there are more than {DEEPEST} directories in each other, from its source"
                     )
-                below = open_below(name, above)
+                try:
+                    below = open_below(name, above)
+                except NotThere:
+                    # It went since it was listed, as those of a writer that ends do. The others stay, and
+                    # are looked at: what is between this look and the next shows in the directory's time.
+                    continue
                 opened.append((below, iter(())))
                 opened[-1] = (below, iter(self._directories(below)))
         finally:

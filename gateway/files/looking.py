@@ -30,7 +30,7 @@ from gateway.files.formats import (
     written,
 )
 from gateway.files.hidden import matching
-from gateway.files.links import LeadsOut, require_no_links
+from gateway.files.links import LeadsOut, NotThere, require_no_links
 from gateway.files.places import place
 from gateway.files.taken import RunQuery, answers
 from gateway.files.whole import literal
@@ -129,15 +129,15 @@ class Looking:
 
     async def refuse_links(self, source: FileSource, path: tuple[str, ...]) -> None:
         """Refuse local files with a link among them. Raises Nothing and UnfitFiles."""
-        if not source.root.startswith("file:"):
+        if not source.is_local:
             return
         try:
             local = source.root.removeprefix("file:")
             counts = matching(source.pattern)
             await asyncio.to_thread(require_no_links, local, path, source.files, counts=counts)
+        except NotThere:
+            raise Nothing from None
         except LeadsOut as why:
-            if str(why) == "there is nothing":
-                raise Nothing from None
             raise UnfitFiles(str(why)) from None
 
     async def files(self, source: FileSource, path: tuple[str, ...], *, deep: bool = False) -> Files:

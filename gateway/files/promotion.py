@@ -84,13 +84,25 @@ class Promoter:
         """Whether the name of a table stands for files of a source."""
         return source_of(self._sources, name) is not None
 
-    async def trouble(self, name: TableName) -> str | None:
-        """Say why the files of a table may not be read as they are now: a link among local ones leads out."""
+    def looks_through(self, name: TableName) -> bool:
+        """Whether the files of a table are looked through for links before each statement: local ones."""
         found = source_of(self._sources, name)
-        why = await self._unlinked.trouble(*found) if found is not None else None
-        if found is None or why is None:
+        return found is not None and found[0].is_local
+
+    async def trouble(self, name: TableName, location: str | None) -> str | None:
+        """Say why the files of a table may not be read as they are now: a link among local ones leads out, or
+        nobody looks through them where the table lies."""
+        found = source_of(self._sources, name)
+        if found is None:
             return None
         source, path = found
+        why: str | None
+        if location is not None and source.is_local and not is_at(location, source.url(path)):
+            why = "its table has the files of another directory; forget it, and name it again"
+        else:
+            why = await self._unlinked.trouble(source, path)
+        if why is None:
+            return None
         return f"`{'/'.join(path)}` of source `{source.name}` cannot be read: {why}"
 
     async def is_unfinished(self, name: TableName) -> bool:

@@ -14,22 +14,25 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from gateway.files.hidden import matching
-from gateway.files.links import LeadsOut, require_no_links
+from gateway.files.links import LeadsOut, NotThere, require_no_links
 from gateway.model.files import FileSource
 
 MAX_KEPT = 200_000
 """Stamps of directories that are kept, of all tables; what has more is gone through for each statement."""
-MAX_AT_ONCE = 200
-"""Directories that are looked at without a thread."""
+MAX_LOOKS = 4
+"""Looks at once: one that hangs, on a file system whose server is away, has one of these threads alone."""
+MAX_LOOK_S = 300.0
+"""Seconds that a look may take; then the files are not read."""
 SURE_AFTER_NS = 2_000_000_000
 """A younger stamp may be that of two changes, one of which came later: it is not relied on."""
 ANY_NUMBER = 10**12
 """Files that a table may have by now: its source bounds what becomes one."""
-NOTHING = "there is nothing"
 
 
 class _Stamp(NamedTuple):
@@ -46,8 +49,10 @@ class _Stamp(NamedTuple):
 class Unlinked:
     """What was gone through, of all tables of local sources."""
 
-    def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, clock: Callable[[], int] = time.time_ns, *, within_s: float = MAX_LOOK_S) -> None:
         self._clock = clock
+        self._within_s = within_s
+        self._threads = ThreadPoolExecutor(MAX_LOOKS, thread_name_prefix="sluice-links")
         self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[_Stamp, ...]] = OrderedDict()
         self._count = 0
         self.walks = 0
@@ -55,21 +60,30 @@ class Unlinked:
 
     async def trouble(self, source: FileSource, path: tuple[str, ...]) -> str | None:
         """Say why local files may not be read, None when there is no link among them, or nothing at all."""
-        if not source.root.startswith("file:"):
+        if not source.is_local:
             return None
-        local = _root_of(source)
         known = self._kept.get((source.root, path))
-        if known is not None and known[0].path == local:
-            few = len(known) <= MAX_AT_ONCE
-            if all(map(_is_there, known)) if few else await asyncio.to_thread(_are_there, known):
-                return None
+        try:
+            async with asyncio.timeout(self._within_s):
+                return await self._looked(source, path, known)
+        except TimeoutError:
+            return "the gateway could not look at its files in time"
+
+    async def _looked(
+        self, source: FileSource, path: tuple[str, ...], known: tuple[_Stamp, ...] | None
+    ) -> str | None:
+        loop = asyncio.get_running_loop()
+        if known is not None and await loop.run_in_executor(self._threads, _are_as_known, source, known):
+            return None
         self._forget(source, path)
         self.walks += 1
         try:
             began = self._clock()
-            stamps = await asyncio.to_thread(_gone_through, local, path, source.pattern)
+            stamps = await loop.run_in_executor(self._threads, _gone_through, source, path)
+        except NotThere:
+            return None
         except LeadsOut as why:
-            return None if str(why) == NOTHING else str(why)
+            return str(why)
         except OSError:
             return "there is something that the gateway cannot read"
         if len(stamps) <= MAX_KEPT and all(began - one.changed_ns > SURE_AFTER_NS for one in stamps):
@@ -100,8 +114,8 @@ def _is_there(stamp: _Stamp) -> bool:
         return False
 
 
-def _are_there(stamps: Sequence[_Stamp]) -> bool:
-    return all(map(_is_there, stamps))
+def _are_as_known(source: FileSource, stamps: Sequence[_Stamp]) -> bool:
+    return stamps[0].path == _root_of(source) and all(map(_is_there, stamps))
 
 
 def _stamp_of(path: str, *, of_within: bool = True) -> _Stamp:
@@ -110,16 +124,18 @@ def _stamp_of(path: str, *, of_within: bool = True) -> _Stamp:
     return _Stamp(path, stat.S_IFMT(told.st_mode), told.st_dev, told.st_ino, changed_ns)
 
 
-def _gone_through(root: str, path: tuple[str, ...], pattern: str) -> tuple[_Stamp, ...]:
+def _gone_through(source: FileSource, path: tuple[str, ...]) -> tuple[_Stamp, ...]:
     """Go through all files, and return the stamps that their directories had before. Raises LeadsOut."""
+    root = _root_of(source)
     above = [str(Path(root).joinpath(*path[:depth])) for depth in range(len(path) + 1)]
     try:
         stamps = [_stamp_of(one, of_within=one is above[-1]) for one in above]
     except FileNotFoundError:
-        raise LeadsOut(NOTHING) from None
+        raise NotThere from None
     if stat.S_ISDIR(stamps[-1].kind):
         for directory, _, _ in os.walk(above[-1]):
             if directory != above[-1]:
-                stamps.append(_stamp_of(directory))
-    require_no_links(root, path, ANY_NUMBER, counts=matching(pattern))
+                with suppress(FileNotFoundError):  # the directory that it was in has another time by now
+                    stamps.append(_stamp_of(directory))
+    require_no_links(root, path, ANY_NUMBER, counts=matching(source.pattern))
     return tuple(stamps)

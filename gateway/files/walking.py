@@ -49,7 +49,7 @@ class Walking:
     async def look(self, source: FileSource, after: str, known: Mapping[str, str]) -> Round:
         """Look at what comes after a path. `known`: path → table format, of what was seen before. Raises
         UnfitFiles."""
-        if source.root.startswith("file:"):
+        if source.is_local:
             try:
                 return await asyncio.to_thread(_look_here, source, after)
             except LeadsOut as why:
@@ -69,7 +69,7 @@ class Walking:
         A local one with links in it is left to the gateway: Spark follows them, in circles too.
         """
         try:
-            if source.root.startswith("file:"):
+            if source.is_local:
                 local = source.root.removeprefix("file:")
                 os.close(await asyncio.to_thread(open_root, local))
                 try:

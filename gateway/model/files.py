@@ -59,6 +59,11 @@ class FileSource:
     pattern: str = ""
     """Glob of the names of files that count; empty: all that Spark does not hide."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a directory of the machine, which the gateway looks into by itself."""
+        return self.root.startswith("file:")
+
     def url(self, path: tuple[str, ...]) -> str:
         """Return the URL of a path below the root."""
         return "/".join((self.root, *path))

@@ -96,8 +96,16 @@ class Governed(Findings):
     stands_in: bool = False
     """Of the text of a view: whether Spark's own reading of the view would not do, because of what stands in
     this one: barriers above views, or conditions."""
+    listed: frozenset[TableName] = frozenset()
+    """Of the text of a view: the tables (folded) in it that are read by the columns that were judged, and by
+    nothing else that is guarded. Spark's own reading of the view would show others under names of theirs."""
     opened: bool = False
     """Of the text of a view that was judged without barriers: whether nothing in it can fail."""
+
+    @property
+    def walled(self) -> bool:
+        """Whether filters, masks or barriers stand in it, or may."""
+        return self.has_obligations or self.stands_in
 
 
 BodyKey = tuple[

@@ -39,11 +39,12 @@ def collated(what: str) -> Unsupported:
 
 
 def nested_text(body: Governed | None, *, personal: bool = True) -> str | None:
-    """Return the text that a view is written out as: its sources carry obligations, it has barriers or
-    conditions that the view itself has not, or, with `personal`, it asks who the user is."""
+    """Return the text that a view is written out as: its sources carry obligations, it has barriers,
+    conditions or lists of columns that the view itself has not, or, with `personal`, it asks who the user
+    is."""
     if body is None:
         return None
-    return body.text if body.has_obligations or body.stands_in or (personal and body.personal) else None
+    return body.text if body.walled or body.listed or (personal and body.personal) else None
 
 
 def varying_text(

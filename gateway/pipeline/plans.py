@@ -61,6 +61,7 @@ from gateway.pipeline.seeing import (
     Seen,
     not_there,
     of_files,
+    read_by_lists,
     scan_records,
     see,
     see_tables,
@@ -95,6 +96,8 @@ from gateway.sql.required import Unsupported
 from gateway.sql.varying import not_cached
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
+LAYING_OPEN = ("explain", "input_files")
+"""Analyses that tell more of a table than is read of it."""
 
 
 async def govern_plan(
@@ -297,8 +300,10 @@ class _Plan:
             if not isinstance(outcome, Governed):
                 return outcome
             governed.append(outcome)
-        records, versions = scan_records(seen[0], evaluation), seen[0].versions
-        if old := to_describe_anew(required, evaluation, versions, judging.snapshot):
+        records, of_now = scan_records(seen[0], evaluation), seen[0].versions
+        if self.reading.analysis in LAYING_OPEN:
+            of_now = read_by_lists(seen, bodies)
+        if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
         refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal
@@ -408,7 +413,7 @@ class _Plan:
             scans += one.scans
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views_read for one in governed) or self.reading.handles)
-        if self.reading.analysis in ("explain", "input_files"):
+        if self.reading.analysis in LAYING_OPEN:
             # A plan has the names of all that a view reads.
             undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
             undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]

@@ -10,7 +10,7 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord, SessionContext
-from gateway.pipeline.judging import Judging, Refusal, commanded, names_of, not_governable
+from gateway.pipeline.judging import Governed, Judging, Refusal, commanded, names_of, not_governable
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by
 from gateway.policy.engine import TableView
 from gateway.policy.views import together
@@ -95,8 +95,12 @@ class Seen:
     @property
     def versions(self) -> tuple[TableName, ...]:
         """Return the versions of tables whose columns policies tell apart."""
-        read = ((name, table) for name, table in self.tables.items() if name.version and table is not None)
-        return tuple(name for name, table in read if not table.view().uniform())
+        return self.told_apart(name for name in self.tables if name.version)
+
+    def told_apart(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
+        """Return those of these tables whose columns policies tell apart."""
+        read = ((name, self.tables[name]) for name in names)
+        return tuple(name for name, table in read if table is not None and not table.view().uniform())
 
     @property
     def lends(self) -> bool:
@@ -115,6 +119,13 @@ class Seen:
         """Return who reads a table, when it is a view: those whose eyes count for it."""
         table = self.tables.get(name.folded())
         return (judging.principal,) if table is None else table.readers
+
+
+def read_by_lists(seen: Iterable[Seen], bodies: Mapping[TableName, Governed]) -> tuple[TableName, ...]:
+    """Return the tables that are read by a list of columns, in views too: plans and the paths of files tell
+    more of them, such as the values of partitions, whatever columns are read."""
+    own = (name for one in seen for name in one.told_apart(one.tables))
+    return tuple(dict.fromkeys((*own, *(name for body in bodies.values() for name in body.listed))))
 
 
 def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False) -> Usage | Silent:

@@ -39,7 +39,6 @@ from gateway.pipeline.kept import (
     collated,
     default_collation,
     keeps,
-    nested_text,
     varying_text,
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
@@ -54,6 +53,7 @@ from gateway.pipeline.seeing import (
     misread_text,
     not_there,
     note_attempts,
+    read_by_lists,
     scan_records,
     see,
     usage_of,
@@ -322,7 +322,8 @@ async def finish(
     with_obligations = [
         scan.table.name for scan in guarded if scan.has_obligations and judging.exists(scan.table)
     ]
-    if old := to_describe_anew(required, evaluation, seen.versions, judging.snapshot):
+    of_now = read_by_lists([seen], bodies) if required.explains else seen.versions
+    if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
         return NeedsCatalog(old, promotes=False, anew=True)
     denied = (
         evaluation.commanded(required, undisclosed_names(bodies))
@@ -434,7 +435,8 @@ async def finish(
         personal=bool(bound) or any(body.personal for body in (*bodies.values(), *metrics.bodies)),
         lends_to=seen.lends_to,
         stands_in=bool(barred or placed.below or narrowed or metrics.queries)
-        or any(nested_text(body, personal=False) is not None for body in bodies.values()),
+        or any(body.walled for body in bodies.values()),
+        listed=_listed(prepared, seen, guarded).union(*(body.listed for body in bodies.values())),
         opened=placed.opened,
         **found.with_substitutions_of(placed_texts).found(),
     )
@@ -455,6 +457,14 @@ def _unexplained(required: Required, bodies: Mapping[TableName, Governed]) -> It
 def hidden_within(bodies: Iterable[Governed]) -> bool:
     """Whether the text of a view names, or may name, columns that its reader may not select."""
     return any(body.hides_columns or body.hides_target for body in bodies)
+
+
+def _listed(prepared: Prepared, seen: Seen, guarded: Iterable[guard.GuardedRelation]) -> frozenset[TableName]:
+    """Return what the text of a view reads by a list of columns alone; a version was described again."""
+    if prepared.place.depth == 0:
+        return frozenset()
+    plain = {scan.table.name.folded() for scan in guarded if not scan.has_obligations}
+    return frozenset(seen.told_apart(name for name in seen.tables if name in plain and not name.version))
 
 
 def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:

@@ -110,7 +110,7 @@ class ReadViews:
     ) -> QueriedViews:
         """Return what counts of the views for where conditions may stand."""
         return QueriedViews(
-            walled=frozenset(name for name, body in bodies.items() if nested_text(body, personal=False)),
+            walled=frozenset(name for name, body in bodies.items() if body.walled),
             barred=barred,
             opened=opened.keys(),
             above=self.place.above,
@@ -163,7 +163,13 @@ class ReadViews:
     def _may_be_written_out(self, table: Table) -> bool:
         """Whether a view's text may stand for the view where that is not needed to hide anything: it is read
         under the session's settings then, and without the view's collation."""
-        return not self.judging.settings and table.view is not None and not table.view.collation
+        view = table.view
+        return not self.judging.settings and view is not None and not (view.collation or view.metrics)
+
+    def _not_of_this_moment(self, names: AbstractSet[TableName]) -> tuple[TableName, ...]:
+        """Return those tables that have to be described again, where Spark itself reads a view over them."""
+        anew = self.judging.snapshot.anew
+        return () if anew is None else tuple(sorted(names - anew, key=str))
 
     async def rows(self, table: Table, text: str) -> JudgingOutcome:
         """Govern a query over what a metric view reads, by the access by which its own text is read."""
@@ -190,6 +196,15 @@ class ReadViews:
                     Unsupported(f"{table.name} is a metric view that cannot be governed: {why.why}")
                 )
         body = await self._govern(table, table.view.text, place, readers)
+        if (
+            isinstance(body, Governed)
+            and body.listed
+            and not (body.walled or self._may_be_written_out(table))
+        ):
+            # INVARIANT (what is judged is what is read): by its own name a view has no list of columns.
+            if old := self._not_of_this_moment(body.listed):
+                return NeedsCatalog(old, promotes=False, anew=True)
+            body = replace(body, listed=frozenset())
         if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
             return not_governable(collated(f"the view {table.name}"))
         if isinstance(body, Governed) and place.above is None:

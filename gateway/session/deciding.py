@@ -101,13 +101,14 @@ class Deciding(ABC, Generic[S, E]):
         session.require_open()
 
     async def _judge(self, session: S, statement: Statement, client: Client) -> Verdict:
-        return await barriers.look_again(
+        verdict = await barriers.look_again(
             session,
             statement,
             judge=lambda one: self._verdicts.judge(one, client),
             run=lambda one: self.run_inside(session, one, client),
             changed=self._dependencies.catalog.changed_names,
         )
+        return self._verdicts.without_streams(verdict, session.judged_by)
 
     async def _decided(
         self,

@@ -266,8 +266,13 @@ class Promotion(Protocol):
         """Whether the name of a table stands for files."""
         ...
 
-    async def trouble(self, name: TableName) -> str | None:
-        """Say why the files of a table may not be read as they are now, in words for who may read them."""
+    def looks_through(self, name: TableName) -> bool:
+        """Whether there is something to look for among the files of a table before each statement."""
+        ...
+
+    async def trouble(self, name: TableName, location: str | None) -> str | None:
+        """Say why the files of a table may not be read as they are now, in words for who may read them.
+        `location`: where Spark has the table, None where that is not known."""
         ...
 
     async def is_unfinished(self, name: TableName) -> bool:

@@ -71,6 +71,8 @@ class _Cached:
     """The query that it is of, where the same with other ids may have it."""
 
 
+_STREAM = "WriteStreamOperationStart"
+"""What a plan is called that starts a stream."""
 _TEXTS_OWN = frozenset({"accessed_together", "request_data"})
 """Facets that the statement's text determines, which is in the key already."""
 
@@ -295,11 +297,25 @@ class Verdicts:
             return verdict
         if any(isinstance(effect, TendDataset) for effect in verdict.effects):
             return verdict  # it looks by itself, or forgets them
-        for name in verdict.names:
-            why = await promotion.trouble(name.current) if promotion.covers(name.current) else None
+        locations = {table.name.folded(): table.location for table in verdict.tables}
+        for name in filter(promotion.covers, {name.current for name in verdict.names}):
+            why = await promotion.trouble(name, locations.get(name.folded()))
             if why is not None:
                 return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
         return verdict
+
+    def without_streams(
+        self, verdict: Verdict, judged_by: Callable[[Cleared], Iterable[TableName]]
+    ) -> Verdict:
+        """Refuse to start a stream over files that are looked through before each statement: it takes those
+        that come later without one. `judged_by`: what a statement reads, in its temporary views too."""
+        promotion = self._promotion
+        if promotion is None or isinstance(verdict, Refused) or _STREAM not in verdict.plan_class:
+            return verdict
+        if not any(promotion.looks_through(name.current) for name in judged_by(verdict)):
+            return verdict
+        why = "a stream over local files takes those that come later, and nobody looks for links among these"
+        return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
 
     async def tend(self, cleared: Cleared, client: Client) -> None:
         """Do what a statement that is on record wants of datasets, before it is forwarded.

@@ -79,11 +79,20 @@ def test_a_column_that_came_outside_is_not_shown_by_a_name_that_nobody_judged(
     spark: Spark, gateway: RunningGateway, endpoint: str, column: str
 ) -> None:
     """The gateway still knows the table as it was; nothing of it was masked or hidden then."""
-    table = f"race.outside_{endpoint}_{column}"
+    table, over = f"race.outside_{endpoint}_{column}", f"race.over_{endpoint}_{column}"
     made = f"CREATE TABLE {table} USING parquet AS SELECT 1 AS id, 'RAW' AS "
-    spark.query(made + "note", user="loader")
+    spark.query(
+        made + "note",
+        f"CREATE VIEW {over} AS SELECT to_json(struct(*)) AS row FROM {table}",
+        f"CREATE VIEW {over}_evolves WITH SCHEMA EVOLUTION AS SELECT * FROM {table}",
+        f"CREATE VIEW {over}_twice AS SELECT row FROM {over}",
+        user="loader",
+    )
+    views = (over, f"{over}_evolves", f"{over}_twice")
     with session(gateway, endpoint, "ann") as ann:
         assert ann(f"SELECT * FROM {table}") == [(1, "RAW")]
+        for view in views:
+            assert "RAW" in str(ann(f"SELECT * FROM {view}"))
     spark.query(f"DROP TABLE {table}", made + column, user="loader")
     # Spark keeps the files of a table for a session that has read it.
     with session(gateway, endpoint, "ann") as ann:
@@ -93,15 +102,40 @@ def test_a_column_that_came_outside_is_not_shown_by_a_name_that_nobody_judged(
             f"SELECT t.{column} FROM {table} t",
             f"SELECT count(*) FROM {table} WHERE {column} = 'RAW'",
             f"SELECT id FROM {table} ORDER BY {column}",
+            *(f"SELECT * FROM {view}" for view in views),
         ):
             with pytest.raises((Error, PySparkException), match="UNRESOLVED_COLUMN") as refused:
                 ann(text)
             assert "RAW" not in str(refused.value).replace("= 'RAW'", "")
     if endpoint == "connect":
         with gateway.session("ann", PASSWORD) as frames:
-            for frame in (frames.table(table), frames.table(table).select(column)):
+            for frame in (frames.table(table).select(column), *map(frames.table, (table, *views))):
                 with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
                     frame.collect()
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_values_of_partitions_that_came_outside_are_not_told(
+    spark: Spark, gateway: RunningGateway, endpoint: str
+) -> None:
+    """What a column that came outside is called and has in it stands in the paths of the files."""
+    table = f"race.outside_parts_{endpoint}"
+    made = f"CREATE TABLE {table} USING parquet PARTITIONED BY ({{}}) AS SELECT 1 AS id, 'x' AS note, {{}}"
+    spark.query(made.format("day", "2 AS day"), user="loader")
+    with session(gateway, endpoint, "ann") as ann:
+        assert ann(f"SELECT id, note FROM {table}") == [(1, "x")]
+    spark.query(f"DROP TABLE {table}", made.format("day, email", "2 AS day, 'RAW' AS email"), user="loader")
+    with session(gateway, endpoint, "ann") as ann:
+        for text in (f"SHOW PARTITIONS {table}", f"EXPLAIN SELECT id, note FROM {table}"):
+            with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
+                ann(text)
+            assert "RAW" not in str(refused.value)
+    if endpoint == "connect":
+        with gateway.session("ann", PASSWORD) as frames:
+            frame = frames.table(table).select("id", "note")
+            for ask in (frame.inputFiles, frame._explain_string):
+                with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
+                    ask()
 
 
 def read(gateway: RunningGateway, endpoint: str, over: threading.Event) -> list[Any]:
@@ -244,3 +278,31 @@ def test_other_changes_reach_open_sessions(
         maker("DROP TABLE race.swapped")
         maker("ALTER TABLE race.swapped_to RENAME TO race.swapped")
         assert ann(whole) == [(None, "6")]
+        with gateway.session("maker", PASSWORD) as frames:
+            for columns in (["id", "email"], ["email", "id"]):
+                frame = frames.createDataFrame([(columns[0], "RAW")], "id STRING, email STRING")
+                frame.select(*columns).write.mode("overwrite").format("csv").saveAsTable("race.swapped")
+                assert ann("SELECT id, email FROM race.swapped") == [(columns[0], None)]
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_partitions_that_come_and_go_reach_open_sessions(gateway: RunningGateway, endpoint: str) -> None:
+    name = f"race.parted_{endpoint}"
+    whole = f"SELECT id, day FROM {name}"
+    with session(gateway, endpoint, "ann") as ann, session(gateway, "thrift", "maker") as maker:
+        maker(f"CREATE TABLE {name} (id INT, day INT) USING csv PARTITIONED BY (day)")
+        maker(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+        ann(f"CREATE TEMPORARY VIEW parted AS {whole}")
+        for text, rows in (
+            ("", [(1, 1), (2, 2)]),
+            (f"ALTER TABLE {name} DROP PARTITION (day = 1)", [(2, 2)]),
+            (f"INSERT OVERWRITE {name} PARTITION (day = 2) VALUES (3)", [(3, 2)]),
+            (f"INSERT INTO {name} PARTITION (day = 4) VALUES (4)", [(3, 2), (4, 4)]),
+            (f"ALTER TABLE {name} PARTITION (day = 4) RENAME TO PARTITION (day = 5)", [(3, 2), (4, 5)]),
+            (f"TRUNCATE TABLE {name} PARTITION (day = 2)", [(4, 5)]),
+        ):
+            if text:
+                maker(text)
+            assert ann(whole) == rows
+            assert ann("SELECT * FROM parted") == rows
+        maker(f"DROP TABLE {name}")

@@ -815,29 +815,116 @@ def test_what_was_forgotten_and_promoted_anew_is_read_as_it_is(
             file = file.with_name(f"b{file.name}") if len(rows) > 1 else file
 
 
+@contextlib.contextmanager
+def linked(place: Path, to: Path) -> Iterator[None]:
+    """Put a link at a place, and what was there before back in the end."""
+    aside = place.with_name("aside")
+    if was_there := place.exists():
+        place.rename(aside)
+    place.symlink_to(to)
+    try:
+        yield
+    finally:
+        place.unlink()
+        if was_there:
+            aside.rename(place)
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_a_link_that_comes_later_is_not_followed(files: RunningGateway, root: Path, endpoint: str) -> None:
-    name = f"later_{endpoint}"
-    write(root / name / "day=1" / "a.csv", "id,secret\n1,s1\n")
-    text = f"SELECT id FROM testlake.{name}"
-    link = root / name / "day=1" / "b.csv"
+def test_a_link_that_comes_later_is_not_followed(
+    files: RunningGateway, root: Path, open_directory: Path, endpoint: str
+) -> None:
+    name, view = f"later_{endpoint}", f"testviews.later_{endpoint}"
+    table, secret = root / "links" / name, open_directory / f"secret_{endpoint}"
+    for directory, row in ((table / "day=1", "1,s1"), (secret / "day=9", "9,SECRET")):
+        write(directory / "a.csv", f"id,secret\n{row}\n")
+    text = f"SELECT id FROM testlake.links.{name}"
     with session(files, endpoint, "alice") as alice, session(files, endpoint, "bob") as bob:
-        alice(f"CREATE TEMPORARY VIEW kept AS {text}")
-        for one in (alice, bob):
-            assert one(text) == [(1,)]
-        link.symlink_to("/etc/passwd")
-        for one, asked in ((alice, text), (bob, text), (alice, "SELECT * FROM kept")):
-            with pytest.raises(
-                Exception,
-                match=r"there is a link in it|VIEW_ENDED|select on table spark_catalog.default.kept",
-            ):
-                one(asked)
-        link.unlink()
-        for one in (alice, bob):
-            assert one(text) == [(1,)]
-        link.symlink_to("/etc/passwd")
-        assert alice(ALTER.format(name, "FORGET")) == []
-    link.unlink()
+        alice(f"CREATE VIEW {view} AS {text}")
+        asked = [(alice, text), (bob, text), (bob, f"SELECT * FROM {view}")]
+        asked += [(alice, f"SELECT count(*) FROM {view} WHERE id IN (SELECT id FROM testlake.links.{name})")]
+        for place, to in (
+            (table / "day=1" / "b.csv", secret / "day=9" / "a.csv"),
+            (table / "day=1" / "a.csv", secret / "day=9" / "a.csv"),
+            (table / "day=9", secret / "day=9"),
+            (table / "day=1", secret / "day=9"),
+            (table, secret),
+            (table.parent, secret.parent / "elsewhere"),
+            (table / "day=1" / "_hidden.csv", Path("/etc/passwd")),
+        ):
+            alice(f"CREATE OR REPLACE TEMPORARY VIEW kept AS {text}")
+            for one, read in asked[:3]:
+                assert one(read) == [(1,)], place
+            (secret.parent / "elsewhere").mkdir(exist_ok=True)
+            shutil.copytree(secret, secret.parent / "elsewhere" / name, dirs_exist_ok=True)
+            with linked(place, to):
+                for one, read in (*asked, (alice, "SELECT * FROM kept")):
+                    with pytest.raises(
+                        Exception,
+                        match=r"there is a link|VIEW_ENDED|select on table spark_catalog.default.kept",
+                    ):
+                        one(read)
+        for one, read in asked[:3]:
+            assert one(read) == [(1,)]
+        alice(f"DROP VIEW {view}")
+        with linked(table / "day=1" / "b.csv", Path("/etc/passwd")):
+            assert alice(ALTER.format(f"links.{name}", "FORGET")) == []
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_file_with_other_names_in_its_header_is_not_read_by_place(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    """Spark would show what stands under another name: a value that is masked, under one that is not."""
+    name = f"headers_{endpoint}"
+    text = f"SELECT id FROM testlake.{name}"
+    write(root / name / "a.csv", "id,secret\n1,s1\n")
+    with session(files, endpoint, "alice") as alice:
+        assert alice(text) == [(1,)]
+        assert alice(f"SELECT count(*), max(secret) FROM testlake.{name}") == [(1, "s1")]
+        assert alice(f"SELECT count(*) FROM testlake.{name}") == [(1,)]
+        assert alice(f"SELECT secret, id FROM testlake.{name} WHERE id > 0") == [("s1", 1)]
+    write(root / name / "b.csv", "secret,id\nCANARY,2\n")
+    with session(files, endpoint, "bob") as bob:
+        for columns in ("id", "secret", "id, secret", "*"):
+            with pytest.raises(Exception, match=r"CSV header|failed") as raised:
+                bob(f"SELECT {columns} FROM testlake.{name}")
+            assert "CANARY" not in str(raised.value)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    """Other columns, another format, other lengths and other partitions, at the word of another session."""
+    from tests.e2e.one_pack import PASSWORD
+
+    name, view = f"held_{endpoint}", f"testviews.held_{endpoint}"
+    text = f"SELECT id, secret FROM testlake.{name}"
+    first = ("a.csv", "id,secret\n1,s1\n", [(1, "s1")])
+    with session(files, endpoint, "alice") as alice, files.session("bob", PASSWORD) as frames:
+        write(root / name / first[0], first[1])
+        alice(text)
+        alice(f"CREATE VIEW {view} AS {text}")
+        frame = frames.table(f"testlake.{name}").select("id", "secret")
+        distinct = frame.dropDuplicates(["id"])
+        frame.createOrReplaceTempView("held_frame")
+        frames.sql(f"CREATE TEMPORARY VIEW held_text AS {text}")
+        for file, content, rows in (
+            first,
+            ("a.csv", "secret,id,more\ns2,2,x\na longer one,3,y\n", [(2, "s2"), (3, "a longer one")]),
+            ("a.json", '{"id": 4, "secret": "s4"}\n', [(4, "s4")]),
+            ("secret=s5/a.csv", "id,x\n5,0\n", [(5, "s5")]),
+            ("secret=s6/a.csv", "x,id\n0,6\n", [(6, "s6")]),
+        ):
+            write(root / name / file, content)
+            assert alice(text) == rows
+            for one in (frame, distinct, *map(frames.table, ("held_frame", "held_text", view))):
+                assert sorted(tuple(row) for row in one.collect()) == rows
+            assert alice(f"SELECT * FROM {view}") == rows
+            alice(ALTER.format(name, "FORGET"))
+            shutil.rmtree(root / name)
+        alice(f"DROP VIEW {view}")
 
 
 @pytest.mark.in_turn(6)

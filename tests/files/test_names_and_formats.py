@@ -91,8 +91,8 @@ LONG = (b'{"a": "' + b"x" * 5_000)[:HEAD_BYTES]
 LATIN = {"encoding": "ISO-8859-1"}
 APOSTROPHES = {"quote": "'", "escape": "'"}
 CUT_IN_TWO = ("ß" * 3_000).encode()
-CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
-NO_QUOTES = {"sep": "\t", "header": "true", "inferSchema": "true", "quote": ""}
+CSV = {"sep": ",", "header": "true", "inferSchema": "true", "enforceSchema": "false", "escape": '"'}
+NO_QUOTES = {"sep": "\t", "header": "true", "inferSchema": "true", "enforceSchema": "false", "quote": ""}
 
 
 @pytest.mark.parametrize(

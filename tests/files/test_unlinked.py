@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.files.unlinked import MAX_AT_ONCE, Unlinked
+from gateway.files import links, unlinked
+from gateway.files.links import open_below
+from gateway.files.unlinked import Unlinked
 from gateway.model.files import FileSource
+from tests.speed import patience
 
 LATER_NS = 10**12
 
@@ -108,72 +115,120 @@ def link_whose_time_is_set_back(events: Path, secret: Path) -> None:
     ],
 )
 async def test_a_link_that_comes_later_is_seen(root: Path, put: Put) -> None:
-    unlinked, source = sure(), source_of(root)
+    looked, source = sure(), source_of(root)
     for _ in range(3):
-        assert await unlinked.trouble(source, ("raw", "events")) is None
-    assert unlinked.walks == 1
+        assert await looked.trouble(source, ("raw", "events")) is None
+    assert looked.walks == 1
     put(root / "raw" / "events", root.parent / "secret")
     for _ in range(2):
-        assert "link" in str(await unlinked.trouble(source, ("raw", "events")))
+        assert "link" in str(await looked.trouble(source, ("raw", "events")))
+
+
+async def test_a_directory_that_goes_meanwhile_hides_no_link(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who makes and removes directories all the time does not end the look before it comes to a link."""
+    events, first = root / "raw" / "events", list[str]()
+    for day in (1, 2):
+        (events / f"day={day}" / "b.csv").symlink_to(root.parent / "secret" / "a.csv")
+
+    def after_it_went(name: str, at: int) -> int:
+        if name.startswith("day=") and not first:
+            first.append(name)
+            shutil.rmtree(events / name)
+        return open_below(name, at)
+
+    monkeypatch.setattr(links, "open_below", after_it_went)
+    assert "link" in str(await sure().trouble(source_of(root), ("raw", "events")))
+    assert len(first) == 1
+
+
+async def test_directories_of_a_writer_that_ends_are_no_trouble(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, looked = root / "raw" / "events", sure()
+
+    def after_it_went(path: str, *, of_within: bool = True) -> Any:
+        if path.endswith("day=1"):
+            shutil.rmtree(path, ignore_errors=True)
+        return stamp_of(path, of_within=of_within)
+
+    stamp_of = unlinked._stamp_of
+    monkeypatch.setattr(unlinked, "_stamp_of", after_it_went)
+    for _ in range(2):
+        assert await looked.trouble(source_of(root), ("raw", "events")) is None
+    deep_link(events, root.parent / "secret")
+    assert "link" in str(await looked.trouble(source_of(root), ("raw", "events")))
 
 
 async def test_a_file_that_becomes_a_link_is_seen(root: Path) -> None:
-    unlinked, source = sure(), source_of(root)
-    assert await unlinked.trouble(source, ("raw", "one.csv")) is None
+    looked, source = sure(), source_of(root)
+    assert await looked.trouble(source, ("raw", "one.csv")) is None
     (root / "raw" / "one.csv").unlink()
-    assert await unlinked.trouble(source, ("raw", "one.csv")) is None, "there is nothing to be read"
+    assert await looked.trouble(source, ("raw", "one.csv")) is None, "there is nothing to be read"
     (root / "raw" / "one.csv").symlink_to(root.parent / "secret" / "a.csv")
-    assert "link" in str(await unlinked.trouble(source, ("raw", "one.csv")))
+    assert "link" in str(await looked.trouble(source, ("raw", "one.csv")))
     (root / "raw" / "one.csv").unlink()
     (root / "raw" / "one.csv").write_text("id\n1\n")
-    assert await unlinked.trouble(source, ("raw", "one.csv")) is None
+    assert await looked.trouble(source, ("raw", "one.csv")) is None
 
 
 async def test_new_files_are_gone_through_once_and_others_of_the_source_not_at_all(root: Path) -> None:
-    unlinked, source = sure(), source_of(root)
+    looked, source = sure(), source_of(root)
     for number in range(3):
         for _ in range(2):
-            assert await unlinked.trouble(source, ("raw", "events")) is None
+            assert await looked.trouble(source, ("raw", "events")) is None
         (root / "raw" / "events" / "day=1" / f"{number}.csv").write_text("id\n1\n")
         (root / "raw" / f"other_{number}").mkdir()
         (root / f"other_{number}").mkdir()
-    assert unlinked.walks == 3
+    assert looked.walks == 3
 
 
 async def test_a_stamp_of_just_now_is_not_relied_on(root: Path) -> None:
     newest = (root / "raw" / "events").stat().st_ctime_ns
     now = newest
-    unlinked, source = Unlinked(lambda: now), source_of(root)
+    looked, source = Unlinked(lambda: now), source_of(root)
     for later_s, walks in ((1, 1), (1, 2), (60, 3), (60, 3)):
         now = newest + later_s * 10**9
-        assert await unlinked.trouble(source, ("raw", "events")) is None
-        assert unlinked.walks == walks
+        assert await looked.trouble(source, ("raw", "events")) is None
+        assert looked.walks == walks
 
 
-async def test_a_table_of_many_directories_is_looked_at_in_a_thread(root: Path) -> None:
-    unlinked, source = sure(), source_of(root)
-    for number in range(MAX_AT_ONCE + 1):
-        (root / "raw" / "events" / f"n={number}").mkdir()
-    for _ in range(2):
-        assert await unlinked.trouble(source, ("raw", "events")) is None
-    assert unlinked.walks == 1
-    deep_link(root / "raw" / "events", root.parent / "secret")
-    assert "link" in str(await unlinked.trouble(source, ("raw", "events")))
+async def test_a_look_that_hangs_holds_up_nobody_else_and_ends(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system whose server is away."""
+    looked, source, goes_on = Unlinked(lambda: 2**62, within_s=0.2), source_of(root), threading.Event()
+    assert await looked.trouble(source, ("raw", "events")) is None
+
+    def hangs(path: str, *, of_within: bool = True) -> Any:
+        goes_on.wait(patience(20))
+        return stamp_of(path, of_within=of_within)
+
+    stamp_of = unlinked._stamp_of
+    monkeypatch.setattr(unlinked, "_stamp_of", hangs)
+    asked = asyncio.gather(*(looked.trouble(source, ("raw", name)) for name in ("events", "one.csv")))
+    try:
+        assert set(await asked) == {"the gateway could not look at its files in time"}
+    finally:
+        goes_on.set()
+    monkeypatch.undo()
+    assert await Unlinked().trouble(source, ("raw", "events")) is None
 
 
 async def test_what_is_kept_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.files.unlinked.MAX_KEPT", 6)
-    unlinked, source = sure(), source_of(root)
+    looked, source = sure(), source_of(root)
     for name in ("events", "one.csv", "events", "one.csv"):
-        assert await unlinked.trouble(source, ("raw", name)) is None
-        assert unlinked._count == sum(map(len, unlinked._kept.values())) <= 6
-    assert unlinked.walks == 4
+        assert await looked.trouble(source, ("raw", name)) is None
+        assert looked._count == sum(map(len, looked._kept.values())) <= 6
+    assert looked.walks == 4
 
 
 async def test_of_other_stores_nothing_is_looked_at() -> None:
-    unlinked = sure()
-    assert await unlinked.trouble(source_at("s3a://bucket/lake"), ("raw",)) is None
-    assert unlinked.walks == 0
+    looked = sure()
+    assert await looked.trouble(source_at("s3a://bucket/lake"), ("raw",)) is None
+    assert looked.walks == 0
 
 
 async def test_a_root_that_is_a_link_may_lead_elsewhere_later(root: Path) -> None:

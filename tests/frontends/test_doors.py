@@ -8,7 +8,7 @@ import resource
 import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ import grpc
 import psutil
 import pytest
 import structlog
-from aiohttp import ClientSession
+from aiohttp import ClientSession, TCPConnector
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
@@ -25,7 +25,7 @@ from gateway.frontends.doors import Door, DoorLimits, address_of, origin_of
 from gateway.session.ports import Visitor
 from gateway.wire.sasl import Status, step
 from tests.frontends.connect_listening import connect_listening
-from tests.frontends.listening import RawClient, listening
+from tests.frontends.listening import OPEN, RawClient, listening
 from tests.speed import patience
 
 TLS = Path(__file__).parent / "tls"
@@ -268,11 +268,18 @@ async def test_the_last_descriptors_are_nobodys(monkeypatch: pytest.MonkeyPatch)
         assert not here.door.has_no_room(here.door._below - 1)
 
 
-async def test_whoever_has_not_shaken_hands_has_a_deadline_too() -> None:
+CERTIFICATE = TLS / "test-only-certificate.pem"
+
+
+def server_tls() -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(TLS / "test-only-certificate.pem", TLS / "test-only-key.pem")
+    context.load_cert_chain(CERTIFICATE, TLS / "test-only-key.pem")
+    return context
+
+
+async def test_whoever_has_not_shaken_hands_has_a_deadline_too() -> None:
     here = Opened(DoorLimits(first_byte_s=patience(), login_s=0.2))
-    here.port = await here.door.open("127.0.0.1", 0, here.make, tls=context)
+    here.port = await here.door.open("127.0.0.1", 0, here.make, tls=server_tls())
     reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
     writer.write(b"\x16\x03\x01")
     assert await is_cut(reader)
@@ -453,3 +460,103 @@ async def test_pages_are_given_beside_strangers_and_heads_have_a_deadline() -> N
             writer.close()
     finally:
         await listener.close()
+
+
+# -- crowds over TLS -----------------------------------------------------------------------------------------
+
+
+def client_tls() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=CERTIFICATE)
+
+
+def client_hello() -> bytes:
+    """Return what a client of TLS says first."""
+    said = ssl.MemoryBIO()
+    shaking = client_tls().wrap_bio(ssl.MemoryBIO(), said, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        shaking.do_handshake()
+    return said.read()
+
+
+LogIn = Callable[[], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def over_tls(listener: str, limits: DoorLimits) -> AsyncIterator[tuple[Door, int, LogIn]]:
+    """A listener with TLS: its door, its port, and what logs in there, or gets a page."""
+    if listener == "thrift":
+        async with listening(doors=limits, ssl=server_tls()) as gateway:
+
+            async def log_in() -> None:
+                streams = await asyncio.open_connection("localhost", gateway.port, ssl=client_tls())
+                OPEN.append(RawClient(*streams))
+                assert await OPEN[-1].log_in("bob", "secret") == (Status.COMPLETE, b"")
+
+            yield gateway.server._door, gateway.port, log_in
+    elif listener == "connect":
+        async with connect_listening(tls=True, doors=limits) as here:
+
+            async def call() -> None:
+                channel = here.channel(root=CERTIFICATE.read_bytes())
+                asked = here.stub("Config", channel)(b"q", metadata=here.bearer, timeout=patience(20))
+                assert await asked
+
+            yield here.server._door, here.port, call
+    else:
+        server, door = AdminServer({}, CollectorRegistry()), Door("admin", limits)
+        port = await server.start(door, "127.0.0.1", 0, tls=server_tls())
+
+        async def ask() -> None:
+            async with (
+                ClientSession(connector=TCPConnector(ssl=client_tls())) as client,
+                client.get(f"https://localhost:{port}/healthz") as answer,
+            ):
+                assert answer.status == 200
+
+        try:
+            yield door, port, ask
+        finally:
+            await server.close()
+
+
+async def say(writer: asyncio.StreamWriter, way: int, hello: bytes) -> None:
+    """Say nothing, half of what begins a handshake, all of it and no more, or that byte by byte."""
+    with contextlib.suppress(OSError):
+        for said in ([], [hello[: len(hello) // 2]], [hello], [bytes([one]) for one in hello])[way]:
+            writer.write(said)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("listener", ["thrift", "connect", "admin"])
+async def test_crowds_that_do_not_shake_hands_are_bounded_and_cut(listener: str) -> None:
+    limits = DoorLimits(strangers=40, strangers_per_address=16, burst_s=0.2)
+    limits = replace(limits, first_byte_s=patience(1), login_s=patience(2))
+    hello, size = client_hello(), 240
+    async with over_tls(listener, limits) as (door, port, log_in):
+        for _ in range(2):
+            await log_in()
+        known = len(door._places) - len(door._strangers)
+        crowd: list[asyncio.StreamReader] = []
+        talking: list[asyncio.Task[None]] = []
+        for number in range(size):
+            here = (f"127.0.0.{2 + number % 3}", 0)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=here)
+            CLIENTS.append(writer)
+            crowd.append(reader)
+            talking.append(asyncio.create_task(say(writer, number // 3 % 4, hello)))
+            assert len(door._places) + door._queued <= known + 2 * limits.strangers
+        for _ in range(3):
+            async with asyncio.timeout(patience(5)):
+                await log_in()
+        async with asyncio.timeout(patience(10)):
+            for reader in crowd:
+                with contextlib.suppress(OSError):
+                    while await reader.read(65_536):
+                        pass
+            while door._strangers and listener != "admin":  # noqa: ASYNC110 - who has gone tells nobody
+                await asyncio.sleep(0.01)
+        for one in talking:
+            one.cancel()
+        while CLIENTS:
+            CLIENTS.pop().close()

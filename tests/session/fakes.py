@@ -433,7 +433,10 @@ class FakePromotion:
     def covers(self, name: TableName) -> bool:
         return name in self.covered
 
-    async def trouble(self, name: TableName) -> str | None:
+    def looks_through(self, name: TableName) -> bool:
+        return name in self.covered
+
+    async def trouble(self, name: TableName, location: str | None) -> str | None:
         return self.troubles.get(str(name))
 
     async def is_unfinished(self, name: TableName) -> bool:

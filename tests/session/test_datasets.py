@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import InvalidRequest
 from gateway.model.catalog import TableName
-from gateway.model.statement import CatalogChanged, TendDataset
+from gateway.model.statement import CatalogChanged, CreateTempView, TendDataset
 from gateway.session.failures import StatementRefused
 from gateway.session.operation import FINISHED
 from tests.session.connect import fakes as connect
@@ -89,6 +89,24 @@ async def test_what_a_promotion_left_half_made_is_promoted_again(
     world.promotion.unfinished |= {EVENTS} if unfinished else set()
     await run(world, await open_session(world), "SELECT 1")
     assert world.promotion.promoted == ([(EVENTS, False)] if is_made else [])
+
+
+@pytest.mark.parametrize("within", ["", "view"])
+async def test_no_stream_goes_on_reading_files_that_are_looked_through(within: str) -> None:
+    """It takes what comes later, a link among it, without a statement before which anybody looks."""
+    world = connect.World(promotes=True)
+    world.catalog.add(str(EVENTS), ("id", "int"))
+    world.promotion.covered.add(EVENTS)
+    world.judge.changes["START"] = {"plan_class": "WriteStreamOperationStart"}
+    world.judge.names = [("events", frozenset({EVENTS}))]
+    world.judge.effects = [("VIEW", (CreateTempView("v"),))]
+    if within:
+        await world.run(connect.view("v", "events"))
+    with pytest.raises(StatementRefused, match="a stream over local files"):
+        await world.run(sql(f"START FROM {'v' if within else 'events'}"))
+    for text in ("START FROM others", "SELECT FROM events"):
+        world.spark.script(text, sql_rows())
+        await world.run(sql(text))
 
 
 async def test_promoting_by_name_asks_whatever_judging_knew() -> None:

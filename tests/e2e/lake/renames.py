@@ -34,3 +34,50 @@ def require_commands_read_no_renamed_column(
                 with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
                     ask(text.format(t=table))
             assert lake.spark.query(f"SELECT * FROM {table}", user="loader") == [(1, canary, "x")]
+
+
+VIEWS = "seen_outside"
+"""A database of Spark's own catalog, for views over what is renamed outside."""
+VIEWS_ARE_READ = f"""
+  - name: views over what is renamed outside
+    on: {{catalog: spark_catalog, database: {VIEWS}, table: "*", column: "*"}}
+    allow: [{{groups: [analysts], access: [select]}}]
+"""
+
+
+def require_reads_show_no_renamed_column(
+    lake: LakeSpark, gateway: RunningGateway, database: str, made: str, canary: str
+) -> None:
+    """While the gateway still knows the table as it was, a column with a policy's name is not found, through
+    views neither. `made`: names its format."""
+    lake.spark.query(f"CREATE DATABASE IF NOT EXISTS {VIEWS}", user="loader")
+    for endpoint in lake.endpoints:
+        table = f"{database}.changed_outside_{endpoint}"
+        view = f"spark_catalog.{VIEWS}.{database.replace('.', '_')}_{endpoint}"
+        lake.spark.query(
+            f"CREATE TABLE {table} (id INT, note STRING) {made}",
+            f"INSERT INTO {table} VALUES (1, '{canary}')",
+            f"CREATE VIEW {view} AS SELECT to_json(struct(*)) AS row FROM {table}",
+            user="loader",
+        )
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            assert ask(f"SELECT * FROM {table}") == [(1, canary)]
+            assert canary in str(ask(f"SELECT * FROM {view}"))
+        lake.spark.query(f"ALTER TABLE {table} RENAME COLUMN note TO email", user="loader")
+        with one_pack.session(gateway, endpoint, "bob") as ask:
+            for text in (
+                f"SELECT * FROM {table}",
+                f"SELECT email FROM {table}",
+                f"SELECT id, email FROM {table}",
+                f"SELECT count(*) FROM {table} WHERE email IS NOT NULL",
+                f"SELECT row FROM {view}",
+            ):
+                with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+                    ask(text)
+                assert canary not in str(raised.value)
+        if endpoint == "connect":
+            with gateway.session("bob", one_pack.PASSWORD) as frames:
+                for name in (table, view):
+                    with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
+                        frames.table(name).collect()
+        lake.spark.query(f"DROP VIEW {view}", user="loader")
