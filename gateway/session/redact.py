@@ -30,13 +30,14 @@ _BEFORE_ROWS = re.compile(
 _PLANNING = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "org.apache.spark.SparkUnsupportedOperationException")
 """The same of a command that a table cannot do: it is planned before any row is read, and names the table and
 the command. No function that a user can call raises this class."""
-_OF_ROWS = ("INVALID_FORMAT.",)
-"""What is raised as an AnalysisException and yet while rows are read: LIKE looks at the pattern of each."""
+_NOT_OF_ANALYSIS = ("INVALID_FORMAT", "_LEGACY_ERROR_TEMP_3065")
+"""What is raised as an AnalysisException and yet tells of rows, or of a policy: LIKE looks at the pattern of
+each row; Hive's metastore quotes partitions' values, and the filter that it was asked for partitions by."""
 _HIVE = "org.apache.hive.service.cli.HiveSQLException: "
 _PATH = re.compile(
     r"(https://spark\.apache\.org/docs/[\w./#-]*)"
-    r"|(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
-    r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
+    r"|(?<![\w`])(?:jdbc:[^\s'\"`]+|(?:[a-z][a-z0-9+.-]{1,31}:/|(?:file|hdfs|s3[an]?|thrift):)[^\s,;)\]'\"`]+"
+    r"|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
 )
 
 
@@ -145,7 +146,7 @@ def told_sqlstate(shown: str) -> str:
 
 def comes_before_rows(condition: str, exception: str) -> bool:
     """Whether an error of this class comes before any row is read."""
-    if condition.startswith(_OF_ROWS):
+    if condition.startswith(_NOT_OF_ANALYSIS):
         return False
     return _BEFORE_ROWS.fullmatch(exception) is not None or (condition, exception) == _PLANNING
 

@@ -114,6 +114,13 @@ def redacted_details(data: bytes, redactor: Redactor) -> bytes:
     return serialize(shown)
 
 
+def conditions_of_details(data: bytes) -> list[str]:
+    """Return the conditions of an error and its causes in a `FetchErrorDetailsResponse`, as far as they have
+    one. Raises ProtobufError."""
+    errors = parse(pb.FetchErrorDetailsResponse, data).errors
+    return [error.spark_throwable.error_class for error in errors if error.HasField("spark_throwable")]
+
+
 def redacted_response(data: bytes, redactor: Redactor) -> bytes:
     """Return an `ExecutePlanResponse` other than rows as the client may see it.
 

@@ -99,9 +99,9 @@ REMOVALS = (
         "session.test_conditions",
     ),
     Removal(
-        "what LIKE says of a row's pattern does not come before rows",
+        "what LIKE says of a row's pattern, and a metastore of partitions, does not come before rows",
         "session.redact",
-        "    if condition.startswith(_OF_ROWS):\n        return False\n",
+        "    if condition.startswith(_NOT_OF_ANALYSIS):\n        return False\n",
         "",
         "session.test_conditions",
     ),

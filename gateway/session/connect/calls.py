@@ -188,7 +188,11 @@ class Calls:
             else:
                 operation.buffer.release(until)
             return _released(operation)
-        if operation is not None and not whole and _is_small(operation):
+        if (
+            operation is not None
+            and until is not None
+            and (operation.is_superseded(until) or _is_small(operation))
+        ):
             return _released(operation)
         if operation is not None and operation.may_look_up_names and whole:
             # Spark would stop it and no longer say so.
@@ -223,6 +227,8 @@ class Calls:
         redaction = strictest
         if session is not None:
             redaction = session.errors.get(request.error_id, strictest)
+            if (known := session.details.get(request.error_id)) is not None:
+                return redacted_details(known, redaction)
         forwarded = connect_calls.fetch_error_details(
             key, request.error_id, _observed(session, request), request.client_type
         )

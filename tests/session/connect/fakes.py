@@ -625,6 +625,9 @@ class PlanJudge:
         if statement.resets is not None:
             message = serialize(sql(f"RESET `{statement.resets}`"))
             statement = replace(statement, plan=PlanRequest(kind="execute", message=message))
+        if statement.refreshes is not None:
+            message = serialize(sql(f"REFRESH TABLE {statement.refreshes}"))
+            statement = replace(statement, plan=PlanRequest(kind="execute", message=message))
         self.judged.append(statement)
         if statement.checkpoint is not None:
             text = f"CHECKPOINTS IN {statement.checkpoint.directory}"
