@@ -236,8 +236,7 @@ def _describe(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
 def _harmless_details(details: Sequence[_Row]) -> list[_Row]:
     """Return of the sections of DESCRIBE the heading of the one that is about the whole table, with the blank
     row before it and those after it that tell no value, bound or path."""
-    # A column may have the heading's name, with a type beside it; so it has in the sections that follow, which
-    # tell of columns again.
+    # A column may have the heading's name, with a type beside it, and so it may in the sections that follow.
     headings = [i for i, row in enumerate(details) if _text(row, 0) == _DETAILED and not _text(row, 1)]
     if not headings:
         return []

@@ -316,5 +316,5 @@ REFUSED = {
     "DownloadData": "rows are fetched with FetchResults",
     "UploadData": "rows are written with INSERT",
 }
-"""Calls of Hive 4 that neither Spark nor the gateway has, with what there is instead. A name that is in neither
-is an unknown method."""
+"""Calls of Hive 4 that neither Spark nor the gateway has, with what there is instead. A name that is
+in neither table is an unknown method."""

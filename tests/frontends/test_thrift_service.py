@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from gateway.errors import InvalidRequest
 from gateway.frontends import thrift_service
 from gateway.frontends.thrift_service import FREE_TRIES, LONGEST_PAUSE_S, pause_s, read_configuration
 from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.reader.java_runtime import find_spark_home
 from gateway.wire import calls
 from gateway.wire.calls import METHODS
 from gateway.wire.messages import CallFailed
