@@ -32,7 +32,13 @@ condition that is not known counts as the last."""
 ParameterKind = Literal["types", "configs", "functions", "counts", "own", "arguments", "overflow", "values"]
 
 _PARAMETER = re.compile(r"<(\w+)>")
-_SIMPLE = r"[A-Z][A-Z_]{1,30}(?: [A-Z]{2,9}){0,3}(?:\(\d{1,2}(?:, ?\d{1,2})?\))?"
+_SIMPLE = (
+    r"(?:BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|INTEGRAL|LONG|BIGINT|FLOAT|REAL|DOUBLE|DECIMAL|NUMERIC"
+    r"|STRING(?: COLLATE [A-Z0-9_]{1,40})?|CHAR|VARCHAR|BINARY|DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?|VOID|NULL|ANY"
+    r"|(?:ANSI )?INTERVAL(?: (?:YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)(?: TO (?:MONTH|HOUR|MINUTE|SECOND))?)?"
+    r"|VARIANT|GEOMETRY|GEOGRAPHY|ARRAY|MAP|STRUCT)(?:\(\d{1,5}(?:, ?\d{1,2})?\))?"
+)
+"""Types by their names: any other word in capitals could be somebody's."""
 _TYPE = rf'"?(?:(?:ARRAY|MAP)<{_SIMPLE}(?:, {_SIMPLE})?>|{_SIMPLE})"?'
 _SHAPES: Mapping[str, re.Pattern[str]] = {
     "types": re.compile(rf"{_TYPE}(?: or {_TYPE})?|\({_TYPE}(?:(?:, | or ){_TYPE}){{0,5}}\)"),

@@ -206,6 +206,15 @@ def test_words_of_a_statement_do_not_tell_what_a_function_was_called_with() -> N
     assert shown("TABLE_OR_VIEW_NOT_FOUND", "relationName", "`t`", raised_by, Own.of((text,)))
 
 
+def test_a_word_in_capitals_is_no_type() -> None:
+    raised_by = "org.apache.spark.SparkIllegalArgumentException"
+    several = '("STRING" or "INTERVAL DAY TO SECOND")'
+    for type_ in ('"INT"', "DECIMAL(38,18)", "ARRAY<STRING>", several, "VARCHAR(300)"):
+        assert shown("UNSUPPORTED_DATATYPE", "typeName", type_, raised_by), type_
+    for word in ('"SMITH"', "ANN LEE", "ARRAY<ANN>"):
+        assert not shown("UNSUPPORTED_DATATYPE", "typeName", word, raised_by), word
+
+
 def test_what_a_metastore_says_of_partitions_is_not_told() -> None:
     """Spark raises it as it does what the analysis finds; it has the filter, and values of partitions."""
     said = (
