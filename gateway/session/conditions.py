@@ -34,9 +34,9 @@ ParameterKind = Literal["types", "configs", "functions", "counts", "own", "argum
 _PARAMETER = re.compile(r"<(\w+)>")
 _SIMPLE = (
     r"(?:BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|INTEGRAL|LONG|BIGINT|FLOAT|REAL|DOUBLE|DECIMAL"
-    r"|NUMERIC|STRING(?: COLLATE [A-Z0-9_]{1,40})?|CHAR|VARCHAR|BINARY|DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?|VOID|NULL|ANY"
+    r"|NUMERIC|STRING(?: COLLATE [A-Z0-9_]{1,40})?|CHAR|VARCHAR|BINARY|DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?|VOID"
     r"|(?:ANSI )?INTERVAL(?: (?:YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)(?: TO (?:MONTH|HOUR|MINUTE|SECOND))?)?"
-    r"|VARIANT|GEOMETRY|GEOGRAPHY|ARRAY|MAP|STRUCT)(?:\(\d{1,5}(?:, ?\d{1,2})?\))?"
+    r"|NULL|ANY|VARIANT|GEOMETRY|GEOGRAPHY|ARRAY|MAP|STRUCT)(?:\(\d{1,5}(?:, ?\d{1,2})?\))?"
 )
 """Types by their names: any other word in capitals could be somebody's."""
 _TYPE = rf'"?(?:(?:ARRAY|MAP)<{_SIMPLE}(?:, {_SIMPLE})?>|{_SIMPLE})"?'
