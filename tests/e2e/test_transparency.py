@@ -247,7 +247,7 @@ def test_functions_have_sparks_descriptions(pair: Pair) -> None:
         rows = side.client.rows(started.operationHandle, 10_000)
         side.ask("CloseOperation", operationHandle=started.operationHandle)
         assert {row[4] for row in rows} <= {0}
-        return sorted((row[2], row[3], row[5]) for row in rows)
+        return sorted((str(row[2]), str(row[3]), str(row[5])) for row in rows)
 
     for pattern in ("%", "date%", "%_ADD", "abs|upper", "no_such"):
         ours, theirs = (dict.fromkeys(listed(side, pattern)) for side in (pair.gateway, pair.direct))

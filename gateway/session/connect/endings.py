@@ -149,7 +149,7 @@ class Endings:
     async def let_go_of_failed(self, operation: ConnectOperation) -> None:
         """Have Spark free what it holds for an operation that has failed and is to be run again."""
         if operation.reattachable:
-            await self._release(connect_calls.release_execute(operation.session.key, operation.operation_id))
+            await self._release(connect_calls.release_execute(operation.session.key, operation.spark_id))
 
     async def aborted_with(
         self, session: ConnectSession | None, fault: RpcError, redacted: RpcError
@@ -240,7 +240,7 @@ class Endings:
         """
         session = operation.session
         let_go = False
-        asked = connect_calls.interrupt(session.key, operation.operation_id, session.server_session)
+        asked = connect_calls.interrupt(session.key, operation.spark_id, session.server_session)
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
@@ -250,7 +250,7 @@ class Endings:
                     # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
                 if operation.buffer is None and operation.reattachable:
-                    await self._release(connect_calls.release_execute(session.key, operation.operation_id))
+                    await self._release(connect_calls.release_execute(session.key, operation.spark_id))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
@@ -266,10 +266,10 @@ class Endings:
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
         try:
-            return await has_ended(self._backend, operation.session.key, operation.operation_id)
+            return await has_ended(self._backend, operation.session.key, operation.spark_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in stopped
+            return operation.spark_id in stopped
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""

@@ -298,7 +298,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             session_id=session.session_id,
             user=session.principal.user,
             client_type=options.client_type,
-            operation_id=options.operation_id,
+            operation_id=operation.spark_id,
             tags=options.tags,
             # INVARIANT (no unchanged answer): what the gateway must change cannot be fetched from Spark by
             # anybody who comes later, not even through a gateway that was started anew.

@@ -165,6 +165,8 @@ class ConnectOperation(EndpointOperation):
     ) -> None:
         super().__init__(session, statement_id)
         self.operation_id = options.operation_id
+        self.spark_id = options.operation_id
+        """Spark's id of it: another one where it was run again, because Spark takes none twice."""
         self.cleared = cleared
         self.options = options
         self.digest = options.digest
@@ -237,6 +239,7 @@ class ConnectOperation(EndpointOperation):
         self.life.on(Event.AGAIN)
         self.life.on(Event.ADMIT)
         self.ran_again = True
+        self.spark_id = new_uuid()
         self.last_response_id = ""
 
     def end_farewell(self) -> None:
@@ -262,7 +265,7 @@ class ConnectOperation(EndpointOperation):
 
     @property
     def backend_id(self) -> str:
-        return self.operation_id
+        return self.spark_id
 
 
 class ConnectSession(EndpointSession[str, ConnectOperation]):
@@ -316,6 +319,16 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
             # A gateway that was started anew knows of none.
             return not queries or not queries <= self.free_queries
         return not queries <= self.free_queries
+
+    def spark_id(self, operation_id: str) -> str:
+        """Return the id by which Spark has an operation of a client."""
+        operation = self.operations.get(operation_id)
+        return operation_id if operation is None else operation.spark_id
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Spark's ids of operations that were run again → those that their clients know."""
+        return {o.spark_id: o.operation_id for o in self.operations.values() if o.ran_again}
 
     def deregister(self, operation: ConnectOperation, most: int) -> None:
         """Take an operation out; of `most` it stays known that nothing of them may be shown."""

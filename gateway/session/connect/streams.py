@@ -34,7 +34,7 @@ from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_operation, ends_stream_only, spark_error
-from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.connect_peek import ResponsePeek, with_operation_id
 from gateway.wire.connect_responses import redacted_response, result_complete
 from gateway.wire.protobuf import ProtobufError
 
@@ -95,7 +95,7 @@ class Streams:
             last_response_id = ""
         request = connect_calls.reattach(
             session.key,
-            operation.operation_id,
+            operation.spark_id,
             last_response_id,
             observed=session.server_session,
             client_type=client_type,
@@ -127,7 +127,7 @@ class Streams:
                                 await self._note(operation, seen, data)
                                 operation.last_response_id = seen.response_id
                                 window.sent(seen.response_id, len(data))
-                                yield _shown(seen, data, redaction)
+                                yield _shown(seen, _of_client(operation, data), redaction)
                                 if operation.reattachable:
                                     await window.room()
                                 reading.check()
@@ -400,7 +400,7 @@ class Streams:
         session = operation.session
         request = connect_calls.reattach(
             session.key,
-            operation.operation_id,
+            operation.spark_id,
             operation.last_response_id,
             observed=session.server_session,
         )
@@ -517,6 +517,13 @@ class _ResponseReader:
         self.check_current()
         if not self._operation.ended.is_set() or self._operation.session.closed:
             self._operation.session.require_open()
+
+
+def _of_client(operation: ConnectOperation, data: bytes) -> bytes:
+    """Return a response with the id that the client knows its operation by."""
+    if not operation.ran_again:
+        return data
+    return with_operation_id(data, operation.spark_id, operation.operation_id)
 
 
 def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:

@@ -59,6 +59,7 @@ async def test_it_is_run_again_after_a_look(before: list[Any], reattachable: boo
     assert world.statements() == READ
     assert len(world.ledger.of("decided")) == 4, "one statement, decided alike, two looks and the beginning"
     assert world.outcomes()["TABLE t"] == "finished"
+    assert len({response.operation_id for response in received}) == 1, "Spark's own id is another one"
     world.require_balance()
 
 
@@ -147,6 +148,29 @@ async def test_a_client_that_comes_back_with_a_response_of_the_first_run_gets_al
     rest = await world.reattach(operation, first.response_id)
     assert cases(rest) == [None, "arrow_batch", "arrow_batch", "result_complete"]
     await world.release(operation)
+    world.require_balance()
+
+
+async def test_its_client_knows_it_by_the_id_that_it_gave() -> None:
+    held = asyncio.Event()
+    world = failing([schema(), GONE], [schema(), held, rows(3)])
+    stream = world.service.execute(BOB, CLIENT, execute_request(table("t"), operation=(operation := uid())))
+    await anext(stream)
+    await anext(stream)
+    status = await world.call("GetStatus", operation_status={"operation_ids": [operation]})
+    running = pb.GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING
+    assert [(one.operation_id, one.state) for one in status.operation_statuses] == [(operation, running)]
+    kinds = pb.InterruptRequest
+    for asked in (
+        {"interrupt_type": kinds.INTERRUPT_TYPE_OPERATION_ID, "operation_id": operation},
+        {"interrupt_type": kinds.INTERRUPT_TYPE_ALL},
+    ):
+        answer = await world.call("Interrupt", **asked)
+        assert list(answer.interrupted_ids) == [operation]
+    with pytest.raises(RpcError, match="OPERATION_CANCELED"):
+        await collect(stream)
+    assert (await world.release(operation)).operation_id == operation
+    assert world.outcomes()["TABLE t"] == "canceled"
     world.require_balance()
 
 
