@@ -23,6 +23,7 @@ from gateway.model.policy import (
     Service,
 )
 from gateway.model.reading import Reading, RelationRole
+from gateway.policy.column_types import is_collated
 from gateway.policy.diagnostics import hint
 from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.matching import NOBODY, LevelMatcher
@@ -272,6 +273,24 @@ class NameCheck:
                 place = item.place or self.place
                 told = f"`{item.mask_type}` means nothing for {name} of type {type_}: it shows NULL"
                 yield f"{place}: {self.who}: {told}"
+            yield from self._unequal_hashes(item, named)
+
+    def _unequal_hashes(self, item: MaskItem, named: set[str]) -> Iterator[str]:
+        """Yield a warning for each column whose hashes do not say which of its texts are equal."""
+        if STANDARD[item.mask_type].function != "mask_hash":
+            return
+        found = [
+            (f"{table.name}.{column.name}", column.type)
+            for table, columns in self._tables()
+            for column in table.columns
+            if column.name.lower() in named.intersection(columns) and is_collated(column.type)
+        ]
+        for name, type_ in found[:MOST_NAMED]:
+            told = (
+                f"`{item.mask_type}` of {name} of type {type_}: texts that its collation takes for equal "
+                "have different hashes, so joins and groups of it come apart"
+            )
+            yield f"{item.place or self.place}: {self.who}: {told}"
 
     def _absent(self, path: tuple[str, ...]) -> bool:
         """Whether it is known that there is no such table."""

@@ -323,10 +323,8 @@ class SparkThriftSession:
         return rows
 
     async def failure_of(self, sql: str) -> BackendError | None:
-        """Run a statement that the gateway wrote itself; return how it fails, with the stack, or None.
-
-        Only the status of a statement that Spark runs in its pool has the stack.
-        """
+        """Run a statement that the gateway wrote itself; return how it fails, or None: in Spark's pool, since
+        only the status of such a statement has the stack."""
         operation = await self._start(sql, 0)
         error: BackendError | None = None
         self._is_probed = True
@@ -338,6 +336,9 @@ class SparkThriftSession:
             self._is_probed = False
         await operation.close()
         return error
+
+    async def described_functions(self) -> Mapping[str, tuple[str, str]]:
+        return await Questions(self).described_functions()
 
     async def _start(self, text: str, timeout_s: int, *, run_async: bool = True) -> SparkThriftOperation:
         if self._closed:

@@ -10,12 +10,15 @@ from gateway.backends.spark_thrift_connection import SparkConnection
 from gateway.model.spark_configuration import PROBE_TEXT, parsers_on
 from gateway.session.ports import BackendError
 from gateway.wire import calls
-from gateway.wire.rows import Cell
+from gateway.wire.rows import Cell, decode_rows
 from gateway.wire.tcli import TSessionHandle
 
 VERSION_INFO = 18
 """`CLI_DBMS_VER`, of GetInfo."""
 MAX_SETTINGS = 10_000
+MAX_FUNCTIONS = 10_000
+EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+"""Where the classes of built-in functions are, and of no other."""
 ERROR_FORMAT = "spark.sql.error.messageFormat"
 WITHOUT_STACKS = ("MINIMAL", "STANDARD")
 """Values of it under which an error has no stack; `PRETTY`, Spark's default, has one."""
@@ -54,6 +57,29 @@ class Questions:
         if len(rows) >= MAX_SETTINGS:
             raise BackendError("more settings than can be looked at", "54000")
         return {str(row[0]): str(row[1]) for row in rows}
+
+    async def described_functions(self) -> dict[str, tuple[str, str]]:
+        """Return remarks and class of each built-in function, by its name.
+
+        Spark lists them with those of a database; of what others have made there nothing is told.
+        """
+        connection = self._session.connection
+        request = calls.TGetFunctionsReq(
+            sessionHandle=self._session.handle, schemaName="default", functionName="%"
+        )
+        opened = await connection.call("GetFunctions", request, calls.TGetFunctionsResp)
+        if opened.operationHandle is None:
+            raise BackendError("Spark started no operation", "HY000")
+        wanted = calls.TFetchResultsReq(operationHandle=opened.operationHandle, maxRows=MAX_FUNCTIONS)
+        reply = await connection.call("FetchResults", wanted, calls.TFetchResultsResp)
+        close = calls.TCloseOperationReq(operationHandle=opened.operationHandle)
+        await connection.call("CloseOperation", close, calls.TCloseOperationResp)
+        found: dict[str, tuple[str, str]] = {}
+        for row in decode_rows(reply.results) if reply.results is not None else ():
+            name, remarks, made_by = str(row[2]).lower(), str(row[3]), str(row[5])
+            if made_by.startswith(EXPRESSIONS):
+                found[name] = (remarks, made_by)
+        return found
 
     async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
         """Return what a text of the session goes through, innermost first; see `parsers_on`."""

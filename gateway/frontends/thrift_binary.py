@@ -24,7 +24,7 @@ from gateway.model.credentials import Credentials
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Visitor
-from gateway.wire.calls import METHODS
+from gateway.wire.calls import METHODS, REFUSED
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import (
     CallFailed,
@@ -271,6 +271,10 @@ class ThriftConnection(asyncio.Protocol):
         method, seqid = message.method, message.seqid
         if message.kind is not MessageKind.CALL:
             self._exception(method, seqid, ExceptionKind.INVALID_MESSAGE_TYPE, "only calls are answered")
+            return
+        if method in REFUSED:
+            text = f"{method} is not supported; {REFUSED[method]}"
+            self._exception(method, seqid, ExceptionKind.UNKNOWN_METHOD, text)
             return
         if method not in METHODS:
             # impyla asks for GetLog and CloseImpalaOperation, and lives with this answer only.

@@ -45,6 +45,22 @@ START_CONF: Mapping[str, str] = {
 }
 
 
+class NotCollected(Exception):
+    """PySpark gave no rows of a frame that has some."""
+
+
+def collected(frame: Any) -> list[Any]:
+    """Return the rows of a frame. Raises NotCollected.
+
+    PySpark 4.3 gives none, and no error, of a column whose collation is indeterminate: nobody may take that
+    for an empty answer.
+    """
+    rows: list[Any] = frame.collect()
+    if not rows and frame.limit(1).count():
+        raise NotCollected
+    return rows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
     """Where a job runs, and with how much."""

@@ -30,8 +30,10 @@ from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.arguments import (
     argument_refusal,
     names_by_argument,
+    queries_of_view,
     schemas_in,
     with_named_arguments,
+    with_written_arguments,
 )
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
@@ -139,9 +141,15 @@ async def prepare_texts(
 
 
 async def _named(text: SqlText, judging: Judging) -> str:
-    """Return a text with the names in it that its arguments give: that is judged, proved and forwarded."""
-    reading = await judging.reader.read(text.text) if names_by_argument(text) else None
-    return with_named_arguments(text, reading) if isinstance(reading, Reading) else text.text
+    """Return a text with the names in it that its arguments give, and that of a temporary view with all of
+    them: that is judged, proved and forwarded."""
+    for before, query in queries_of_view(text):
+        reading = await judging.reader.read(query)
+        if isinstance(reading, Reading) and reading.parameters and not reading.commands:
+            written = with_written_arguments(text, reading, query)
+            return text.text if written is None else before + written
+    named = await judging.reader.read(text.text) if names_by_argument(text) else None
+    return with_named_arguments(text, named) if isinstance(named, Reading) else text.text
 
 
 def _schema_refusal(text: SqlText, prepared: Prepared) -> Unsupported | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Final
 
 from gateway.model.catalog import dotted
@@ -18,6 +19,9 @@ from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import SqlText
 from gateway.wire.connect import pb
 
+_EPOCH = date(1970, 1, 1)
+_DAYS = 700_000
+"""Days since then, or before, of dates that Python has and that are written alike."""
 _IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(\s*(:\w+)\s*\)", re.IGNORECASE)
 
 _Part = pb.Expression | pb.Expression.Literal | pb.DataType
@@ -76,6 +80,74 @@ def with_named_arguments(text: SqlText, reading: Reading) -> str:
         if parts is not None and match.span(1) in markers:
             written = written[: match.start()] + dotted(parts) + written[match.end() :]
     return written
+
+
+_TEMPORARY_VIEW = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:LOCAL\s+)?TEMP(?:ORARY)?\s+VIEW\b", re.IGNORECASE
+)
+_AS = re.compile(r"\bAS\b", re.IGNORECASE)
+MAX_BEGINNINGS = 8
+"""Words AS in a text, behind each of which its query may begin."""
+
+
+def queries_of_view(text: SqlText) -> list[tuple[str, str]]:
+    """Return what may be the query of a text with arguments that makes a temporary view, each with what
+    stands before it; none for any other text."""
+    found = _TEMPORARY_VIEW.match(text.text) if text.arguments and text.command else None
+    if found is None:
+        return []
+    begins = [match.end() for match in _AS.finditer(text.text, found.end())][:MAX_BEGINNINGS]
+    return [(text.text[:at], text.text[at:]) for at in begins]
+
+
+def with_written_arguments(text: SqlText, query: Reading, written: str) -> str | None:
+    """Return a query with its arguments in it, as Spark (since 4.1) writes them before it parses a text; None
+    where one is of a kind that is not written here. `query` is Spark's reading of it, `written` its text."""
+    sql = text.relation.sql
+    by_place = [*sql.pos_arguments] or [pb.Expression(literal=one) for one in sql.pos_args]
+    markers = sorted(query.parameters, key=lambda one: one.span.start if one.span is not None else -1)
+    for place, marker in reversed(list(enumerate(markers))):
+        if marker.span is None or not (marker.value and marker.apart):
+            return None
+        name = marker.span.of(written).strip().removeprefix(":")
+        if name == "?":
+            given = by_place[place] if place < len(by_place) else None
+        elif name in sql.named_arguments:
+            given = sql.named_arguments[name]
+        else:
+            given = pb.Expression(literal=sql.args[name]) if name in sql.args else None
+        literal = _written(given) if given is not None else None
+        if literal is None:
+            return None
+        written = written[: marker.span.start] + literal + written[marker.span.end :]
+    return written
+
+
+def _written(given: pb.Expression) -> str | None:
+    """Write an argument as Spark's own literals are written."""
+    if given.WhichOneof("expr_type") != "literal" or given.literal.HasField("data_type"):
+        return None
+    literal = given.literal
+    match literal.WhichOneof("literal_type"):
+        case "null":
+            return "NULL" if literal.null.WhichOneof("kind") == "null" else None
+        case "boolean":
+            return "TRUE" if literal.boolean else "FALSE"
+        case "byte":
+            return f"{literal.byte}Y"
+        case "short":
+            return f"{literal.short}S"
+        case "integer":
+            return str(literal.integer)
+        case "long":
+            return f"{literal.long}L"
+        case "string":
+            text = literal.string.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{text}'"
+        case "date":
+            return f"DATE '{_EPOCH + timedelta(days=literal.date)}'" if abs(literal.date) < _DAYS else None
+        case _:
+            return None
 
 
 def names_by_argument(text: SqlText) -> bool:

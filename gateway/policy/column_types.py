@@ -54,6 +54,13 @@ def column_type(data_type: str) -> ColumnType:
     return ColumnType("other", text if _end_of_type(text, 0, 0) == len(text) else None)
 
 
+def is_collated(data_type: str) -> bool:
+    """Whether a text type has a collation by which texts of other bytes may be equal."""
+    found = _TEXT.match(text := " ".join(data_type.split())) or _SIZED_TEXT.match(text)
+    collation = found["collation"] if found is not None else None
+    return collation is not None and collation.upper() != "UTF8_BINARY"
+
+
 def _scalar(text: str) -> ColumnType | None:
     lowered = text.lower()
     if found := _TEXT.match(text):

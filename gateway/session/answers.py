@@ -19,6 +19,7 @@ from gateway.session.descriptions import (
     HARMLESS_PROPERTIES,
     reduced_information,
     reduced_json,
+    type_line,
 )
 
 _Row = Sequence[Any]
@@ -165,8 +166,11 @@ def _tables_extended(
 
 
 def _information(information: str, told: AnswerRule | None) -> str:
-    if told is None or not told.columns:
+    if told is None:
         return ""
+    if not told.columns:
+        # The type alone, as GetTables tells it: clients drop as a table what does not say that it is a view.
+        return type_line(information)
     hides = not {c.lower() for c in _SCHEMA_LINE.findall(information)} <= told.columns
     if hides or not told.details:
         return reduced_information(information, told.columns)
@@ -230,16 +234,20 @@ def _describe(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
 
 
 def _harmless_details(details: Sequence[_Row]) -> list[_Row]:
-    """Return of the sections of DESCRIBE the heading of the last one, which is about the whole table, with
-    the blank row before it and those after it that tell no value, bound or path."""
-    names = [_text(row, 0) for row in details]
-    if _DETAILED not in names:
+    """Return of the sections of DESCRIBE the heading of the one that is about the whole table, with the blank
+    row before it and those after it that tell no value, bound or path."""
+    # A column may have the heading's name, with a type beside it, and so it may in the sections that follow.
+    headings = [i for i, row in enumerate(details) if _text(row, 0) == _DETAILED and not _text(row, 1)]
+    if not headings:
         return []
-    # A column may have the heading's name: columns come before it.
-    at = len(names) - 1 - names[::-1].index(_DETAILED)
-    kept = [
-        row for row, name in zip(details[at + 1 :], names[at + 1 :], strict=True) if name in HARMLESS_DETAILS
-    ]
+    at = headings[0]
+    kept: list[_Row] = []
+    for row in details[at + 1 :]:
+        name = _text(row, 0)
+        if name == "" or name.startswith("# "):
+            break
+        if name in HARMLESS_DETAILS:
+            kept.append(row)
     return [*details[max(0, at - 1) : at + 1], *kept]
 
 

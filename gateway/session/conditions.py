@@ -1,7 +1,8 @@
 """Spark's error conditions: its sentence of each with those parameters that may be told under obligations.
 
 Spark's own words between the parameters tell nothing of a row. A parameter is told where its name says that
-it is a type, a setting, a function or a count, and it looks like one, or where it stands in the statement.
+it is a type, a setting, a function or a count, and it looks like one; where it names something that the
+statement names; and what a function was called with only where it is one of a few literals of the statement.
 """
 
 from __future__ import annotations
@@ -28,10 +29,16 @@ MAX_TEXT_CHARS = 100_000
 Content = Literal["constant", "statement", "values"]
 """What a message tells: no parameter; those of the statement alone; or also what may be a value of a row. A
 condition that is not known counts as the last."""
-ParameterKind = Literal["types", "configs", "functions", "counts", "own", "overflow", "values"]
+ParameterKind = Literal["types", "configs", "functions", "counts", "own", "arguments", "overflow", "values"]
 
 _PARAMETER = re.compile(r"<(\w+)>")
-_SIMPLE = r"[A-Z][A-Z_]{1,30}(?: [A-Z]{2,9}){0,3}(?:\(\d{1,2}(?:, ?\d{1,2})?\))?"
+_SIMPLE = (
+    r"(?:BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|INTEGRAL|LONG|BIGINT|FLOAT|REAL|DOUBLE|DECIMAL"
+    r"|NUMERIC|STRING(?: COLLATE [A-Z0-9_]{1,40})?|CHAR|VARCHAR|BINARY|DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?|VOID"
+    r"|(?:ANSI )?INTERVAL(?: (?:YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)(?: TO (?:MONTH|HOUR|MINUTE|SECOND))?)?"
+    r"|NULL|ANY|VARIANT|GEOMETRY|GEOGRAPHY|ARRAY|MAP|STRUCT)(?:\(\d{1,5}(?:, ?\d{1,2})?\))?"
+)
+"""Types by their names: any other word in capitals could be somebody's."""
 _TYPE = rf'"?(?:(?:ARRAY|MAP)<{_SIMPLE}(?:, {_SIMPLE})?>|{_SIMPLE})"?'
 _SHAPES: Mapping[str, re.Pattern[str]] = {
     "types": re.compile(rf"{_TYPE}(?: or {_TYPE})?|\({_TYPE}(?:(?:, | or ){_TYPE}){{0,5}}\)"),
@@ -49,8 +56,9 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
 raises with it."""
 _OTHERWISE: Mapping[str, Mapping[str, ParameterKind]] = {
     "ARITHMETIC_OVERFLOW": {"message": "overflow"},
+    "DATETIME_OVERFLOW": {"operation": "values"},
     "INTERVAL_ARITHMETIC_OVERFLOW": {"message": "overflow"},
-    "INVALID_PARAMETER_VALUE.PATTERN": {"value": "own"},
+    "INVALID_PARAMETER_VALUE.PATTERN": {"value": "arguments"},
 }
 """Parameters that are of another kind than others of their name."""
 RAISED_BY_USERS = frozenset({"org.apache.spark.SparkRuntimeException", "java.lang.RuntimeException", ""})
@@ -174,9 +182,11 @@ def shown(name: str, parameter: str, value: str, exception: str, own: Own = NOTH
     if kind == "values" or len(value) > MAX_PARAMETER_CHARS:
         return False
     plain = _unquoted(value)
-    if kind == "own" and plain in own.literals:
+    if kind in ("own", "arguments") and plain in own.literals:
         return True
-    if exception in RAISED_BY_USERS:
+    # INVARIANT (no values under obligations): an argument may be a value of a row. A statement has as many
+    # words as its sender likes, and they would tell which one it is.
+    if kind == "arguments" or exception in RAISED_BY_USERS:
         return False
     if kind == "own":
         names = [word.strip("`").lower() for word in _WORD.findall(value)]

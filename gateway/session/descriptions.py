@@ -93,6 +93,13 @@ def reduced_information(information: str, columns: frozenset[str] | None) -> str
     return "".join(f"{line}\n" for line in lines)
 
 
+def type_line(information: str) -> str:
+    """Return what a table is, of the `information` of SHOW TABLE EXTENDED: a line, or nothing."""
+    head = information.rpartition(_SCHEMA)[0] or information
+    lines = [line for line in _harmless(head.split("\n")) if line.startswith("Type: ")]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def reduced_json(text: str, columns: frozenset[str] | None) -> str:
     """Return the same of DESCRIBE EXTENDED AS JSON. Raises ValueError for what is not understood."""
     told = json.loads(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import structlog
@@ -33,7 +33,7 @@ from gateway.session.ports import BackendError, BackendFull, BackendOperation, O
 from gateway.session.raised import lost_files
 from gateway.session.redact import redact, told_sqlstate
 from gateway.session.states import Event, State
-from gateway.session.waiting import JUDGED_ANEW, WaitingStatements, is_as_recorded
+from gateway.session.waiting import JUDGED_ANEW, RUN_AGAIN, WaitingStatements, is_as_recorded
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import shown_whole, whole_failure
 
@@ -125,12 +125,15 @@ class Execution(Deciding[Session, ThriftOperation]):
 
     async def _wait(self, operation: ThriftOperation) -> None:
         """Wait for the end; an error is raised and the operation closed, as a synchronous client expects."""
-        while not operation.terminal:
-            await self.poll(operation)
-            operation.session.require_open()
+        await self._wait_for_end(operation)
         if operation.state != FINISHED:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
+
+    async def _wait_for_end(self, operation: ThriftOperation) -> None:
+        while not operation.terminal:
+            await self.poll(operation)
+            operation.session.require_open()
 
     async def _start(
         self,
@@ -201,7 +204,10 @@ class Execution(Deciding[Session, ThriftOperation]):
         if waited is not None:
             if is_as_recorded(verdict, waited):
                 return
-            await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)
+            if waited.ran_again:
+                await self._recorder.completed(waited, "failed", RUN_AGAIN)
+            else:
+                await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)
         await self._recorder.decided(
             verdict,
             statement_id=statement_id,
@@ -291,18 +297,43 @@ class Execution(Deciding[Session, ThriftOperation]):
             except BackendUnavailable as fault:
                 await self.lost(operation, fault)
                 raise
-            if not (known and state.state == ERROR and await self._run_again(operation, state)):
+            failed = known and state.state == ERROR
+            if not (failed and await self._run_again(operation, state.error_message or "")):
                 await self._note(operation, state, known=known)
 
-    async def _run_again(self, operation: ThriftOperation, state: OperationState) -> bool:
+    async def rows_failed(self, operation: ThriftOperation, fault: BackendError) -> bool:
+        """See to rows that failed to come before the first of them was shown; returns whether the statement
+        has been run again instead, and ended."""
+        upstream = operation.upstream
+        if upstream is None or operation.relayed_rows or not lost_files(fault.message, fault.details):
+            return False
+        told = await _schema(upstream)
+        if not operation.terminal:
+            # What it comes to is learnt as ever.
+            await self.poll(operation)
+        if operation.state == FINISHED:
+            async with operation.lock:
+                await self._run_again(operation, fault.message, fault.details)
+        if not operation.not_with_spark_yet:
+            return False
+        await self._wait_for_end(operation)
+        again = operation.upstream
+        if operation.state == FINISHED and again is not None and await _schema(again) != told:
+            # The client may have been told of other columns.
+            operation.life.on(Event.FAIL)
+            operation.error = barriers.overtaken(operation.statement_id)
+        return True
+
+    async def _run_again(self, operation: ThriftOperation, message: str, details: Sequence[str] = ()) -> bool:
         """Have a statement run once more that failed because files of a policy's table are gone: its session
         looks at those tables before. Returns whether that was begun."""
         cleared, session, upstream = operation.cleared, operation.session, operation.upstream
-        if cleared is None or upstream is None or not lost_files(state.error_message or ""):
+        if cleared is None or upstream is None or not lost_files(message, details):
             return False
         session.look_again_at(cleared.policy_tables)
         again = cleared.read_only and not cleared.effects and bool(cleared.policy_tables)
-        if not again or operation.ran_again or not operation.running or operation.hold.overtaken:
+        ended = operation.closed or (operation.terminal and operation.state != FINISHED)
+        if not again or operation.ran_again or ended or operation.hold.overtaken:
             return False
         operation.hold.end()
         operation.hold = NO_LOCKS
@@ -528,3 +559,11 @@ class Execution(Deciding[Session, ThriftOperation]):
         )
         sqlstate = fault.sqlstate or told_sqlstate(message) or "HY000"
         return StatementFailed(message, sqlstate, fault.error_code, operation.statement_id)
+
+
+async def _schema(upstream: BackendOperation) -> Any:
+    """Return the schema of a result; None where Spark does not tell it."""
+    try:
+        return await upstream.schema()
+    except BackendError:
+        return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -275,10 +275,16 @@ def _kind(type_: str) -> str:
             "VIRTUAL_VIEW": "VIEW"}.get(word, word)  # fmt: skip
 
 
-def function_rows(names: Sequence[str], schema: str | None, function: str | None) -> LocalRows:
+def function_rows(
+    names: Sequence[str],
+    schema: str | None,
+    function: str | None,
+    described: Mapping[str, tuple[str, str]],
+) -> LocalRows:
     """Turn the filtered rows of SHOW FUNCTIONS into those of GetFunctions.
 
-    Built-in functions have no schema: they come unless one is asked for.
+    Built-in functions have no schema: they come unless one is asked for. `described`: Spark's remarks on each
+    of them, and its class, by which it is told apart.
     """
     in_schema, matches = matcher(schema), matcher(function)
     any_schema = is_everything(schema)
@@ -288,7 +294,10 @@ def function_rows(names: Sequence[str], schema: str | None, function: str | None
         catalog = parts[0] if len(parts) > 2 else ""
         database = one_name(parts[1:-1] if catalog else parts[:-1]) or ""
         if (in_schema(database) if database else any_schema) and matches(parts[-1]):
-            rows.append((catalog, database, parts[-1], "", 0, name))
+            remarks, specific = "", name
+            if not database:
+                remarks, specific = described.get(name.lower(), (remarks, specific))
+            rows.append((catalog, database, parts[-1], remarks, 0, specific))
     return LocalRows(rows, FUNCTIONS)
 
 

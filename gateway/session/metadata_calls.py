@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.errors import InvalidRequest
 from gateway.session import metadata
 from gateway.session.dependencies import Dependencies
 from gateway.session.metadata import Metadata, Patterns
 from gateway.session.operation import LocalRows, Session
+from gateway.session.ports import BackendError
 from gateway.session.results import Results
 
 METADATA_CALLS = {
@@ -33,6 +34,8 @@ class MetadataCalls:
         self._verdicts = dependencies.verdicts
         self._catalog = dependencies.catalog
         self._limits = dependencies.limits
+        self._functions: Mapping[str, tuple[str, str]] = {}
+        """What Spark says of its built-in functions, once it was asked: the same for everybody."""
 
     async def answer(
         self, session: Session, call: str, patterns: Patterns, types: Sequence[str] | None
@@ -59,7 +62,9 @@ class MetadataCalls:
             case "GetFunctions":
                 # The catalog does not list functions: the session's own SHOW FUNCTIONS, judged and filtered.
                 rows = await self._results.run_to_end(session, "SHOW ALL FUNCTIONS")
-                return metadata.function_rows([str(row[0]) for row in rows], patterns.schema, patterns.table)
+                names = [str(row[0]) for row in rows]
+                described = await self._described_functions(session)
+                return metadata.function_rows(names, patterns.schema, patterns.table, described)
             case "GetTypeInfo":
                 return metadata.type_info()
             case "GetPrimaryKeys":
@@ -68,3 +73,13 @@ class MetadataCalls:
                 return metadata.cross_reference()
             case _:
                 raise InvalidRequest(f"{call} is not a metadata call")
+
+    async def _described_functions(self, session: Session) -> Mapping[str, tuple[str, str]]:
+        if not self._functions:
+            async with session.lock:
+                session.require_open()
+                try:
+                    self._functions = await session.backend.described_functions()
+                except BackendError:
+                    return {}  # names are worth more than none
+        return self._functions

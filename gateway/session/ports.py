@@ -126,6 +126,11 @@ class BackendSession(Protocol):
         BackendError when Spark refuses it at once, of these BackendFull when it has no room for it."""
         ...
 
+    async def described_functions(self) -> Mapping[str, tuple[str, str]]:
+        """Return what Spark says of its built-in functions, by name: remarks and class. The question has
+        nothing of a client's in it. Raises BackendError, BackendUnavailable."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -30,13 +30,15 @@ _BEFORE_ROWS = re.compile(
 _PLANNING = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "org.apache.spark.SparkUnsupportedOperationException")
 """The same of a command that a table cannot do: it is planned before any row is read, and names the table and
 the command. No function that a user can call raises this class."""
-_OF_ROWS = ("INVALID_FORMAT.",)
-"""What is raised as an AnalysisException and yet while rows are read: LIKE looks at the pattern of each."""
+_NOT_OF_ANALYSIS = ("INVALID_FORMAT", "_LEGACY_ERROR_TEMP_3065")
+"""What is raised as an AnalysisException and yet tells of rows, or of a policy: LIKE looks at the pattern of
+each row; Hive's metastore quotes partitions' values, and the filter that it was asked for partitions by."""
+_FIRST_NAME = re.compile(r"(`[^`]{1,64}`(?:\.`[^`]{1,64}`){0,5})")
 _HIVE = "org.apache.hive.service.cli.HiveSQLException: "
 _PATH = re.compile(
     r"(https://spark\.apache\.org/docs/[\w./#-]*)"
-    r"|(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
-    r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
+    r"|(?<![\w`])(?:jdbc:[^\s'\"`]+|(?:[a-z][a-z0-9+.-]{1,31}:/|(?:file|hdfs|s3[an]?|thrift):)[^\s,;)\]'\"`]+"
+    r"|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
 )
 
 
@@ -61,6 +63,18 @@ _CONSTANT = re.compile(
 )
 """What Thrift Server says of itself, without a condition and without a value. A user can raise the same: so
 every word of it is written here."""
+_NO_TYPE = re.compile(
+    r"Unrecognized type name: "
+    r"(?:variant|time(?:\(\d\))?|geo(?:metry|graphy)(?:\((?:any|[A-Z]{0,8}:?\d{1,9})\))?)"
+)
+"""What it says of a type that HiveServer2's protocol has no number for."""
+CAST_IT = "HiveServer2's protocol has no such type; cast the column, to STRING for example"
+_METADATA_COLUMNS = frozenset(
+    """_metadata _file _pos _deleted _partition _spec_id _row_id _last_updated_sequence_number
+    _commit_snapshot_id _change_type _commit_version _commit_timestamp""".split()
+)
+"""Columns of Spark and of table formats that tables have beside their own, without showing them."""
+NO_METADATA = "Of a table that is filtered or masked, metadata columns are not available."
 _NOT_FOUND = frozenset(
     {"CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN"}
 )
@@ -132,8 +146,11 @@ def redact(
     body = _POSITION.sub("", body).rstrip("; \t")
     body = without_paths(in_users_words(body, substitutions))
     body = " ".join(body.split()) or UNKNOWN
-    if hides_columns and kind.analysis and condition.split(".", 1)[0] in _NOT_FOUND:
-        body = f"{body} {NOT_SELECTABLE}"
+    if kind.analysis and condition.split(".", 1)[0] in _NOT_FOUND:
+        if has_obligations and _names_metadata(body):
+            body = f"{body} {NO_METADATA}"
+        if hides_columns:
+            body = f"{body} {NOT_SELECTABLE}"
     return _tell(error_class, body, named_state.group(1) if named_state else "")
 
 
@@ -145,7 +162,7 @@ def told_sqlstate(shown: str) -> str:
 
 def comes_before_rows(condition: str, exception: str) -> bool:
     """Whether an error of this class comes before any row is read."""
-    if condition.startswith(_OF_ROWS):
+    if condition.startswith(_NOT_OF_ANALYSIS):
         return False
     return _BEFORE_ROWS.fullmatch(exception) is not None or (condition, exception) == _PLANNING
 
@@ -192,9 +209,17 @@ def _head(message: str) -> tuple[str, str]:
             return error_class, body
 
 
+def _names_metadata(body: str) -> bool:
+    """Whether the name that an error says first may be that of a metadata column."""
+    found = _FIRST_NAME.search(body)
+    return found is not None and found[1].rsplit(".", 1)[-1].strip("`").lower() in _METADATA_COLUMNS
+
+
 def _without_values(kind: ErrorKind, body: str, own: Own) -> str:
     if not kind.error_class and _CONSTANT.fullmatch(body):
         return body
+    if not kind.error_class and _NO_TYPE.fullmatch(body):
+        return f"{body}: {CAST_IT}"
     told = sentence(kind.error_class, kind.exception, body, own=own, given=kind.parameters)
     if told is not None:
         return told

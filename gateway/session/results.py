@@ -87,6 +87,9 @@ class Results:
             return operation.answer.fetch(orientation, max_rows, operation.session.protocol_version)
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
             raise operation.error or NotFinished("the operation has no result")
+        if operation.not_with_spark_yet:
+            # It is being run again.
+            raise NotFinished("the statement is still running; ask for its status first")
         # What is not known to have finished may turn out to have been overtaken by a change of its tables.
         held = None if operation.terminal else _BufferedFrame()
         try:
@@ -96,6 +99,10 @@ class Results:
             raise
         operation.used_at = operation.session.used_at = time.monotonic()
         if frame.error is not None:
+            if await self._execution.rows_failed(operation, frame.error):
+                if operation.state != FINISHED:
+                    raise operation.error or NotFinished("the operation has no result")
+                return await self.fetch(operation, orientation, max_rows, fetch_type, seqid, sink)
             failure = self._execution.failure(operation, frame.error)
             if operation.terminal:
                 # It was finished and broke while rows were computed (incremental collect).

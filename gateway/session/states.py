@@ -79,11 +79,13 @@ TABLE: Mapping[State, Mapping[Event, State]] = MappingProxyType(
             Event.REFUSE: State.DECIDED,
             Event.TAKE: State.RUNNING,
             Event.ANALYSE: State.ANALYSED,
+            Event.AGAIN: State.QUEUED,
         },
         State.RUNNING: {**_ENDS, Event.AGAIN: State.QUEUED},
-        State.ANALYSED: {**_ENDS, Event.ANALYSE: State.ANALYSED},
-        # Rows can still break, or be other ones by the policies of now, when they are read.
-        State.FINISHED: {Event.FAIL: State.FAILED},
+        State.ANALYSED: {**_ENDS, Event.ANALYSE: State.ANALYSED, Event.AGAIN: State.QUEUED},
+        # Rows can still break, or be other ones by the policies of now, when they are read; of which none was
+        # read, that can be run again.
+        State.FINISHED: {Event.FAIL: State.FAILED, Event.AGAIN: State.QUEUED},
         State.FAILED: {},
         State.CANCELED: {},
         State.CLOSED: {},
@@ -126,6 +128,7 @@ class Life:
             self.analysed = True
         elif event in (Event.FORWARD, Event.REFUSE, Event.AGAIN):
             self.forwarded = event is Event.FORWARD
+            self.analysed = False
 
     @property
     def ended(self) -> bool:

@@ -18,6 +18,7 @@ import structlog
 from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.session.dependencies import Dependencies
+from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed
 from gateway.session.operation import ENDINGS, LOG_SCHEMA, LocalRows, Session, ThriftOperation
 from gateway.session.slots import Slots
@@ -27,6 +28,7 @@ _log = structlog.get_logger(__name__)
 
 LET_GO = "it was let go while it waited for Spark"
 JUDGED_ANEW = "it waited for Spark and was judged anew"
+RUN_AGAIN = "a table that its policies read was written anew meanwhile; it was judged anew and run again"
 
 
 class WaitingStatements:
@@ -212,9 +214,9 @@ class WaitingStatements:
         )
 
 
-def is_as_recorded(verdict: Verdict, waited: ThriftOperation) -> bool:
-    """Whether the record says of an operation that has waited what there is to say of it now; what of the
-    catalog was looked up meanwhile is no part of it."""
+def is_as_recorded(verdict: Verdict, waited: EndpointOperation) -> bool:
+    """Whether the record says of an operation that has waited, or is run again, what there is to say of it
+    now; what of the catalog was looked up meanwhile is no part of it."""
     before = waited.cleared
     if isinstance(verdict, Refused) or before is None or waited.completed:
         return False

@@ -137,7 +137,7 @@ COMMANDS: Mapping[str, _Handler] = {
     "ShowCollationsCommand": session.show_collations,
     "ShowCurrentNamespaceCommand": session.show_current_namespace,
     "ShowColumns": session.show_columns,
-    "ShowCreateTable": session.show_details,
+    "ShowCreateTable": session.show_create,
     "ShowTableProperties": session.show_properties,
     "ShowPartitions": session.show_details,
     "ShowPartitionsJsonCommand": session.show_details,

@@ -281,6 +281,7 @@ class Evaluation:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
+                    + (f"; {required.instead}" if required.instead else "")
                 )
         return self._named(required) or self._renamed(required)
 

@@ -84,6 +84,8 @@ class Required:
     """Tables that the command changes past masks and filters: the principal must have none."""
     read: tuple[TableName, ...] = ()
     """Tables of which the command itself reads or tells rows, values or columns: it needs select on all."""
+    instead: str = ""
+    """What tells as much of such a table as may be told, in words for the client."""
     past: tuple[TableName, ...] = ()
     """Those of `read` of which it may tell columns that they had and have no more."""
     shown: tuple[TableName, ...] = ()
@@ -151,6 +153,7 @@ def join(parts: Iterable[Required]) -> Required:
         namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
         raw=tuple(name for part in all_parts for name in part.raw),
         read=tuple(name for part in all_parts for name in part.read),
+        instead="; ".join(part.instead for part in all_parts if part.instead),
         past=tuple(name for part in all_parts for name in part.past),
         shown=(
             *(name for part in all_parts for name in part.shown),

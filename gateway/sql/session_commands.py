@@ -248,8 +248,15 @@ def _detailed(scope: CommandScope) -> Pin:
     return existing
 
 
+def show_create(scope: CommandScope) -> Required:
+    """SHOW CREATE TABLE: raw details. A statement without what is hidden would make another table."""
+    return replace(
+        show_details(scope), instead="DESCRIBE TABLE EXTENDED and SHOW TABLE EXTENDED tell what may be shown"
+    )
+
+
 def show_details(scope: CommandScope) -> Required:
-    """SHOW CREATE TABLE and SHOW PARTITIONS: raw details, so select and no obligation at all."""
+    """SHOW PARTITIONS, and others: raw details, so select and no obligation at all."""
     existing = _detailed(scope)
     return Required(
         privileges=(Privilege(table_resource(existing.table), "select"),),

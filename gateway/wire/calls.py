@@ -310,4 +310,11 @@ METHODS: dict[str, tuple[type[Struct], type[Struct]]] = {
     "SetClientInfo": (TSetClientInfoReq, TSetClientInfoResp),
     "GetQueryId": (TGetQueryIdReq, TGetQueryIdResp),
 }
-"""Every call of the service: name → request and reply. A name that is not here is an unknown method."""
+"""Every call of the service that is answered: name → request and reply."""
+
+REFUSED = {
+    "DownloadData": "rows are fetched with FetchResults",
+    "UploadData": "rows are written with INSERT",
+}
+"""Calls of Hive 4 that neither Spark nor the gateway has, with what there is instead. A name that is
+in neither table is an unknown method."""

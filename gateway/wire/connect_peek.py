@@ -86,6 +86,15 @@ class ResponsePeek(NamedTuple):
         return self.schema or self.case not in _UNANALYSED
 
 
+def with_operation_id(data: bytes, old: str, new: str) -> bytes:
+    """Return a response with another id of its operation, as long as the one that it has.
+
+    `old` was drawn at random, and stands nowhere else.
+    """
+    tag = bytes((_OPERATION_ID << 3 | BYTES, len(old)))
+    return data.replace(tag + old.encode(), tag + new.encode())
+
+
 def peek(data: bytes) -> ResponsePeek:
     """Say what the response is. Raises ProtobufError when the bytes cannot be an ExecutePlanResponse."""
     case = rows = at = fields = 0

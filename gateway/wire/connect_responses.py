@@ -114,6 +114,13 @@ def redacted_details(data: bytes, redactor: Redactor) -> bytes:
     return serialize(shown)
 
 
+def conditions_of_details(data: bytes) -> list[str]:
+    """Return the conditions of an error and its causes in a `FetchErrorDetailsResponse`, as far as they have
+    one. Raises ProtobufError."""
+    errors = parse(pb.FetchErrorDetailsResponse, data).errors
+    return [error.spark_throwable.error_class for error in errors if error.HasField("spark_throwable")]
+
+
 def redacted_response(data: bytes, redactor: Redactor) -> bytes:
     """Return an `ExecutePlanResponse` other than rows as the client may see it.
 
@@ -360,22 +367,32 @@ def write_config(response: ConfigResponse) -> bytes:
     )
 
 
-def with_interrupted(data: bytes, operation_ids: Iterable[str]) -> bytes:
-    """Return an `InterruptResponse` with these operations in it, too."""
+def with_interrupted(data: bytes, operation_ids: Iterable[str], renamed: Mapping[str, str]) -> bytes:
+    """Return an `InterruptResponse` with these operations in it, too; `renamed`: Spark's ids of operations
+    that their clients know by others."""
     response = parse(pb.InterruptResponse, data)
-    response.interrupted_ids.extend(operation_ids)
+    interrupted = [renamed.get(one, one) for one in response.interrupted_ids]
+    response.ClearField("interrupted_ids")
+    response.interrupted_ids.extend([*interrupted, *operation_ids])
     return serialize(response)
 
 
-def with_running(data: bytes, operation_ids: Iterable[str], *, listed: bool) -> bytes:
+def with_running(
+    data: bytes, operation_ids: Iterable[str], renamed: Mapping[str, str], *, listed: bool
+) -> bytes:
     """Return a `GetStatusResponse`, without extensions, that says of these operations that they run.
 
-    `listed`: all operations were asked for, and not some by their ids.
+    `renamed` as above; `listed`: all operations were asked for, and not some by their ids.
     """
     response = parse(pb.GetStatusResponse, data)
     response.ClearField("extensions")
+    if renamed:
+        current = [one for one in response.operation_statuses if one.operation_id not in renamed.values()]
+        response.ClearField("operation_statuses")
+        response.operation_statuses.extend(current)
     told = {}
     for status in response.operation_statuses:
+        status.operation_id = renamed.get(status.operation_id, status.operation_id)
         status.ClearField("extensions")
         told[status.operation_id] = status
     for operation_id in operation_ids:

@@ -109,6 +109,25 @@ def test_masks_that_mean_nothing_for_their_columns(
     ]
 
 
+def test_hashes_of_collated_columns_lose_equality(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "policies:\n"
+        "  - name: digests\n"
+        "    on: {catalog: spark_catalog, database: hr, table: employee, column: [name, id]}\n"
+        "    mask: [{groups: [public], type: MASK_HASH}]\n"
+    )
+    for type_, warned in (("string collate UTF8_LCASE", True), ("string collate UTF8_BINARY", False)):
+        (tmp_path / "t.yaml").write_text(
+            "catalogs:\n  spark_catalog:\n    hr:\n      employee:\n"
+            f"        columns: {{id: string, name: {type_}}}\n"
+        )
+        main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "t.yaml"), "--json"])
+        found = json.loads(capsys.readouterr().out)["warnings"]
+        told = [one for one in found if f"employee.name of type {type_}: texts that its collation" in one]
+        assert bool(told) == warned
+        assert len(found) == len(told)
+
+
 def test_texts_of_policies_on_tags_are_held_against_what_carries_the_tags(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from gateway.session.redact import CAST_IT
+from gateway.wire import calls
 from tests.e2e import failing
 from tests.e2e.failing import Failure, in_sql, over_connect, over_thrift
 from tests.e2e.frames_that_fail import PROGRAMS
@@ -288,6 +290,14 @@ def test_errors_under_obligations_keep_their_class(lab_gateway: RunningGateway, 
     assert "[INVALID_FORMAT.ESC_AT_THE_END] The format is invalid: ***" in of_rows.text
     assert "Ann" not in repr(failures)
     assert CANARY not in repr(failures)
+
+
+def test_a_type_that_thrift_lacks_is_the_trouble(lab_gateway: RunningGateway) -> None:
+    with WireClient(lab_gateway.host, lab_gateway.port, "mallory", PASSWORD) as client:
+        operation = client.execute(client.open_session(), "SELECT parse_json('1') AS v, id FROM lab.masked")
+        request = calls.TGetResultSetMetadataReq(operationHandle=operation)
+        told = client.ask("GetResultSetMetadata", request).status.errorMessage
+    assert told == f"Unrecognized type name: variant: {CAST_IT}"
 
 
 def test_what_a_table_cannot_do_is_said_under_obligations(lab_gateway: RunningGateway, spark: Spark) -> None:

@@ -238,6 +238,53 @@ def test_metadata_list_what_spark_lists(pair: Pair, method: str, of_the_catalog:
     assert sorted(ours, key=repr) == sorted(theirs, key=repr)
 
 
+def test_functions_have_sparks_descriptions(pair: Pair) -> None:
+    """On purpose: what is built in has no schema, and is not listed once for each."""
+
+    def listed(side: Side, pattern: str) -> list[tuple[str, str, str]]:
+        asked = {"schemaName": "default"} if side is pair.direct else {}
+        started = side.ask("GetFunctions", sessionHandle=side.session, functionName=pattern, **asked)
+        rows = side.client.rows(started.operationHandle, 10_000)
+        side.ask("CloseOperation", operationHandle=started.operationHandle)
+        assert {row[4] for row in rows} <= {0}
+        return sorted((str(row[2]), str(row[3]), str(row[5])) for row in rows)
+
+    for pattern in ("%", "date%", "%_ADD", "abs|upper", "no_such"):
+        ours, theirs = (dict.fromkeys(listed(side, pattern)) for side in (pair.gateway, pair.direct))
+        # Operators are functions to SHOW FUNCTIONS alone.
+        assert ours.keys() >= theirs.keys()
+        assert all(not name[0].isalnum() for name, _, _ in ours.keys() - theirs.keys())
+
+
+def test_texts_of_a_length_have_it(pair: Pair) -> None:
+    """In the list of columns and in a result: `CHAR(n)` and `VARCHAR(n)` with their numbers, as Spark has
+    them."""
+    pair.direct.execute("CREATE TABLE sales.of_lengths (c CHAR(5), v VARCHAR(7), s STRING) USING parquet")
+    try:
+
+        def listed(side: Side) -> list[list[Any]]:
+            started = side.ask(
+                "GetColumns", sessionHandle=side.session, schemaName="sales", tableName="of_lengths"
+            )
+            rows = side.client.rows(started.operationHandle, 10)
+            side.ask("CloseOperation", operationHandle=started.operationHandle)
+            # Names, type, its name and its size; of a STRING Spark tells none.
+            return [[*row[1:6], row[6] if row[3] != "s" else None] for row in rows]
+
+        def schema(side: Side) -> Any:
+            operation = side.execute("SELECT c, v, s, c AS d FROM sales.of_lengths").operationHandle
+            side.client.ended(operation)
+            found = side.client.schema(operation)
+            side.ask("CloseOperation", operationHandle=operation)
+            return found
+
+        assert listed(pair.gateway) == listed(pair.direct)
+        assert schema(pair.gateway) == schema(pair.direct)
+        assert "characterMaximumLength" in repr(schema(pair.gateway))
+    finally:
+        pair.direct.execute("DROP TABLE sales.of_lengths")
+
+
 def test_every_info_is_answered(spark: Spark, pair: Pair) -> None:
     """On purpose: Spark drops the connection on most types of GetInfo, because a union stays empty."""
     for known in (13, 17, 18):

@@ -243,6 +243,19 @@ async def test_an_unknown_method_is_said_to_be_one_and_the_connection_stays() ->
         await client.open_session()
 
 
+async def test_what_hive_4_has_beside_is_refused_in_words() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        body = encode_call("GetInfo", 9, calls.TGetInfoReq(sessionHandle=_handle(), infoType=1))
+        for method, length in (("UploadData", b"\x0a"), ("DownloadData", b"\x0c")):
+            named = b"\x00\x00\x00" + length + method.encode()
+            client.writer.write(frame(body.replace(b"\x00\x00\x00\x07GetInfo", named)))
+            with pytest.raises(CallFailed, match=f"{method} is not supported; rows are") as failed:
+                decode_reply(await client.message(), calls.TGetInfoResp)
+            assert failed.value.kind == ExceptionKind.UNKNOWN_METHOD
+        await client.open_session()
+
+
 async def test_the_whole_way_of_a_statement() -> None:
     async with listening() as gateway:
         client = await RawClient.logged_in(gateway.port)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from gateway.errors import InvalidRequest
 from gateway.frontends import thrift_service
 from gateway.frontends.thrift_service import FREE_TRIES, LONGEST_PAUSE_S, pause_s, read_configuration
 from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.reader.java_runtime import find_spark_home
 from gateway.wire import calls
 from gateway.wire.calls import METHODS
 from gateway.wire.messages import CallFailed
@@ -356,15 +359,27 @@ async def test_the_id_of_a_query_is_that_of_the_record() -> None:
             await client.call("GetQueryId", asked, calls.TGetQueryIdResp)
 
 
-# Hive 2.3's service, and what 3.1 and 4.1 have beside it.
-HIVE_CALLS = """OpenSession CloseSession GetInfo ExecuteStatement GetTypeInfo GetCatalogs GetSchemas GetTables
+HIVE_2_3 = """OpenSession CloseSession GetInfo ExecuteStatement GetTypeInfo GetCatalogs GetSchemas GetTables
     GetTableTypes GetColumns GetFunctions GetPrimaryKeys GetCrossReference GetOperationStatus CancelOperation
     CloseOperation GetResultSetMetadata FetchResults GetDelegationToken CancelDelegationToken
-    RenewDelegationToken GetQueryId SetClientInfo"""
+    RenewDelegationToken"""
+HIVE_3_1 = f"{HIVE_2_3} GetQueryId SetClientInfo"
+HIVE_4_1 = f"{HIVE_3_1} UploadData DownloadData"
 
 
 def test_every_call_of_hive_is_answered_or_refused_on_purpose() -> None:
-    assert set(calls.METHODS) == set(HIVE_CALLS.split())
+    assert set(calls.METHODS) | set(calls.REFUSED) == set(HIVE_4_1.split())
+    assert set(calls.METHODS) == set(HIVE_3_1.split())
+
+
+def test_these_are_the_calls_of_the_service_that_spark_brings_along() -> None:
+    """Its jar has Hive 4's interface, which 4.1 has not changed."""
+    (jar,) = (find_spark_home() / "jars").glob("hive-service-rpc-*.jar")
+    with zipfile.ZipFile(jar) as packed:
+        interface = packed.read("org/apache/hive/service/rpc/thrift/TCLIService$Iface.class")
+    found = {call for call in HIVE_4_1.split() if call.encode() in interface}
+    named = {name.decode() for name in re.findall(rb"T([A-Z][A-Za-z]+)Req;", interface)}
+    assert found == named == set(HIVE_4_1.split())
 
 
 async def test_delegation_tokens_are_refused() -> None:

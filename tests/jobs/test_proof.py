@@ -27,6 +27,7 @@ from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.proof.rows import Rows
 from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
 from gateway.jobs.proof.stopping import Stopped, unless_stopped
+from gateway.jobs.spark import NotCollected, collected
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
@@ -69,6 +70,11 @@ LEFT_OUT = (
     ("ann", "SELECT id, secret FROM ledger"),
     ("ann", "SELECT region, measure(n) FROM measured GROUP BY region"),
     ("ann", "SELECT max(region) FROM measured"),
+    (
+        "ann",
+        "SELECT a || b AS both FROM (SELECT name COLLATE UTF8_LCASE AS a, region COLLATE UNICODE AS b "
+        "FROM employee)",
+    ),
 )
 MEASURED = """
 version: 0.1
@@ -294,6 +300,18 @@ def test_a_statement_that_was_stopped_runs_nothing_more(tmp_path: Path) -> None:
     assert session.texts == before
 
 
+def test_no_rows_of_a_frame_that_has_some_are_no_empty_answer() -> None:
+    def frame(collects: list[Any], counts: int) -> Any:
+        return SimpleNamespace(
+            collect=lambda: collects, limit=lambda most: SimpleNamespace(count=lambda: min(most, counts))
+        )
+
+    assert collected(frame([], 0)) == []
+    assert collected(frame([1], 1)) == [1]
+    with pytest.raises(NotCollected):
+        collected(frame([], 7))
+
+
 async def test_jobs_are_cancelled_until_none_begins_any_more() -> None:
     """The one that ends the thread begins after the first time."""
     loop, begun, stop, ended = asyncio.get_running_loop(), asyncio.Event(), Event(), Event()
@@ -437,6 +455,7 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "it has no rows over the samples": 1,
         "it reads a metric view, whose measures a table has not": 2,
         "a policy that it reads goes by what is read together": 1,
+        "PySpark does not collect its rows, as where collations meet that do not agree": 1,
     }
 
 

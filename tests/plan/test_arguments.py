@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from pyspark.sql.connect import functions as fn
 
-from gateway.plan.arguments import argument_refusal
+from gateway.model.reading import Reading
+from gateway.plan.arguments import argument_refusal, queries_of_view, with_written_arguments
+from gateway.plan.reading import SqlText
+from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 
 EVIL = "x', (SELECT max(ssn) FROM lab.secret)) --"
@@ -142,3 +145,42 @@ def test_deep_arguments_need_no_stack() -> None:
     for _ in range(40):
         value = array_of(value)
     assert argument_refusal(pb.SQL(pos_args=[value])) is None
+
+
+def view_of(text: str, values: dict[str, Any]) -> SqlText:
+    relation = pb.Relation()
+    relation.sql.query = text
+    for name, value in values.items():
+        column: Any = fn.lit(value)
+        relation.sql.named_arguments[name].CopyFrom(column._expr.to_plan(None))
+    return SqlText(relation=relation, text=text, arguments=True, command=True)
+
+
+async def test_values_are_written_into_the_text_of_a_temporary_view(reader: ReaderPool) -> None:
+    values = {"a": "it's \\x", "b": -7, "c": None, "d": True, "e": dt.date(2020, 1, 2)}
+    text = view_of("CREATE TEMP VIEW v COMMENT 'x AS y' AS SELECT :a AS a, :b, :c, :d, :e FROM t", values)
+    found = []
+    for before, query in queries_of_view(text):
+        reading = await reader.read(query)
+        if isinstance(reading, Reading):
+            found.append((before, with_written_arguments(text, reading, query)))
+    assert found == [
+        (
+            "CREATE TEMP VIEW v COMMENT 'x AS y' AS",
+            " SELECT 'it\\'s \\\\x' AS a, -7, NULL, TRUE, DATE '2020-01-02' FROM t",
+        )
+    ]
+
+
+async def test_what_is_not_written_is_left_to_be_refused(reader: ReaderPool) -> None:
+    query = "SELECT a -:x FROM t"
+    reading = await reader.read(query)
+    assert isinstance(reading, Reading)
+    assert with_written_arguments(view_of(query, {"x": -5}), reading, query) is None, "it would be a comment"
+    query = "SELECT :x FROM t"
+    reading = await reader.read(query)
+    assert isinstance(reading, Reading)
+    assert with_written_arguments(view_of(query, {"y": 1}), reading, query) is None
+    assert with_written_arguments(view_of(query, {"x": [1, 2]}), reading, query) is None
+    assert queries_of_view(view_of("CREATE VIEW v AS SELECT :x", {"x": 1})) == []
+    assert queries_of_view(view_of("SELECT :x AS a", {"x": 1})) == []

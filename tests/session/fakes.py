@@ -186,6 +186,10 @@ class FakeSession:
         read = self.views.get(name)
         return read is not None and all(self._resolves(other) for other in read)
 
+    async def described_functions(self) -> dict[str, tuple[str, str]]:
+        self.backend.asked_functions += 1
+        return {"abs": ("Usage: abs(expr)", "x.Abs"), "f": ("of somebody", "x.F")}
+
     async def close(self) -> None:
         self.closed = True
         for operation in self.operations:
@@ -214,6 +218,7 @@ class FakeBackend:
         self.fail: dict[str, tuple[str, str]] = {}
         """Text → (message, sqlstate) of an error at run time."""
         self.answers: dict[str, Sequence[Sequence[Any]]] = {}
+        self.asked_functions = 0
         self.coin: Callable[[], bool] = lambda: False
         self.strayed: list[str] = []
         """Statements that were judged to read a view which Spark would not have found."""

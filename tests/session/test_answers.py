@@ -147,6 +147,20 @@ def test_details_are_those_below_the_last_heading() -> None:
     assert told == ["id", *HARMLESS]
 
 
+def test_what_follows_the_details_is_none_of_them() -> None:
+    """Constraints and default values have sections of their own, and whoever names them may name them so."""
+    table = TableName("spark_catalog", "sales", "t")
+    rule: dict[str, Any] = {"table": table, "columns": frozenset({"id"}), "details": False}
+    for rows in (
+        [("", "", ""), ("# Constraints", "", ""), ("Comment", "CHECK (salary > 4711)", "")],
+        [("# Column Default Values", "", ""), ("Owner", "int", "4711")],
+        [("", "", ""), ("# Detailed Table Information", "int", "4711"), ("Type", "int", "4711")],
+    ):
+        told = shown(AnswerFilter.DESCRIBE_TABLE, [*DESCRIBED, *rows], **rule)
+        assert [row[0] for row in told] == ["id", *HARMLESS]
+        assert "4711" not in repr(told)
+
+
 def test_describe_hides_a_partition_column_in_its_section_too() -> None:
     assert describe(columns=frozenset({"id", "salary"})) == ["id", "salary", *HARMLESS]
 
@@ -208,7 +222,7 @@ def test_extended_tables_keep_the_information_that_may_be_told() -> None:
         ("sales", "mixed", False, f"{HEAD}Schema: root\n{ID}{AT}"),
         ("sales", "other", False, ""),
         ("sales", "masked", False, f"{HEAD}Schema: root\n{whole_tree}\n"),
-        ("sales", "none", False, ""),
+        ("sales", "none", False, "Type: VIEW\n"),
         ("", "mine", True, f"{HEAD}Schema: root\n{whole_tree}\n"),
     ]
     assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows) if not row[2]} == {""}
@@ -271,6 +285,37 @@ def test_what_dbt_reads_of_a_table_is_there() -> None:
     assert columns == [("id", "integer", "true"), ("at", "timestamp", "true")]
     for hidden in ("Location", "Statistics", "Properties", "SELECT", "eve", "ssn", "id: x"):
         assert hidden not in information
+
+
+def test_what_dbt_reads_of_a_description_is_there() -> None:
+    """Columns end where a name is empty or begins with `#`; what follows is looked up by its name. Where SHOW
+    TABLE EXTENDED is not to be had, dbt writes the same lines from these rows."""
+    table = TableName("spark_catalog", "sales", "t")
+    rows = [*DESCRIBED[:8], ("Type", "VIEW", ""), *DESCRIBED[8:]]
+    told = shown(AnswerFilter.DESCRIBE_TABLE, rows, table=table, columns=frozenset({"id"}), details=False)
+    end = next(i for i, row in enumerate(told) if not row[0] or row[0].startswith("#"))
+    assert told[:end] == [("id", "int", None)]
+    more = {name: value for name, value, _ in told[end + 1 :]}
+    assert more["Owner"] == "ann"
+    lines = "".join(f"{name}: {value}\n" for name, value, _ in told if not name.startswith("#"))
+    assert "Type: VIEW" in lines
+    assert "Statistics" not in more
+
+
+def test_what_pyhive_reads_of_a_description_is_there() -> None:
+    """Superset's columns: rows with a name, up to the partitions, whose types begin with a word; and what
+    follows the partitions' heading is an index."""
+    table = TableName("spark_catalog", "sales", "t")
+    for columns, expected in (({"id", "day"}, ["day"]), ({"id", "salary"}, [])):
+        plain = DESCRIBED[:6]
+        rule: dict[str, Any] = {"table": table, "columns": frozenset(columns), "details": False}
+        told = [row for row in shown(AnswerFilter.DESCRIBE_TABLE, plain, **rule) if row[0]]
+        told = [row for row in told if row[0] != "# col_name"]
+        names = [row[0] for row in told]
+        at = names.index("# Partition Information") if "# Partition Information" in names else len(names)
+        assert set(names[:at]) == columns
+        assert all(re.match(r"\w+", row[1]) for row in told[:at])
+        assert names[at + 1 :] == expected
 
 
 @pytest.mark.parametrize(

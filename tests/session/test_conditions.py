@@ -29,7 +29,7 @@ from gateway.session.conditions import (
 )
 from gateway.session.connect.errors import Redaction
 from gateway.session.raised import raised
-from gateway.session.redact import WITHHELD, redact, told_sqlstate
+from gateway.session.redact import CAST_IT, NO_METADATA, WITHHELD, ErrorKind, redact, told_sqlstate
 from gateway.wire.connect_responses import ErrorCondition, ServerError
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
@@ -194,6 +194,54 @@ def test_a_statement_of_many_literals_names_none() -> None:
     few = " ".join(f"'p{number}'" for number in range(MAX_LITERALS))
     assert "p1" in Own.of((few,)).literals
     assert not Own.of((few, "'one more'")).literals
+
+
+def test_words_of_a_statement_do_not_tell_what_a_function_was_called_with() -> None:
+    """Who lists a thousand names in a comment would learn which one is in a row."""
+    raised_by = "org.apache.spark.SparkDateTimeException"
+    text = "SELECT from_utc_timestamp(at, name) /* Ann Bob Carol */ FROM t"
+    assert not shown("INVALID_TIMEZONE", "timeZone", "Ann", raised_by, Own.of((text,)))
+    assert shown("INVALID_TIMEZONE", "timeZone", "Ann", raised_by, Own.of((f"{text} WHERE a = 'Ann'",)))
+    assert not shown("DATETIME_OVERFLOW", "operation", "add 7 to Ann", raised_by, Own.of((text,)))
+    assert shown("TABLE_OR_VIEW_NOT_FOUND", "relationName", "`t`", raised_by, Own.of((text,)))
+
+
+def test_a_word_in_capitals_is_no_type() -> None:
+    raised_by = "org.apache.spark.SparkIllegalArgumentException"
+    several = '("STRING" or "INTERVAL DAY TO SECOND")'
+    for type_ in ('"INT"', "DECIMAL(38,18)", "ARRAY<STRING>", several, "VARCHAR(300)"):
+        assert shown("UNSUPPORTED_DATATYPE", "typeName", type_, raised_by), type_
+    for word in ('"SMITH"', "ANN LEE", "ARRAY<ANN>"):
+        assert not shown("UNSUPPORTED_DATATYPE", "typeName", word, raised_by), word
+
+
+def test_what_a_metastore_says_of_partitions_is_not_told() -> None:
+    """Spark raises it as it does what the analysis finds; it has the filter, and values of partitions."""
+    said = (
+        "Error running query: [_LEGACY_ERROR_TEMP_3065] org.apache.spark.sql.AnalysisException: "
+        "[_LEGACY_ERROR_TEMP_3065] org.apache.hadoop.hive.ql.metadata.HiveException: MetaException(message:"
+        "Error parsing partition filter: region <> 'CANARY')"
+    )
+    told = redact(f"{HIVE}{said}", None, has_obligations=True)
+    assert told.startswith("[_LEGACY_ERROR_TEMP_3065] ")
+    assert "CANARY" not in told
+
+
+@pytest.mark.parametrize("name", ["variant", "time(6)", "geometry(4326)", "geography(any)"])
+def test_a_type_that_the_protocol_lacks_is_the_trouble(name: str) -> None:
+    told = redact(f"Unrecognized type name: {name}", None, has_obligations=True)
+    assert told == f"Unrecognized type name: {name}: {CAST_IT}"
+    assert "CANARY" not in redact("Unrecognized type name: CANARY", None, has_obligations=True)
+
+
+def test_metadata_columns_are_refused_in_our_words() -> None:
+    for name in ("`_file`", "`c`.`_partition`", "`_ROW_ID`", "`_deleted`"):
+        said = f"A column, variable, or function parameter with name {name} cannot be resolved."
+        kind = ErrorKind(error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION", analysis=True)
+        told = redact(f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] {said}", None, has_obligations=True, kind=kind)
+        assert told.endswith(f"{said} {NO_METADATA}")
+        assert NO_METADATA not in redact(said, None, has_obligations=False, kind=kind)
+        assert NO_METADATA not in redact(said.replace(name, "`nope`"), None, has_obligations=True, kind=kind)
 
 
 def test_a_cause_with_a_condition_says_why() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from gateway.model.catalog import TableName
 from gateway.session.failures import StatementFailed
+from gateway.session.identifiers import Handle
 from gateway.session.operation import CANCELED, ERROR, FINISHED
+from gateway.session.ports import BackendError, RelayedFrame
 from gateway.session.raised import lost_files
-from tests.session.fakes import BOB, World
+from tests.session.fakes import BOB, Sink, World
 from tests.session.test_waiting import begun, ends_in, of, opened, world_of
 
 MAPPING = TableName("spark_catalog", "hr", "mapping")
@@ -118,6 +120,59 @@ async def test_others_of_the_session_go_on_and_it_can_be_canceled() -> None:
     report = await world.sessions.status(BOB, operation)
     assert report.state in (CANCELED, ERROR)
     await world.sessions.close_session(BOB, session)
+
+
+async def rows_of(world: World, operation: Handle) -> RelayedFrame:
+    frame = await world.sessions.fetch(
+        BOB, operation, orientation=0, max_rows=10, fetch_type=0, seqid=1, sink=Sink()
+    )
+    assert isinstance(frame, RelayedFrame)
+    return frame
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+async def test_rows_that_fail_before_the_first_are_computed_again(noticed: bool) -> None:
+    """With incremental collect Spark computes them when they are fetched."""
+    world = failing("nothing")
+    world.judge.policy_tables["SELECT 1"] = (MAPPING,)
+    session = await opened(world)
+    operation = await begun(world, session, "SELECT 1")
+    if noticed:
+        await ends_in(world, operation, FINISHED)
+    world.backend.last.fetch_error = BackendError(GONE, "KD001")
+    assert (await rows_of(world, operation)).rows == 1
+    assert world.backend.received == [LOOK, "SELECT 1", LOOK, "SELECT 1"]
+    await world.sessions.close_operation(BOB, operation)
+    assert world.ledger.outcomes()[-1] == "finished"
+    assert len(world.ledger.of("decided")) == 3
+
+
+async def test_rows_that_fail_after_the_first_are_not() -> None:
+    world = failing("nothing")
+    world.judge.policy_tables["SELECT 1"] = (MAPPING,)
+    session = await opened(world)
+    operation = await begun(world, session, "SELECT 1")
+    await ends_in(world, operation, FINISHED)
+    await rows_of(world, operation)
+    world.backend.last.fetch_error = BackendError(GONE, "KD001")
+    with pytest.raises(StatementFailed, match="FILE_NOT_EXIST"):
+        await rows_of(world, operation)
+    assert world.backend.received.count("SELECT 1") == 1
+
+
+async def test_rows_of_other_columns_are_not_shown() -> None:
+    """Their client may have been told of the columns that there were."""
+    world = failing("nothing")
+    world.judge.policy_tables["SELECT 1"] = (MAPPING,)
+    session = await opened(world)
+    operation = await begun(world, session, "SELECT 1")
+    await ends_in(world, operation, FINISHED)
+    world.backend.last.fetch_error = BackendError(GONE, "KD001")
+    world.backend.last.spark_schema = "of other columns"
+    with pytest.raises(StatementFailed, match="SLUICE_CATALOG_CHANGED"):
+        await rows_of(world, operation)
+    await world.sessions.close_operation(BOB, operation)
+    assert world.ledger.outcomes()[-1] == "failed"
 
 
 def test_a_cause_tells_of_lost_files() -> None:

@@ -122,7 +122,13 @@ async def test_functions_come_from_a_judged_statement() -> None:
         ("spark_catalog", "sales", "g"),
     ]
     assert [row[2] for row in await ask(world, "GetFunctions", schema="sales", table="%")] == ["g"]
-    assert [row[2] for row in await ask(world, "GetFunctions", table="a%")] == ["abs"]
+    assert await ask(world, "GetFunctions", table="a%|nothing") == [
+        ("", "", "abs", "Usage: abs(expr)", 0, "x.Abs")
+    ]
+    assert await ask(world, "GetFunctions", table="_") == [
+        ("spark_catalog", "sales", "g", "", 0, "spark_catalog.sales.g")
+    ]
+    assert world.backend.asked_functions == 1, "what is built in is the same for everybody"
 
 
 async def test_types_and_keys() -> None:

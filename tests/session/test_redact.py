@@ -136,6 +136,9 @@ def test_analysis_errors_keep_their_names_under_obligations() -> None:
         "s3a://bucket/key/part-0000.parquet",
         "/var/lib/spark/wh/part-1.parquet",
         "jdbc:derby:;databaseName=/x",
+        "jdbc:sqlserver://h;user=sa,password=(pw);x",
+        "o3fs://bucket.volume/key",
+        "alluxio:/wh/x",
     ],
 )
 def test_paths_go(path: str) -> None:

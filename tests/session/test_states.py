@@ -13,10 +13,10 @@ CELLS = """
               QUEUE   ADMIT    FORWARD    REFUSE   TAKE     ANALYSE   FINISH    FAIL    CANCEL    CLOSE   TIME_OUT   DROP  AGAIN
 DECIDED       QUEUED  -        FORWARDED  -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  NOT_FORWARDED  -
 QUEUED        -       DECIDED  -          -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  NOT_FORWARDED  -
-FORWARDED     -       -        -          DECIDED  RUNNING  ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  -
+FORWARDED     -       -        -          DECIDED  RUNNING  ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  QUEUED
 RUNNING       -       -        -          -        -        -         FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  QUEUED
-ANALYSED      -       -        -          -        -        ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  -
-FINISHED      -       -        -          -        -        -         -         FAILED  -         -       -          -  -
+ANALYSED      -       -        -          -        -        ANALYSED  FINISHED  FAILED  CANCELED  CLOSED  TIMED_OUT  -  QUEUED
+FINISHED      -       -        -          -        -        -         -         FAILED  -         -       -          -  QUEUED
 FAILED        -       -        -          -        -        -         -         -       -         -       -          -  -
 CANCELED      -       -        -          -        -        -         -         -       -         -       -          -  -
 CLOSED        -       -        -          -        -        -         -         -       -         -       -          -  -

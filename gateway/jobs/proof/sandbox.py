@@ -20,7 +20,7 @@ from gateway.jobs.proof.copies import Recipe, Unprovable
 from gateway.jobs.proof.masking import Mask, nothing
 from gateway.jobs.proof.rows import Rows, within_python
 from gateway.jobs.proof.stopping import Stopped
-from gateway.jobs.spark import condition_of, spark_errors
+from gateway.jobs.spark import NotCollected, collected, condition_of, spark_errors
 from gateway.model.catalog import Table, TableName, dotted, levels, quote
 from gateway.model.files import SESSION_CATALOG
 
@@ -28,6 +28,7 @@ HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
 UNMADE = "a view that it reads cannot be made over samples"
 UNHELD = "it meets a value that Python cannot hold"
+NOT_COLLECTED = "PySpark does not collect its rows, as where collations meet that do not agree"
 
 
 class Failed(Exception):
@@ -283,7 +284,9 @@ class Sandbox:
         self._require_going_on()
         try:
             frame = self._spark.sql(text)
-            rows = within_python(frame).limit(self._most + 1).collect() if frame.columns else []
+            rows = collected(within_python(frame).limit(self._most + 1)) if frame.columns else []
+        except NotCollected:
+            raise Unprovable(NOT_COLLECTED) from None
         except spark_errors() as error:
             raise Failed(condition_of(error)) from None
         except (ValueError, OverflowError):

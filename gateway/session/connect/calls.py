@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gateway.errors import RpcError
 from gateway.model.decision import Decision
@@ -153,15 +154,18 @@ class Calls:
         preparing = _interrupted_by(request, session.preparing) if session is not None else []
         for one in preparing:
             one.interrupt()
+        renamed = session.renamed if session is not None else {}
+        if session is not None and request.operation_id:
+            request = replace(request, operation_id=session.spark_id(request.operation_id))
         forwarded = connect_calls.interrupt_as_asked(key, request, _observed(session, request))
         data = await self._forward(session, "Interrupt", forwarded, self._endings.plain)
         if session is None:
             return data
         for operation_id in connect_calls.interrupted_ids(data):
-            operation = session.operations.get(operation_id)
+            operation = session.operations.get(renamed.get(operation_id, operation_id))
             if operation is not None:
                 await self._interrupted(operation)
-        return with_interrupted(data, (one.operation_id for one in preparing))
+        return with_interrupted(data, (one.operation_id for one in preparing), renamed)
 
     async def _interrupted(self, operation: ConnectOperation) -> None:
         operation.interrupted = True
@@ -188,19 +192,22 @@ class Calls:
             else:
                 operation.buffer.release(until)
             return _released(operation)
-        if operation is not None and not whole and _is_small(operation):
+        if (
+            operation is not None
+            and until is not None
+            and (operation.is_superseded(until) or _is_small(operation))
+        ):
             return _released(operation)
         if operation is not None and operation.may_look_up_names and whole:
             # Spark would stop it and no longer say so.
             await self._streams.release(operation, RELEASED)
             return _released(operation)
-        forwarded = connect_calls.release_execute(
-            key, request.operation_id, until, client_type=request.client_type
-        )
+        spark_id = request.operation_id if operation is None else operation.spark_id
+        forwarded = connect_calls.release_execute(key, spark_id, until, client_type=request.client_type)
         data = await self._forward(session, "ReleaseExecute", forwarded, self._endings.plain)
         if operation is not None and whole:
             await self._streams.release(operation, RELEASED)
-        return data
+        return data if operation is None or not operation.ran_again else _released(operation)
 
     async def get_status(
         self, key: SessionKey, session: ConnectSession | None, request: GetStatusRequest
@@ -208,12 +215,16 @@ class Calls:
         """Say how operations stand; of plans that are being judged, and that Spark does not know of yet, that
         they run."""
         asked = request.operation_ids
+        in_spark = asked
+        if session is not None and asked is not None:
+            in_spark = tuple(map(session.spark_id, asked))
         forwarded = connect_calls.get_status(
-            key, asked, observed=_observed(session, request), client_type=request.client_type
+            key, in_spark, observed=_observed(session, request), client_type=request.client_type
         )
         data = await self._forward(session, "GetStatus", forwarded, self._endings.plain)
         preparing = session.preparing if session is not None and asked is not None else ()
-        return with_running(data, (one.operation_id for one in preparing), listed=not asked)
+        renamed = session.renamed if session is not None else {}
+        return with_running(data, (one.operation_id for one in preparing), renamed, listed=not asked)
 
     async def error_details(
         self, key: SessionKey, session: ConnectSession | None, request: FetchErrorDetailsRequest
@@ -223,6 +234,8 @@ class Calls:
         redaction = strictest
         if session is not None:
             redaction = session.errors.get(request.error_id, strictest)
+            if (known := session.details.get(request.error_id)) is not None:
+                return redacted_details(known, redaction)
         forwarded = connect_calls.fetch_error_details(
             key, request.error_id, _observed(session, request), request.client_type
         )

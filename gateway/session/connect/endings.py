@@ -21,6 +21,7 @@ from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
 from gateway.wire.connect_calls import SessionKey
+from gateway.wire.connect_responses import conditions_of_details
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
@@ -101,7 +102,7 @@ class Endings:
             await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
         redacted = self.redacted(session, fault, self.redaction(operation))
-        if spark_errors.class_of(fault) in LOST_FILES or lost_files(f"{SPARK_EXCEPTION}: {fault.message}"):
+        if _names_lost_files(fault):
             # Whoever runs it again gets the files of now.
             session.look_again_at(operation.cleared.policy_tables)
         if spark_errors.ends_stream_only(fault):
@@ -117,6 +118,38 @@ class Endings:
         if spark_errors.ends_operation(fault):
             self.deregister(operation)
         return await self.aborted_with(session, fault, redacted)
+
+    async def may_run_again(self, operation: ConnectOperation, fault: RpcError) -> bool:
+        """Whether an operation failed because files are gone that may be of a table which its policies read,
+        and has neither changed nor shown anything; once."""
+        cleared = operation.cleared
+        if not (cleared.policy_tables and cleared.read_only) or cleared.effects:
+            return False
+        gone = operation.overtaken or operation.interrupted or operation.ended.is_set()
+        if gone or operation.ran_again or operation.rows_begun:
+            return False
+        return _names_lost_files(fault) or await self._is_caused_by_lost_files(operation, fault)
+
+    async def _is_caused_by_lost_files(self, operation: ConnectOperation, fault: RpcError) -> bool:
+        """Whether the causes say so of an error that says only that a wait failed."""
+        session, error_id = operation.session, spark_errors.error_id(fault)
+        if spark_errors.class_of(fault) or not error_id:
+            return False
+        asked = connect_calls.fetch_error_details(
+            session.key, error_id, session.server_session, operation.options.client_type
+        )
+        try:
+            async with asyncio.timeout(self._limits.close_timeout_s):
+                details = await self._backend.call("FetchErrorDetails", asked)
+            session.remember_details(error_id, details)
+            return any(condition in LOST_FILES for condition in conditions_of_details(details))
+        except (RpcError, BackendUnavailable, ProtobufError, TimeoutError):
+            return False
+
+    async def let_go_of_failed(self, operation: ConnectOperation) -> None:
+        """Have Spark free what it holds for an operation that has failed and is to be run again."""
+        if operation.reattachable:
+            await self._release(connect_calls.release_execute(operation.session.key, operation.spark_id))
 
     async def aborted_with(
         self, session: ConnectSession | None, fault: RpcError, redacted: RpcError
@@ -161,7 +194,8 @@ class Endings:
         """End an operation that nobody waits for any more, here and in Spark."""
         if operation.ended.is_set():
             return
-        self.begin_stopping(operation)
+        if not operation.between_runs:
+            self.begin_stopping(operation)
         await self.conclude(operation, Event.CANCEL, reason=reason)
         if operation.buffer is not None:
             operation.buffer.finish(spark_errors.spark_error("OPERATION_CANCELED"))
@@ -206,7 +240,7 @@ class Endings:
         """
         session = operation.session
         let_go = False
-        asked = connect_calls.interrupt(session.key, operation.operation_id, session.server_session)
+        asked = connect_calls.interrupt(session.key, operation.spark_id, session.server_session)
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
@@ -216,7 +250,7 @@ class Endings:
                     # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
                 if operation.buffer is None and operation.reattachable:
-                    await self._release(connect_calls.release_execute(session.key, operation.operation_id))
+                    await self._release(connect_calls.release_execute(session.key, operation.spark_id))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
@@ -232,10 +266,10 @@ class Endings:
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
         try:
-            return await has_ended(self._backend, operation.session.key, operation.operation_id)
+            return await has_ended(self._backend, operation.session.key, operation.spark_id)
         except RpcError:
             # A Spark of before 4.2 says no more than that it has taken note.
-            return operation.operation_id in stopped
+            return operation.spark_id in stopped
 
     async def _release(self, release: bytes) -> None:
         """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""
@@ -272,6 +306,11 @@ class Endings:
             await asyncio.wait(tasks, timeout=self._limits.close_timeout_s)
         for task in tasks:
             task.cancel()
+
+
+def _names_lost_files(fault: RpcError) -> bool:
+    """Whether an error says that a file which a table had is gone."""
+    return spark_errors.class_of(fault) in LOST_FILES or lost_files(f"{SPARK_EXCEPTION}: {fault.message}")
 
 
 async def has_run(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from dataclasses import replace
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -39,6 +39,7 @@ from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
 from gateway.session.view_rules import refused, without_ended_relations
+from gateway.session.waiting import RUN_AGAIN, is_as_recorded
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
 
@@ -86,6 +87,93 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             raise
         finally:
             session.preparing.discard(preparing)
+
+    async def run_again(self, operation: ConnectOperation) -> Envelope | None:
+        """Judge an operation anew that Spark has failed because a table of its policies was written anew;
+        return what to send it in. None when it has ended meanwhile.
+
+        When that fails it has ended; raises as `start` does.
+        """
+        session = operation.session
+        preparing = Preparing(operation.operation_id, operation.options.tags)
+        session.preparing.add(preparing)
+        operation.hold.end()
+        operation.between_runs = True
+        try:
+            await self._endings.let_go_of_failed(operation)
+            session.look_again_at(operation.cleared.policy_tables)
+            async with session.lock:
+                session.require_open()
+                if operation.ended.is_set():
+                    return None
+                operation.begin_again()
+                return await barriers.while_views_stay(
+                    lambda: self.prepare(session, session.client),
+                    lambda: self._handed_over_again(operation),
+                    wait_s=self._limits.catalog_wait_s,
+                )
+        except asyncio.CancelledError:
+            if preparing.was_interrupted():
+                await self._endings.conclude(operation, Event.CANCEL, known=True)
+                raise spark_errors.spark_error("OPERATION_CANCELED") from None
+            raise
+        except (SluiceError, RpcError) as fault:
+            error = fault if isinstance(fault, SluiceError) else None
+            await self._endings.conclude(operation, Event.FAIL, error, known=True)
+            raise
+        finally:
+            session.preparing.discard(preparing)
+
+    async def _handed_over_again(self, operation: ConnectOperation) -> Envelope | None:
+        """The session is locked. Raises ViewsMoved too."""
+        session, statement = operation.session, operation.cleared.statement
+
+        async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
+            if is_as_recorded(verdict, operation):
+                return
+            await self._recorder.completed(operation, "failed", RUN_AGAIN)
+            await self._record(
+                session, session.client, verdict, statement_id, judged_s, operation.operation_id
+            )
+            operation.statement_id, operation.completed = statement_id, isinstance(verdict, Refused)
+
+        asked = replace(statement, text="", context=session.context)
+        await self._decided(
+            session,
+            asked,
+            session.client,
+            ready=lambda _: True,
+            record=record,
+            begin=lambda _, statement_id: operation,
+        )
+        if operation.ended.is_set():
+            # Its session was closed, say, while it was judged.
+            operation.hold.end()
+            await self._recorder.completed(operation, operation.life.outcome)
+            return None
+        operation.resolved.clear()
+        operation.between_runs = False
+        return self._forwarding(operation, operation.options)
+
+    async def _record(
+        self,
+        session: ConnectSession,
+        client: Client,
+        verdict: Verdict,
+        statement_id: str,
+        judged_s: float,
+        operation_id: str,
+    ) -> None:
+        await self._recorder.decided(
+            verdict,
+            statement_id=statement_id,
+            client=client,
+            session=session.session_id,
+            judged_s=judged_s,
+            views=session.views_made_by(verdict),
+            relations=session.relations_made_by(verdict),
+            operation=operation_id,
+        )
 
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
@@ -168,16 +256,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         session.require_place(self._limits.operations_per_session)
 
         async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
-            await self._recorder.decided(
-                verdict,
-                statement_id=statement_id,
-                client=client,
-                session=session.session_id,
-                judged_s=judged_s,
-                views=session.views_made_by(verdict),
-                relations=session.relations_made_by(verdict),
-                operation=options.operation_id,
-            )
+            await self._record(session, client, verdict, statement_id, judged_s, options.operation_id)
 
         def begin(cleared: Cleared, statement_id: str) -> ConnectOperation:
             buffered = _executes(statement) and _is_buffered(cleared, options)
@@ -219,7 +298,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             session_id=session.session_id,
             user=session.principal.user,
             client_type=options.client_type,
-            operation_id=options.operation_id,
+            operation_id=operation.spark_id,
             tags=options.tags,
             # INVARIANT (no unchanged answer): what the gateway must change cannot be fetched from Spark by
             # anybody who comes later, not even through a gateway that was started anew.

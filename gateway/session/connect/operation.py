@@ -22,6 +22,10 @@ from gateway.session.states import Event
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import spark_error
 
+MAX_BEFORE_ROWS = 256
+"""Responses before the first row, beyond which what fails is not run again."""
+MAX_DETAILS = 8
+"""Errors of one session whose details are kept for a client that may ask for them."""
 _UNKNOWN = frozenset({SparkHandle("query", "")})
 """The handle of no query."""
 
@@ -161,7 +165,10 @@ class ConnectOperation(EndpointOperation):
     ) -> None:
         super().__init__(session, statement_id)
         self.operation_id = options.operation_id
+        self.spark_id = options.operation_id
+        """Spark's id of it: another one where it was run again, because Spark takes none twice."""
         self.cleared = cleared
+        self.options = options
         self.digest = options.digest
         self.reattachable = options.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked unless it is buffered."""
@@ -176,6 +183,14 @@ class ConnectOperation(EndpointOperation):
         """Of those that were relayed."""
         self.reported_bytes = 0
         """Of `relayed_bytes`, what there was when Spark was last told that the client has responses."""
+        self.rows_begun = False
+        """Whether more was relayed than a schema and word that Spark is at work."""
+        self.ran_again = False
+        """Whether it has failed once, for files that are gone, and was run again."""
+        self.between_runs = False
+        """Whether Spark has nothing of it because of that."""
+        self._before_rows: set[str] = set()
+        """Ids of the responses that were relayed of the first run, where there may be another."""
         self.resolved = asyncio.Event()
         """Spark has looked up its names: nothing that changes them can reach it any more."""
         self.ended = asyncio.Event()
@@ -209,6 +224,24 @@ class ConnectOperation(EndpointOperation):
         """Whether names of the catalog changed before it was known that Spark had looked them up."""
         return self.hold.overtaken and not self.names_seen
 
+    def relayed_before_rows(self, response_id: str) -> None:
+        """Note a response without rows: should the operation be run again, the client may name it."""
+        if self.cleared.policy_tables and not self.ran_again:
+            self._before_rows.add(response_id)
+            self.rows_begun = self.rows_begun or len(self._before_rows) > MAX_BEFORE_ROWS
+
+    def is_superseded(self, response_id: str) -> bool:
+        """Whether a response is one of the first run of what was run again."""
+        return self.ran_again and response_id in self._before_rows
+
+    def begin_again(self) -> None:
+        """Go back to before it was handed over: Spark has failed it, and nothing of it was shown."""
+        self.life.on(Event.AGAIN)
+        self.life.on(Event.ADMIT)
+        self.ran_again = True
+        self.spark_id = new_uuid()
+        self.last_response_id = ""
+
     def end_farewell(self) -> None:
         """Read on no more: the client is back, or the end is known."""
         task, self.farewell = self.farewell, None
@@ -232,7 +265,7 @@ class ConnectOperation(EndpointOperation):
 
     @property
     def backend_id(self) -> str:
-        return self.operation_id
+        return self.spark_id
 
 
 class ConnectSession(EndpointSession[str, ConnectOperation]):
@@ -258,6 +291,8 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()
         """Errors whose details the client may ask for, by their id."""
+        self.details: OrderedDict[str, bytes] = OrderedDict()
+        """Details that the gateway has asked for itself, by the id of the error: Spark tells them once."""
         self.artifacts: set[str] = set()
         """Names of files that this session has uploaded."""
         self.ending: SluiceError | Exception | None = None
@@ -284,6 +319,16 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
             # A gateway that was started anew knows of none.
             return not queries or not queries <= self.free_queries
         return not queries <= self.free_queries
+
+    def spark_id(self, operation_id: str) -> str:
+        """Return the id by which Spark has an operation of a client."""
+        operation = self.operations.get(operation_id)
+        return operation_id if operation is None else operation.spark_id
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Spark's ids of operations that were run again → those that their clients know."""
+        return {o.spark_id: o.operation_id for o in self.operations.values() if o.ran_again}
 
     def deregister(self, operation: ConnectOperation, most: int) -> None:
         """Take an operation out; of `most` it stays known that nothing of them may be shown."""
@@ -332,3 +377,9 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         self.errors[error_id] = redaction
         while len(self.errors) > most:
             self.errors.popitem(last=False)
+
+    def remember_details(self, error_id: str, details: bytes) -> None:
+        """Remember what Spark has told of an error."""
+        self.details[error_id] = details
+        while len(self.details) > MAX_DETAILS:
+            self.details.popitem(last=False)

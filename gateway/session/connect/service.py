@@ -73,7 +73,9 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         super().__init__(dependencies, closing="stop", idle_s=dependencies.limits.detached_s)
         self._backend = backend
         self._endings = Endings(dependencies, backend, abort=self._close, secrets=secrets)
-        self._streams = Streams(dependencies, backend, self._endings)
+        self._streams = Streams(
+            dependencies, backend, self._endings, lambda operation: self._execution.run_again(operation)
+        )
         self._execution = ConnectExecution(dependencies, backend, self._endings, self._streams)
         self._calls = Calls(dependencies, backend, self._endings, self._streams, secrets=secrets)
         self._uploads = Uploads(dependencies, backend, self._endings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
 import structlog
@@ -34,7 +34,7 @@ from gateway.wire import connect_calls
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_operation, ends_stream_only, spark_error
-from gateway.wire.connect_peek import ResponsePeek
+from gateway.wire.connect_peek import ResponsePeek, with_operation_id
 from gateway.wire.connect_responses import redacted_response, result_complete
 from gateway.wire.protobuf import ProtobufError
 
@@ -47,14 +47,24 @@ _REPORTING = (
 )
 """Responses in which Spark tells, in words, of what it runs."""
 _COUNTING = (peeked.EXECUTION_PROGRESS,)
+_BEFORE_ROWS = (peeked.NONE, peeked.EXECUTION_PROGRESS)
+"""Responses that tell a schema, or that Spark is at work."""
 WENT_AWAY = "the client went away"
 
 
 class Streams:
     """Every stream of responses, one upstream message at a time."""
 
-    def __init__(self, dependencies: Dependencies, backend: PlanBackend, endings: Endings) -> None:
+    def __init__(
+        self,
+        dependencies: Dependencies,
+        backend: PlanBackend,
+        endings: Endings,
+        run_again: Callable[[ConnectOperation], Awaitable[Envelope | None]],
+    ) -> None:
+        """`run_again` judges an operation anew; see `ConnectExecution.run_again`."""
         self._endings = endings
+        self._run_again = run_again
         self._backend = backend
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
@@ -80,9 +90,12 @@ class Streams:
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, last_response_id)
         session = operation.session
+        if operation.is_superseded(last_response_id):
+            # Of the second run the client has nothing.
+            last_response_id = ""
         request = connect_calls.reattach(
             session.key,
-            operation.operation_id,
+            operation.spark_id,
             last_response_id,
             observed=session.server_session,
             client_type=client_type,
@@ -102,17 +115,27 @@ class Streams:
         redaction = self._endings.redaction(operation)
         try:
             key = *operation.session.key, operation.operation_id
-            async with aclosing(source), reading, self.windows.over(key) as window:
-                async for data in source:
-                    seen = connect_calls.look_at(data)
-                    await self._open.require(operation, operation.session.client)
-                    await self._note(operation, seen, data)
-                    operation.last_response_id = seen.response_id
-                    window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, redaction)
-                    if operation.reattachable:
-                        await window.room()
-                    reading.check()
+            async with reading, self.windows.over(key) as window:
+                more: AsyncGenerator[bytes, None] | None = source
+                while more is not None:
+                    running, more = more, None
+                    try:
+                        async with aclosing(running):
+                            async for data in running:
+                                seen = connect_calls.look_at(data)
+                                await self._open.require(operation, operation.session.client)
+                                await self._note(operation, seen, data)
+                                operation.last_response_id = seen.response_id
+                                window.sent(seen.response_id, len(data))
+                                yield _shown(seen, _of_client(operation, data), redaction)
+                                if operation.reattachable:
+                                    await window.room()
+                                reading.check()
+                    except RpcError as fault:
+                        more = await self._again(operation, reading, fault)
+                        if more is None:
+                            raise
+                        redaction = self._endings.redaction(operation)
             if not operation.reattachable:
                 await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
@@ -120,6 +143,8 @@ class Streams:
                 raise self._endings.redacted(operation.session, fault, redaction) from None
             raise await self._endings.failed(operation, fault) from None
         except SluiceError as fault:
+            if operation.between_runs:
+                raise
             if not isinstance(fault, BackendUnavailable):
                 self._endings.begin_stopping(operation)
             elif operation.reattachable:
@@ -130,11 +155,21 @@ class Streams:
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
         finally:
-            if operation.reattachable:
+            if operation.reattachable and not operation.between_runs:
                 self._begin_farewell(operation)
             else:
                 self._endings.deregister(operation)
                 await self._endings.stop(operation, self._lifecycle.reason(WENT_AWAY))
+
+    async def _again(
+        self, operation: ConnectOperation, reading: _ResponseReader, fault: RpcError
+    ) -> AsyncGenerator[bytes, None] | None:
+        """Begin an operation anew that has failed because a table of its policies was written anew, as long
+        as no row of it was relayed; None where its error is to be told."""
+        if not reading.current or not await self._endings.may_run_again(operation, fault):
+            return None
+        envelope = await self._run_again(operation)
+        return None if envelope is None else self._backend.execute(operation.cleared, envelope)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
@@ -157,6 +192,10 @@ class Streams:
             await self._endings.conclude(operation, Event.FINISH)
 
     def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
+        if seen.case in _BEFORE_ROWS and not seen.metrics:
+            operation.relayed_before_rows(seen.response_id)
+        else:
+            operation.rows_begun = True
         rows = seen.rows if seen.first_chunk else 0
         if rows and operation.answered is None:
             operation.answered = time.monotonic()
@@ -361,7 +400,7 @@ class Streams:
         session = operation.session
         request = connect_calls.reattach(
             session.key,
-            operation.operation_id,
+            operation.spark_id,
             operation.last_response_id,
             observed=session.server_session,
         )
@@ -478,6 +517,13 @@ class _ResponseReader:
         self.check_current()
         if not self._operation.ended.is_set() or self._operation.session.closed:
             self._operation.session.require_open()
+
+
+def _of_client(operation: ConnectOperation, data: bytes) -> bytes:
+    """Return a response with the id that the client knows its operation by."""
+    if not operation.ran_again:
+        return data
+    return with_operation_id(data, operation.spark_id, operation.operation_id)
 
 
 def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:

@@ -113,3 +113,22 @@ def test_values(through: Any, direct: Any, name: str) -> None:
         by_place = session.sql(positional, args=[VALUES[name], 5])
         answers.append([by_name.schema, by_name.collect(), by_place.schema, by_place.collect()])
     assert answers[0] == answers[1]
+
+
+def test_a_temporary_view_of_values(through: Any, direct: Any) -> None:
+    """Spark writes the values into the view's text, and so does the gateway: nothing later binds them."""
+    named = "CREATE OR REPLACE TEMP VIEW of_values AS SELECT a, :x AS v, :x FROM lab.ok WHERE a < :n"
+    positional = "CREATE OR REPLACE TEMPORARY VIEW of_places AS SELECT a, ? AS v FROM lab.ok WHERE a < ?"
+    answers = []
+    for session in (through, direct):
+        for value in ('it\'s \\ "x" -- ?', -7, True, None, dt.date(2020, 1, 2)):
+            session.sql(named, args={"x": value, "n": 5})
+            session.sql(positional, args=[value, 5])
+            for view in ("of_values", "of_places"):
+                table = session.sql(f"SELECT * FROM {view} ORDER BY a")
+                answers.append([table.schema, table.collect()])
+    half = len(answers) // 2
+    assert answers[:half] == answers[half:]
+    with pytest.raises(SparkConnectException, match="SLUICE_ACCESS_DENIED") as refused:
+        through.sql("CREATE TEMP VIEW no AS SELECT ssn, :x AS v FROM lab.secret", args={"x": 1})
+    assert CANARY not in str(refused.value)

@@ -235,6 +235,14 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
     assert CANARY not in message
 
 
+@pytest.mark.in_turn(3, one_way=True)
+def test_metadata_columns_are_refused_in_our_words(bob: Twins) -> None:
+    for column in ("_file", "_partition", "_row_id", "_deleted"):
+        for name in (column, f"c.{column}"):
+            message = bob.ours.ask(f"SELECT {name} FROM customer c").error
+            assert "metadata columns are not available" in message, message
+
+
 PRUNED = {
     "SELECT id FROM customer WHERE day = DATE'2024-01-02'": ("day = ", "region = 'EMEA'"),
     "SELECT id, email FROM customer WHERE id >= 3": ("id >= 3",),

@@ -262,6 +262,8 @@ class SparkSession:
     def __init__(self) -> None:
         self.server_id = uid()
         self.operations: dict[str, SparkOperation] = {}
+        self.ended: set[str] = set()
+        """Ids of operations that were let go of: none is taken twice."""
         self.settings: dict[str, str] = {}
 
 
@@ -351,6 +353,8 @@ class Spark:
         session = self.session(envelope.user, envelope.session_id, envelope.server_session)
         if envelope.operation_id in session.operations:
             raise spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", envelope.operation_id)
+        if envelope.operation_id in session.ended:
+            raise spark_error("INVALID_HANDLE.OPERATION_ABANDONED", envelope.operation_id)
         steps = self.steps(text)
         if envelope.reattachable:
             complete = pb.ExecutePlanResponse()
@@ -369,6 +373,7 @@ class Spark:
         finally:
             if heard and not envelope.reattachable:
                 session.operations.pop(envelope.operation_id, None)
+                session.ended.add(envelope.operation_id)
                 self.states[envelope.operation_id] = ENDED
 
     async def _stream(
@@ -517,6 +522,7 @@ class Spark:
                 if message.HasField("release_all"):
                     released = session.operations.pop(message.operation_id, None)
                     if released is not None:
+                        session.ended.add(message.operation_id)
                         # Spark stops what it is told to forget.
                         released.interrupted.set()
                 return serialize(pb.ReleaseExecuteResponse(operation_id=message.operation_id, **ids))
@@ -624,6 +630,9 @@ class PlanJudge:
         await asyncio.sleep(0)
         if statement.resets is not None:
             message = serialize(sql(f"RESET `{statement.resets}`"))
+            statement = replace(statement, plan=PlanRequest(kind="execute", message=message))
+        if statement.refreshes is not None:
+            message = serialize(sql(f"REFRESH TABLE {statement.refreshes}"))
             statement = replace(statement, plan=PlanRequest(kind="execute", message=message))
         self.judged.append(statement)
         if statement.checkpoint is not None:
