@@ -22,6 +22,14 @@ _log = structlog.get_logger(__name__)
 
 WARN_BEFORE = timedelta(days=30)
 """How long before its end a certificate is warned of."""
+UNUSABLE = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What is raised of bytes that are no certificate or key that anybody can use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +75,7 @@ def read_pair(tls: Tls) -> CertificatePair:
         certificates = x509.load_pem_x509_certificates(chain)
     except OSError as error:
         faults.append(f"`{tls.certificate}` cannot be read: {error.strerror}")
-    except (ValueError, UnsupportedAlgorithm):
+    except UNUSABLE:
         faults.append(f"`{tls.certificate}` holds no certificate in PEM that can be used")
     try:
         key = tls.key.read_bytes()
@@ -76,23 +84,29 @@ def read_pair(tls: Tls) -> CertificatePair:
         faults.append(f"`{tls.key}` cannot be read: {error.strerror}")
     except TypeError:
         faults.append(f"`{tls.key}` is encrypted, and a gateway has nobody to ask for its password")
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except UNUSABLE as error:
         why = "" if b"-----BEGIN" not in key else f": {one_line(str(error))}"
         faults.append(f"`{tls.key}` holds no private key in PEM that can be used{why}")
-    if certificates and private is not None:
-        shown = certificates[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        if private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != shown:
-            faults.append(f"`{tls.key}` is not the key of `{tls.certificate}`")
-    if faults:
+    if faults or private is None:
         raise Faults(faults)
-    return CertificatePair(
-        tls=tls,
-        chain=chain,
-        key=key,
-        not_before=max(one.not_valid_before_utc for one in certificates),
-        not_after=min(one.not_valid_after_utc for one in certificates),
-        warnings=tuple(_warnings(str(tls.certificate), certificates)),
-    )
+    try:
+        # What is in a certificate is read when it is asked for.
+        shown = certificates[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        pair = CertificatePair(
+            tls=tls,
+            chain=chain,
+            key=key,
+            not_before=max(one.not_valid_before_utc for one in certificates),
+            not_after=min(one.not_valid_after_utc for one in certificates),
+            warnings=tuple(_warnings(str(tls.certificate), certificates)),
+        )
+    except UNUSABLE as error:
+        why = one_line(str(error))
+        raise Faults([f"`{tls.certificate}` holds a certificate that cannot be used: {why}"]) from None
+    own = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if own != shown:
+        raise Faults([f"`{tls.key}` is not the key of `{tls.certificate}`"])
+    return pair
 
 
 def _warnings(name: str, chain: list[x509.Certificate]) -> list[str]:
@@ -132,9 +146,13 @@ class Certificates:
         self._listeners: dict[str, _FollowedFiles] = {}
 
     def add(self, listener: str, tls: Tls, take: Callable[[CertificatePair], None]) -> None:
-        """Follow the files of a listener that has just been started by them; `take` gives it new ones."""
-        one = self._listeners[listener] = _FollowedFiles(tls, take, _stamp(tls))
-        self._show(listener, one, read_pair(tls))
+        """Follow the files of a listener that was started by them, and give it what they hold now, which may
+        be newer; `take` does so. Raises Faults."""
+        one = _FollowedFiles(tls, take, _stamp(tls))
+        pair = read_pair(tls)
+        take(pair)
+        self._listeners[listener] = one
+        self._show(listener, one, pair)
 
     def moved(self, listener: str, tls: Tls) -> None:
         """Have the certificate of a listener in other files, as settings say now."""
@@ -151,6 +169,8 @@ class Certificates:
         for listener, one in self._listeners.items():
             stamp = _stamp(one.tls)
             if stamp == one.stamp:
+                # Those that are shown; whatever stood there meanwhile is gone.
+                one.faults = ()
                 continue
             try:
                 pair = read_pair(one.tls)

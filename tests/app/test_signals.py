@@ -76,6 +76,33 @@ async def test_a_second_signal_ends_the_draining() -> None:
         await until_signalled(work(), drain=drain)
 
 
+async def test_a_hangup_during_a_reload_has_files_read_once_more() -> None:
+    reads: list[int] = []
+    began, go_on, done = asyncio.Semaphore(0), asyncio.Event(), asyncio.Event()
+
+    async def reload() -> None:
+        reads.append(len(reads))
+        began.release()
+        await go_on.wait()
+        if len(reads) == 2:
+            done.set()
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await began.acquire()
+        for _ in range(3):  # what is being read now may be older than these
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0)
+        go_on.set()
+        await done.wait()
+        await asyncio.sleep(0)
+
+    async with asyncio.timeout(patience()):
+        await until_signalled(work(), reload=reload)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert reads == [0, 1]
+
+
 async def test_a_hangup_reloads_and_never_ends_the_work() -> None:
     reloads = asyncio.Semaphore(0)
 
