@@ -8,11 +8,13 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from prometheus_client import Gauge
 
 from gateway.errors import Faults, one_line
@@ -22,6 +24,7 @@ _log = structlog.get_logger(__name__)
 
 WARN_BEFORE = timedelta(days=30)
 """How long before its end a certificate is warned of."""
+ANY_USE = ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE
 UNUSABLE = (
     ValueError,
     UnsupportedAlgorithm,
@@ -66,10 +69,17 @@ class CertificatePair:
 def read_pair(tls: Tls) -> CertificatePair:
     """Return certificate and key of a listener, whether or not they hold now. Raises Faults with all that
     keeps them from being used."""
-    faults: list[str] = []
     chain = key = b""
     certificates: list[x509.Certificate] = []
     private = None
+    # Opening a pipe would wait for somebody who writes to it.
+    faults = [
+        f"`{path}` cannot be read: it is no file"
+        for path in (tls.certificate, tls.key)
+        if path.exists() and not (path.is_file() or path.is_dir())
+    ]
+    if faults:
+        raise Faults(faults)
     try:
         chain = tls.certificate.read_bytes()
         certificates = x509.load_pem_x509_certificates(chain)
@@ -113,11 +123,23 @@ def _warnings(name: str, chain: list[x509.Certificate]) -> list[str]:
     found = []
     if any(one.issuer != other.subject for one, other in itertools.pairwise(chain)):
         found.append(f"`{name}` is no chain, each certificate issued by the next: clients may refuse it")
-    try:
-        chain[0].extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (x509.ExtensionNotFound, ValueError):
+    extensions = chain[0].extensions
+    uses = next((one.value for one in extensions if isinstance(one.value, x509.ExtendedKeyUsage)), None)
+    if uses is not None and not {ExtendedKeyUsageOID.SERVER_AUTH, ANY_USE} & set(uses):
+        found.append(f"`{name}` is not for servers (`extendedKeyUsage`): clients refuse it")
+    if not any(isinstance(one.value, x509.SubjectAlternativeName) for one in extensions):
         found.append(f"`{name}` names no host as `subjectAltName`: clients that look for one refuse it")
     return found
+
+
+def ran_out_on(path: Path) -> datetime | None:
+    """Return when the last certificate of a file ran out; None while one holds, or where there is none."""
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())
+        ends = max(one.not_valid_after_utc for one in found)
+    except (OSError, *UNUSABLE):
+        return None
+    return ends if ends <= now() else None
 
 
 def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
