@@ -107,7 +107,7 @@ def test_the_settings_tell_policies_and_groups(tmp_path: Path, capsys: pytest.Ca
 def test_a_name_that_begins_with_no_catalog_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # A gateway asks for `hr.employee` below the session's catalog: "denied" would be another question's answer.
+    # A gateway asks for `hr.employee` below the session's catalog: of a catalog `hr` nothing is true.
     config = tmp_path / "gateway.yaml"
     config.write_text(
         f"policies: {{paths: [{PACKS}], catalogs: {{spark_catalog: spark, lake: spark}}}}\n"
