@@ -25,6 +25,7 @@ logins: {failures: 10, handshake_timeout_s: 15}
 connections: {before_login: 40, first_byte_s: 5}
 sessions: {total: 5}
 logging: {level: info}
+jobs: {poll_s: 30, closure: {depth: 20}}
 """
 
 
@@ -63,6 +64,8 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
         ("c.pem, key: k.pem", "d.pem, key: l.pem"),
         ("level: info", "level: error"),
         ("total: 5", "total: 6"),
+        ("poll_s: 30", "poll_s: 60"),
+        ("depth: 20", "depth: 21"),
         ("host: h}", "host: other}"),
     ):
         assert old in text
@@ -71,8 +74,10 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert line["needs_restart"] == ["backend.thrift.host", "sessions.total"]
-    assert {"logging.level", "logins.failures", "connections.before_login"} <= set(line["changed"])
+    assert line["needs_restart"] == ["backend.thrift.host", "jobs.poll_s", "sessions.total"]
+    assert {"logging.level", "logins.failures", "connections.before_login", "jobs.closure.depth"} <= set(
+        line["changed"]
+    )
     assert (door.limits.connections, door.limits.strangers, door.limits.login_s) == (50, 20, 7)
     assert authenticator._limits.failures == 3
     assert configured == ["error"]
@@ -80,7 +85,10 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert (line["changed"], line["needs_restart"]) == ([], ["backend.thrift.host", "sessions.total"])
+    assert (line["changed"], line["needs_restart"]) == (
+        [],
+        ["backend.thrift.host", "jobs.poll_s", "sessions.total"],
+    )
     door.close()
 
 
