@@ -74,7 +74,8 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert line["needs_restart"] == ["backend.thrift.host", "jobs.poll_s", "sessions.total"]
+    rest = ["backend.thrift.host", "jobs.poll_s", "sessions.total"]
+    assert line["needs_restart"] == rest
     assert {"logging.level", "logins.failures", "connections.before_login", "jobs.closure.depth"} <= set(
         line["changed"]
     )
