@@ -80,7 +80,13 @@ async def ask_spark(
                     if fault is not None:
                         told.faults.append(f"{where}: {fault}")
     except (BackendUnavailable, BackendMismatch, Faults) as error:
-        why = error.for_operators if isinstance(error, BackendUnavailable) else "it reads texts otherwise"
+        match error:
+            case BackendMismatch():
+                why = "it reads texts otherwise"
+            case BackendUnavailable():
+                why = error.for_operators
+            case _:
+                why = "; ".join(error.faults)
         told.not_asked.append(f"Spark was not asked for the tables and columns that policies name: {why}")
     return told
 

@@ -555,6 +555,15 @@ async def test_what_a_site_is_warned_of_is_in_the_log_of_its_gateway(
     assert [warning for warning in warnings if told in warning], warnings
 
 
+async def test_faults_of_policies_are_told_beside_files_that_are_not_there(site: Site) -> None:
+    site.settings(TLS + "policies: {paths: [pack.yaml, gone.yaml]}\n", ports=False)
+    site.write("pack.yaml", "policies:\n  - name: x\n    nonsense: 1\n")
+    report = await checked(site)
+    for part in ("c.pem` does not exist", "gone.yaml` does not exist", "pack.yaml:3: unknown key `nonsense`"):
+        assert any(part in fault for fault in report.faults), (part, report.faults)
+    assert any("mend first" in one for one in report.not_asked), report.not_asked
+
+
 async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
     site.settings(TLS + "ledger: {directory: f, dsn: {env: SITE_DSN}}\n", ports=False)
     make_pair(site.directory, days=-1, since_days=-3)
