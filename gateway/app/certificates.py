@@ -8,11 +8,13 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from prometheus_client import Gauge
 
 from gateway.errors import Faults, one_line
@@ -22,6 +24,15 @@ _log = structlog.get_logger(__name__)
 
 WARN_BEFORE = timedelta(days=30)
 """How long before its end a certificate is warned of."""
+ANY_USE = ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE
+UNUSABLE = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What is raised of bytes that are no certificate or key that anybody can use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +69,23 @@ class CertificatePair:
 def read_pair(tls: Tls) -> CertificatePair:
     """Return certificate and key of a listener, whether or not they hold now. Raises Faults with all that
     keeps them from being used."""
-    faults: list[str] = []
     chain = key = b""
     certificates: list[x509.Certificate] = []
     private = None
+    # Opening a pipe would wait for somebody who writes to it.
+    faults = [
+        f"`{path}` cannot be read: it is no file"
+        for path in (tls.certificate, tls.key)
+        if path.exists() and not (path.is_file() or path.is_dir())
+    ]
+    if faults:
+        raise Faults(faults)
     try:
         chain = tls.certificate.read_bytes()
         certificates = x509.load_pem_x509_certificates(chain)
     except OSError as error:
         faults.append(f"`{tls.certificate}` cannot be read: {error.strerror}")
-    except (ValueError, UnsupportedAlgorithm):
+    except UNUSABLE:
         faults.append(f"`{tls.certificate}` holds no certificate in PEM that can be used")
     try:
         key = tls.key.read_bytes()
@@ -76,34 +94,52 @@ def read_pair(tls: Tls) -> CertificatePair:
         faults.append(f"`{tls.key}` cannot be read: {error.strerror}")
     except TypeError:
         faults.append(f"`{tls.key}` is encrypted, and a gateway has nobody to ask for its password")
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except UNUSABLE as error:
         why = "" if b"-----BEGIN" not in key else f": {one_line(str(error))}"
         faults.append(f"`{tls.key}` holds no private key in PEM that can be used{why}")
-    if certificates and private is not None:
-        shown = certificates[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        if private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != shown:
-            faults.append(f"`{tls.key}` is not the key of `{tls.certificate}`")
-    if faults:
+    if faults or private is None:
         raise Faults(faults)
-    return CertificatePair(
-        tls=tls,
-        chain=chain,
-        key=key,
-        not_before=max(one.not_valid_before_utc for one in certificates),
-        not_after=min(one.not_valid_after_utc for one in certificates),
-        warnings=tuple(_warnings(str(tls.certificate), certificates)),
-    )
+    try:
+        # What is in a certificate is read when it is asked for.
+        shown = certificates[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        pair = CertificatePair(
+            tls=tls,
+            chain=chain,
+            key=key,
+            not_before=max(one.not_valid_before_utc for one in certificates),
+            not_after=min(one.not_valid_after_utc for one in certificates),
+            warnings=tuple(_warnings(str(tls.certificate), certificates)),
+        )
+    except UNUSABLE as error:
+        why = one_line(str(error))
+        raise Faults([f"`{tls.certificate}` holds a certificate that cannot be used: {why}"]) from None
+    own = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if own != shown:
+        raise Faults([f"`{tls.key}` is not the key of `{tls.certificate}`"])
+    return pair
 
 
 def _warnings(name: str, chain: list[x509.Certificate]) -> list[str]:
     found = []
     if any(one.issuer != other.subject for one, other in itertools.pairwise(chain)):
         found.append(f"`{name}` is no chain, each certificate issued by the next: clients may refuse it")
-    try:
-        chain[0].extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (x509.ExtensionNotFound, ValueError):
+    extensions = chain[0].extensions
+    uses = next((one.value for one in extensions if isinstance(one.value, x509.ExtendedKeyUsage)), None)
+    if uses is not None and not {ExtendedKeyUsageOID.SERVER_AUTH, ANY_USE} & set(uses):
+        found.append(f"`{name}` is not for servers (`extendedKeyUsage`): clients refuse it")
+    if not any(isinstance(one.value, x509.SubjectAlternativeName) for one in extensions):
         found.append(f"`{name}` names no host as `subjectAltName`: clients that look for one refuse it")
     return found
+
+
+def ran_out_on(path: Path) -> datetime | None:
+    """Return when the last certificate of a file ran out; None while one holds, or where there is none."""
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())
+        ends = max(one.not_valid_after_utc for one in found)
+    except (OSError, *UNUSABLE):
+        return None
+    return ends if ends <= now() else None
 
 
 def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
@@ -132,9 +168,13 @@ class Certificates:
         self._listeners: dict[str, _FollowedFiles] = {}
 
     def add(self, listener: str, tls: Tls, take: Callable[[CertificatePair], None]) -> None:
-        """Follow the files of a listener that has just been started by them; `take` gives it new ones."""
-        one = self._listeners[listener] = _FollowedFiles(tls, take, _stamp(tls))
-        self._show(listener, one, read_pair(tls))
+        """Follow the files of a listener that was started by them, and give it what they hold now, which may
+        be newer; `take` does so. Raises Faults."""
+        one = _FollowedFiles(tls, take, _stamp(tls))
+        pair = read_pair(tls)
+        take(pair)
+        self._listeners[listener] = one
+        self._show(listener, one, pair)
 
     def moved(self, listener: str, tls: Tls) -> None:
         """Have the certificate of a listener in other files, as settings say now."""
@@ -151,6 +191,8 @@ class Certificates:
         for listener, one in self._listeners.items():
             stamp = _stamp(one.tls)
             if stamp == one.stamp:
+                # Those that are shown; whatever stood there meanwhile is gone.
+                one.faults = ()
                 continue
             try:
                 pair = read_pair(one.tls)

@@ -96,6 +96,8 @@ async def check(
     found = _sort(paths)
     faults = list(found.faults)
     by_path: dict[Path, Settings] = {}
+    read: list[tuple[Settings, bool]] = []
+    """Those that can be read, and whether all files that they name are there."""
     readable = not found.faults
     warnings: list[str] = []
     not_asked: list[str] = []
@@ -110,7 +112,9 @@ async def check(
         faults += site.faults
         warnings += site.warnings
         not_asked += site.not_asked
-        if not check_settings(path):
+        complete = not check_settings(path)
+        read.append((one_settings, complete))
+        if complete:
             by_path[path] = one_settings
             faults += _faults(classifiers, one_settings.jobs.classify)
     for path in found.propagation:
@@ -123,14 +127,14 @@ async def check(
         # Together: classes of one file use the lists of another.
         faults += _faults(classifiers, ClassifySettings(rules=found.classifiers))
     settings = list(by_path.values())
-    wholes: list[Settings | None] = [*settings] or [None]
+    wholes: list[tuple[Settings | None, bool]] = [*read] or [(None, False)]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
     files |= {str(path) for path in (*found.propagation, *found.procedures)}
     files |= {str(path) for path in (*found.providers, *found.classifiers)}
     loaded: list[PolicySet] = []
     with_spark: list[tuple[PolicySet, Settings]] = []
-    for whole in wholes:
-        one = whole.policies if whole is not None else PolicySettings()
+    for one_of_them, askable in wholes:
+        one = _there(one_of_them.policies) if one_of_them is not None else PolicySettings()
         try:
             rules = _rules(one, found)
         except Faults as error:
@@ -139,16 +143,16 @@ async def check(
         files |= {*rules.packs, *rules.ranger}
         try:
             part = load_rules(rules, one).part
-            sources = whole.file_sources() if whole is not None else ()
+            sources = one_of_them.file_sources() if one_of_them is not None else ()
             loaded.append(combine((part, closed_part(sources)), 1, one.catalogs))
-            if whole is not None:
-                with_spark.append((loaded[-1], whole))
+            if one_of_them is not None and askable:
+                with_spark.append((loaded[-1], one_of_them))
         except Faults as error:
             faults += error.faults
     warnings += [warning for policies in loaded for warning in policies.warnings]
     configuration = NOT_COMPARED
     if existing is None:
-        not_asked += _not_asked(with_spark, with_parser, with_backend)
+        not_asked += _not_asked(with_spark, found.settings, with_parser, with_backend)
     if with_parser and not readable:
         not_asked.append("masks and filters were not parsed: mend first what cannot be read")
     elif with_parser and loaded:
@@ -196,6 +200,16 @@ async def check(
     )
 
 
+def _there(settings: PolicySettings) -> PolicySettings:
+    """Return the settings with the files that are there: the others are told of already."""
+    return settings.model_copy(
+        update={
+            "paths": tuple(path for path in settings.paths if path.exists()),
+            "service_defs": tuple(path for path in settings.service_defs if path.exists()),
+        }
+    )
+
+
 async def _ask_database(dsn: Secret) -> DatabaseAnswer:
     try:
         text = dsn.reveal()
@@ -204,11 +218,15 @@ async def _ask_database(dsn: Secret) -> DatabaseAnswer:
     return DatabaseAnswer() if dsn_fault(text) is not None else await ask_database(text)
 
 
-def _not_asked(with_spark: Sequence[object], with_parser: bool, with_backend: bool) -> list[str]:
+def _not_asked(
+    with_spark: Sequence[object], settings: Sequence[Path], with_parser: bool, with_backend: bool
+) -> list[str]:
     """Say why Spark is not asked for what policies name, where that is known before."""
     why = ""
-    if not with_spark:
+    if not settings:
         why = "no settings among the paths name one"
+    elif not with_spark:
+        why = "mend first what keeps settings or policies from being read"
     elif not (with_parser and with_backend):
         why = "`--no-parser` or `--no-backend` was given"
     return [f"Spark was not asked for the tables and columns that policies name: {why}"] if why else []

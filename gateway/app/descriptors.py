@@ -26,6 +26,18 @@ def wanted(settings: Settings) -> int:
     return OWN + connections.reserve + thrift + connect + connections.before_login
 
 
+def few_descriptors(settings: Settings) -> str | None:
+    """Return a warning when a process may have fewer than the settings want, however far it is raised."""
+    needed = wanted(settings)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        return None
+    return (
+        f"this process may have {hard} descriptors, and its settings want {needed}: connections are refused "
+        f"before others are; set `ulimit -n {needed}`, or `LimitNOFILE={needed}` of its unit"
+    )
+
+
 def raise_limit(settings: Settings) -> str | None:
     """Raise the process's limit to what the settings want, as far as the system lets it; return a warning
     when that is too little."""
@@ -34,10 +46,6 @@ def raise_limit(settings: Settings) -> str | None:
     if soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft >= needed:
-        return None
-    _log.warning("descriptors_few", limit=soft, wanted=needed)
-    return (
-        f"this process may have {soft} descriptors, and its settings want {needed}: connections are refused "
-        f"before others are; set `ulimit -n {needed}`, or `LimitNOFILE={needed}` of its unit"
-    )
+    if (few := few_descriptors(settings)) is not None:
+        _log.warning("descriptors_few", limit=soft, wanted=needed)
+    return few

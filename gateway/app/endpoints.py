@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import Check
-from gateway.app.certificates import context_of, tls_context
+from gateway.app.certificates import CertificatePair, context_of, tls_context
 from gateway.app.closed_policies import told_of
 from gateway.app.files_at_fault import told_of_files
 from gateway.app.lineage_following import trouble
@@ -148,7 +148,7 @@ class ThriftEndpoint(Endpoint):
             door=door,
             metrics=parts.dependencies.metrics,
         )
-        parts.open_sessions.add_connections(server.end_of)
+        parts.open_sessions.add_connections(server.end_of, server.answering)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
@@ -175,11 +175,16 @@ class ConnectEndpoint(Endpoint):
         parts.open_sessions.add(sessions)
         door = parts.door(self.name)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
-        parts.open_sessions.add_connections(server.end_of)
+        parts.open_sessions.add_connections(server.end_of, server.answering)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
         if listener.tls is not None:
-            parts.reloading.certificates.add(self.name, listener.tls, lambda pair: server.renew(shown(pair)))
+
+            def take(pair: CertificatePair) -> None:
+                context_of(pair)  # gRPC says nothing of what OpenSSL refuses
+                server.renew(shown(pair))
+
+            parts.reloading.certificates.add(self.name, listener.tls, take)
         return port
 
 

@@ -345,6 +345,7 @@ class Gateway:
 
     async def _stop(self) -> None:
         self._stop_taking()
+        self._lifecycle.cuts = True
         for never_run in self._background:
             never_run.close()
         self._background = []

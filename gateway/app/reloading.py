@@ -20,6 +20,9 @@ from gateway.settings.models import Settings
 
 _log = structlog.get_logger(__name__)
 
+OF_SCHEDULES = ("schedule", "poll_s", "niceness", "share")
+"""Settings of jobs that a gateway goes by, and not they."""
+
 
 class Reloading:
     """What of a running gateway takes up other settings."""
@@ -64,7 +67,7 @@ class Reloading:
 
 def reloaded(old: Settings, new: Settings) -> Settings:
     """Return the old settings with what can be had of the new ones without a restart: logging, limits of
-    logins and of connections, where certificates are."""
+    logins and of connections, where certificates are; and of jobs what these read by themselves."""
     listeners = {}
     for name in ("thrift", "connect", "admin"):
         was, will = getattr(old.listeners, name), getattr(new.listeners, name)
@@ -84,6 +87,8 @@ def reloaded(old: Settings, new: Settings) -> Settings:
             "logging": new.logging,
             "logins": new.logins,
             "connections": new.connections,
+            # Jobs are processes that read the settings anew; when they start is the gateway's matter.
+            "jobs": new.jobs.model_copy(update={name: getattr(old.jobs, name) for name in OF_SCHEDULES}),
             "listeners": old.listeners.model_copy(update=listeners),
         }
     )

@@ -21,13 +21,14 @@ async def until_signalled(
     """Run until the work ends or a signal comes; then cancel it and wait until it has cleaned up.
 
     `drain` runs before the work is cancelled, until it ends or another signal comes. With `reload`, SIGHUP
-    runs that, one at a time, and never ends the process.
+    runs that, one at a time, and never ends the process; one that comes meanwhile has it run once more.
     """
     loop = asyncio.get_running_loop()
     task = loop.create_task(work)
     told = False
     draining: asyncio.Task[None] | None = None
     reloading: asyncio.Task[None] | None = None
+    once_more = False
 
     def stop(name: str) -> None:
         nonlocal told, draining
@@ -44,9 +45,21 @@ async def until_signalled(
         log.info("stopping", signal=name)
 
     def look_again() -> None:
-        nonlocal reloading
-        if reload is not None and not told and (reloading is None or reloading.done()):
-            reloading = loop.create_task(_logged(reload))
+        nonlocal reloading, once_more
+        if reload is None or told:
+            return
+        if reloading is None or reloading.done():
+            reloading = loop.create_task(reload_all(reload))
+        else:
+            # What is being read may have been read before it was changed.
+            once_more = True
+
+    async def reload_all(reload: Callable[[], Awaitable[None]]) -> None:
+        nonlocal once_more
+        once_more = True
+        while once_more and not told:
+            once_more = False
+            await _logged(reload)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number.name)

@@ -8,27 +8,38 @@ import importlib.util
 import os
 import ssl
 import stat
-from collections.abc import Callable, Iterator
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
-from gateway.app.certificates import now, read_pair, tls_context
+from gateway.app.certificates import now, ran_out_on, read_pair, tls_context
+from gateway.app.descriptors import few_descriptors
 from gateway.app.endpoints import ENDPOINTS, require_free
+from gateway.app.explaining import named_parsers
 from gateway.app.probes import NAME as PROBES
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
+from gateway.app.rule_files import RULE_PATTERNS, rule_files
 from gateway.app.seal_keys import older_seal_keys
+from gateway.app.site_places import (
+    clashing_addresses,
+    shared_directories,
+    too_large_heaps,
+    wanted_addresses,
+)
 from gateway.audit.seals import signing_key
 from gateway.backends.reasons import reason_of
 from gateway.database.connections import open_connection
-from gateway.errors import Faults, one_line
-from gateway.frontends.users import read_users
-from gateway.policy.diagnostics import Diagnostics
+from gateway.errors import Faults, SluiceError, one_line
+from gateway.frontends.users import User, read_users
+from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
 from gateway.settings.loading import Location, missing_files, paths_in, secrets_in
@@ -44,6 +55,7 @@ LOGIN_REFUSED = (
 )
 CONNECT_PACKAGES = ("pyspark", "grpc", "pandas", "pyarrow", "zstandard")
 """What Spark Connect's half of a gateway imports; looked for, and not imported, which takes seconds."""
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 MOUNTED = Path("/run/secrets")
 """Where orchestrators of containers put secrets."""
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
@@ -125,13 +137,14 @@ class _Site:
             if not isinstance(value, str):
                 continue
             if not value.strip():
-                self._told.add(where, f"the secret in `{secret.file}` is empty")
+                self._told.add(where, f"the secret in {_named(secret)} is empty")
             elif value != value.strip() and not value.startswith("-----BEGIN"):
                 self._told.warn(where, f"the secret in {_named(secret)} has blanks or line breaks around it")
             if secret.file is not None:
                 self._mode(where, secret.file)
         ledger = self._settings.ledger
-        if (dsn := _revealed(ledger.dsn)) is not None and (fault := dsn_fault(dsn)) is not None:
+        dsn = _revealed(ledger.dsn)
+        if dsn is not None and dsn.strip() and (fault := dsn_fault(dsn)) is not None:
             self._told.add(("ledger", "dsn"), fault)
         if (key := _revealed(ledger.seal_key)) is not None:
             self._tried(("ledger", "seal_key"), partial(signing_key, key))
@@ -183,21 +196,13 @@ class _Site:
             else:
                 self._not_asked.append(f"ports were not tried: a gateway runs with `{directory}`")
             return
-        taken: dict[tuple[str, int], str] = {}
-        for endpoint in ENDPOINTS:
-            listener = endpoint.listener(self._settings)
-            if listener is None or listener.port == 0:
-                continue
-            at, address = ("listeners", endpoint.name, "port"), (listener.host, listener.port)
-            other = taken.setdefault(address, endpoint.name)
-            if other != endpoint.name:
-                self._told.add(
-                    at, f"`listeners.{endpoint.name}` has the address of `listeners.{other}`, {address[1]}"
-                )
-                continue
-            if self._probed and endpoint.name == PROBES:
-                continue
-            self._tried(at, partial(require_free, listener.host, listener.port))
+        clashing = dict(clashing_addresses(self._settings))
+        for at, fault in clashing.items():
+            self._told.add(at, fault)
+        for one in wanted_addresses(self._settings):
+            probed = self._probed and one.at[:2] == ("listeners", PROBES)
+            if one.at not in clashing and not probed:
+                self._tried(one.at, partial(require_free, one.host, one.port))
 
     # -- users, keys, authorities ----------------------------------------------------------------------------
 
@@ -216,16 +221,28 @@ class _Site:
         if not users:
             self._told.warn(("users", "file"), f"`{file}` has no users: nobody can log in")
         self._mode(("users", "file"), file)
+        if users:
+            self._administrators(users)
 
     def _keys_and_authorities(self) -> None:
         settings = self._settings
+        services = set(settings.policies.catalogs.values())
         for index, entry in enumerate(settings.policies.ranger):
+            if entry.service not in services and not settings.metalakes:
+                self._told.warn(
+                    ("policies", "ranger", index),
+                    f"no catalog has the service `{entry.service}`: its policies are asked for nothing; "
+                    "name it in `policies.catalogs`",
+                )
             files = (entry.ca_file, entry.certificate, entry.key)
             if all(file is None or file.exists() for file in files):
                 self._tried(("policies", "ranger", index), partial(tls_of, entry))
             if entry.key is not None:
                 self._mode(("policies", "ranger", index, "key"), entry.key)
         for at, path in paths_in(settings):
+            shown = at[:2] == ("policies", "ranger") and at[-1] == "certificate"
+            if (shown or at[-1] == "ca_file") and (ran_out := ran_out_on(path)) is not None:
+                self._told.warn(at, f"`{path}` ran out on {ran_out:%Y-%m-%d}: nobody trusts it any more")
             if at[-1] == "ca_file" and at[:2] != ("policies", "ranger") and path.exists():
                 try:
                     ssl.create_default_context(cafile=str(path))
@@ -240,6 +257,26 @@ class _Site:
     # -- directories and packages ----------------------------------------------------------------------------
 
     def _directories(self) -> None:
+        for at, shared in shared_directories(self._made()):
+            self._told.add(at, shared)
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError:
+            self._elsewhere.append(
+                "there is no directory for temporary files: `/tmp`, or what `TMPDIR` names"
+            )
+        for index, path in enumerate(self._settings.policies.paths):
+            if path.is_dir() and not rule_files([path], RULE_PATTERNS):
+                self._told.warn(
+                    ("policies", "paths", index), f"`{path}` holds no policies: no `*.yaml` and no `*.json`"
+                )
+        for name, source in self._settings.files.items():
+            local = source.root.removeprefix("file:")
+            if local != source.root and not Path("/" + local.lstrip("/")).is_dir():
+                self._told.warn(
+                    ("files", name, "root"),
+                    f"`{source.root}` is no directory on this machine, where the gateway looks for links",
+                )
         for at, directory in self._made():
             if (fault := unwritable(directory)) is not None:
                 self._told.add(at, fault)
@@ -267,8 +304,28 @@ class _Site:
         if openlineage.transport == "file":
             yield ("lineage", "openlineage", "file"), openlineage.file.parent
 
+    def _administrators(self, users: Mapping[str, User]) -> None:
+        """Warn of parts of the operators' listener that nobody can use."""
+        admin = self._settings.listeners.admin
+        for name in ("ranger", "lineage", "tags", "sessions"):
+            part = getattr(admin, name)
+            if part is None or not (part.administrators or part.administrator_groups):
+                continue
+            groups = set(part.administrator_groups)
+            if not any(u in part.administrators or groups & v.principal.groups for u, v in users.items()):
+                self._told.warn(
+                    ("listeners", "admin", name),
+                    f"`listeners.admin.{name}`: none of its administrators is in "
+                    f"`{self._settings.users.file}`",
+                )
+
     def _packages(self) -> None:
         settings = self._settings
+        self._jars()
+        for at, warning in too_large_heaps(settings):
+            self._told.warn(at, warning)
+        if not self._starting and (few := few_descriptors(settings)) is not None:
+            self._warnings.append(few)
         try:
             find_java(settings.reader.java)
         except JavaNotFound as error:
@@ -287,6 +344,24 @@ class _Site:
                     f"`listeners.connect` needs `{name}`, which is not installed; the extra `spark` brings "
                     "it",
                 )
+
+    def _jars(self) -> None:
+        """Look for the jars of the Spark that the settings name; without one, Spark is asked which it is."""
+        reader = self._settings.reader
+        if reader.spark_home is not None or reader.spark_version is not None:
+            key = "spark_home" if reader.spark_home is not None else "spark_version"
+            try:
+                named_parsers(reader)
+            except Faults as error:
+                for fault in error.faults:
+                    self._told.add(("reader", key), fault)
+            except SluiceError as error:
+                self._told.add(("reader", key), error.message)
+        for index, path in enumerate(reader.extension_jars):
+            if path.is_dir() and not any(path.glob("*.jar")):
+                self._told.add(("reader", "extension_jars", index), f"`{path}` holds no `*.jar`")
+            elif path.is_file() and not zipfile.is_zipfile(path):
+                self._told.add(("reader", "extension_jars", index), f"`{path}` is no jar")
 
     def _tried(self, at: Location, work: Callable[[], T]) -> T | None:
         """Return what the work returns; None where it raises Faults, which are noted at a place."""
@@ -320,6 +395,13 @@ def dsn_fault(dsn: str) -> str | None:
         return f"the connection string's port is no number, or its password is not percent-encoded; {example}"
     if parts.scheme not in ("postgresql", "postgres"):
         return f"the connection string does not begin with `postgresql://`; {example}"
+    options = dict(parse_qsl(parts.query))
+    if (mode := options.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
+        known = ", ".join(SSL_MODES)
+        return f"the connection string has an `sslmode` that is none of {known}{hint(mode, SSL_MODES)}"
+    for key in ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile"):
+        if key in options and not Path(options[key]).is_file():
+            return f"the connection string's `{key}` names a file that does not exist"
     return None
 
 

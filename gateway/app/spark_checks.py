@@ -52,8 +52,11 @@ class SparkCheck:
     """What Spark was not asked, and why."""
 
 
-async def ask_spark(policies: PolicySet, settings: Settings, reader: ReaderPool) -> SparkCheck:
-    """Hold policies against the Spark of the settings, as far as it can be reached."""
+async def ask_spark(
+    policies: PolicySet, settings: Settings, reader: ReaderPool, *, texts: bool = True
+) -> SparkCheck:
+    """Hold policies against the Spark of the settings, as far as it can be reached; without `texts`, only
+    what they name."""
     told = SparkCheck()
     try:
         async with asking(settings, reader) as (queries, catalog):
@@ -61,12 +64,12 @@ async def ask_spark(policies: PolicySet, settings: Settings, reader: ReaderPool)
             readings = Readings(reader)
             for check in checks_of(policies, tables.tree):
                 await tables.fill(check)
-            for check in checks_of(policies, tables.tree):
+            for check in checks_of(policies, tables.tree) if texts else ():
                 await tables.fill_read(await check.relations(readings))
             told.not_asked += tables.not_asked()
-            told.names += await against_tables(policies, tables.tree, reader)
+            told.names += await against_tables(policies, tables.tree, reader if texts else None)
             told.warnings += meaningless_masks(policies, tables.tree)
-            for check in checks_of(policies, tables.tree):
+            for check in checks_of(policies, tables.tree) if texts else ():
                 for one in await check.fitting(readings, MAX_ANALYSED):
                     where = f"{one.place}: {check.who}"
                     try:
@@ -77,7 +80,13 @@ async def ask_spark(policies: PolicySet, settings: Settings, reader: ReaderPool)
                     if fault is not None:
                         told.faults.append(f"{where}: {fault}")
     except (BackendUnavailable, BackendMismatch, Faults) as error:
-        why = error.for_operators if isinstance(error, BackendUnavailable) else "it reads texts otherwise"
+        match error:
+            case BackendMismatch():
+                why = "it reads texts otherwise"
+            case BackendUnavailable():
+                why = error.for_operators
+            case _:
+                why = "; ".join(error.faults)
         told.not_asked.append(f"Spark was not asked for the tables and columns that policies name: {why}")
     return told
 

@@ -85,21 +85,23 @@ def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_
         commands,
         "report",
         "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
-        "it took (`latency`), or all of one `user`; from proofs what they found (`proof`)",
+        "it took (`latency`), or all of one `user`; from proofs what they found (`proof`); and on one page "
+        "what a security officer has to look at (`officer`)",
         "  sluice report usage --table spark_catalog.hr --since 30d\n"
         "  sluice report usage --tag PII --json\n"
         "  sluice report refused --user bob\n"
         "  sluice report slow --limit 10\n"
         "  sluice report latency --by table\n"
         "  sluice report user bob\n"
-        "  sluice report proof\n",
+        "  sluice report proof\n"
+        "  sluice report officer --since 7d\n",
         "report",
     )
     with_config(parser)
     parser.add_argument(
         "what",
-        choices=("usage", "refused", "slow", "latency", "user", "proof"),
-        metavar="usage|refused|slow|latency|user|proof",
+        choices=("usage", "refused", "slow", "latency", "user", "proof", "officer"),
+        metavar="usage|refused|slow|latency|user|proof|officer",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="of `user`: whose")
     parser.add_argument("--since", metavar="TIME", help="days from `30d`, or 2026-11-20 on")
@@ -112,6 +114,7 @@ def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_
         "--by", choices=("all", "user", "group", "table", "tag"), default="all", help="of `latency`"
     )
     parser.add_argument("--limit", type=count, default=50, help="rows to show; default 50")
+    parser.add_argument("--no-spark", action="store_true", help="of `officer`: do not ask Spark for names")
 
 
 def _recommend(

@@ -44,7 +44,14 @@ from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag
 from gateway.policy.diagnostics import hint
 from gateway.policy.engine import engine_for
-from gateway.policy.resource_names import NotAResource, resource_of_service, service_of, service_of_catalog
+from gateway.policy.matching import fold
+from gateway.policy.resource_names import (
+    CATALOG,
+    NotAResource,
+    resource_of_service,
+    service_of,
+    service_of_catalog,
+)
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
 from gateway.sources.accepted_tags import kept
@@ -63,6 +70,8 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
         policies = _with_only_service(policies)
     principal = _principal(arguments, settings, known)
     service, resource = _resource(arguments, policies)
+    if arguments.policies is None and not settings.metalakes:
+        _require_catalog(resource, arguments.resource, settings)
     definition = policies.services[service].definition
     access = arguments.access.lower()
     accesses = {each.name.lower() for each in definition.access_types}
@@ -167,6 +176,20 @@ def _resource(arguments: argparse.Namespace, policies: PolicySet) -> tuple[str, 
     except NotAResource as error:
         raise Faults([str(error)]) from None
     return name, Resource(found.elements, arguments.owner)
+
+
+def _require_catalog(resource: Resource, text: str, settings: Settings) -> None:
+    """Raise Faults for a resource of a catalog that there is not: a gateway never asks for it."""
+    catalogs, catalog = settings.policies.catalogs, resource.level(CATALOG)
+    if catalog is not None and fold(catalog) not in {fold(name) for name in catalogs}:
+        level, colon, name = text.strip().rpartition(":")
+        known = ", ".join(f"`{each}`" for each in catalogs)
+        raise Faults(
+            [
+                f"`{catalog}` is none of the catalogs ({known}); a name begins with its catalog: "
+                f"`{level}{colon}{SESSION_CATALOG}.{name}`"
+            ]
+        )
 
 
 def _with_only_service(policies: PolicySet) -> PolicySet:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
+from gateway.cli.report_officer import officer
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, Terminal, complain
 from gateway.cli.unused import refuse_unused
@@ -105,9 +106,10 @@ _FILTERS = {
     "latency": {"by"},
     "proof": {"user"},
     "user": set[str](),
+    "officer": {"no_spark"},
 }
 """Report → what it can be narrowed by, beside the days."""
-_OPTIONS = {**dict.fromkeys(("user", "group", "table", "tag")), "by": "all"}
+_OPTIONS = {**dict.fromkeys(("user", "group", "table", "tag")), "by": "all", "no_spark": False}
 _ROLLUPS = "`sluice jobs run rollups` makes the roll-ups"
 _MADE_BY = {"proofs": "`sluice jobs run proof` makes a proof"}
 
@@ -119,6 +121,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         raise Faults(["`report user` needs the user's name, and no other report takes one"])
     refuse_unused(arguments, f"report {arguments.what}", _OPTIONS, _FILTERS[arguments.what])
     dsn, _ = where(settings)
+    if arguments.what == "officer":
+        return asyncio.run(officer(dsn, settings, arguments, terminal))
     since, until = moment(arguments.since), moment(arguments.until)
     if since is not None and until is not None and until.date() < since.date():
         raise Faults([f"the period from `{arguments.since}` to `{arguments.until}` ends before it begins"])

@@ -45,6 +45,7 @@ class _Serving:
         self._settings = settings
         self._config = config
         self._ready: Gateway | None = None
+        self._reload_when_ready = False
 
     async def serve(self) -> None:
         log.info("gateway_starting")
@@ -64,6 +65,8 @@ class _Serving:
                 hosts = {f"{name}_host": address.host for name, address in where.items()}
                 ports = {f"{name}_port": address.port for name, address in where.items()}
                 log.info("gateway_ready", **hosts, **ports)
+                if self._reload_when_ready:
+                    await gateway.reload()
                 await gateway.run()
         finally:
             if probes is not None:
@@ -81,6 +84,7 @@ class _Serving:
 
     async def reload(self) -> None:
         if self._ready is None:
-            log.info("reload_ignored", why="the gateway is starting, and reads its files anyway")
+            self._reload_when_ready = True
+            log.info("reload_postponed", why="the gateway is starting")
         else:
             await self._ready.reload()

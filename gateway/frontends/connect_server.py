@@ -219,6 +219,10 @@ class ConnectServer:
                 self._barred.add(task)
                 task.cancel()
 
+    def answering(self) -> int:
+        """Return how many calls are being answered."""
+        return len(self._calls)
+
     # -- one call ------------------------------------------------------------------------------------------
 
     async def _serve(self, method: Method, context: Any) -> bytes | None:

@@ -85,6 +85,8 @@ class ThriftConnection(asyncio.Protocol):
         self._writing_paused = False
         self._written = 0
         self._gone = False
+        self.answers = False
+        """Whether a call is being answered, or its answer is on its way."""
         self._loop = asyncio.get_running_loop()
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -251,8 +253,12 @@ class ThriftConnection(asyncio.Protocol):
                 # A long answer does not count as the client being idle.
                 if not self._frames.pending:
                     self._expect(None)
-                await self._answer(message, caller)
-                await self.drained()
+                self.answers = True
+                try:
+                    await self._answer(message, caller)
+                    await self.drained()
+                finally:
+                    self.answers = False
                 if not self._frames.pending:
                     self._expect(self._limits.idle_timeout_s)
         except ClientGone:
@@ -424,6 +430,10 @@ class ThriftBinaryServer:
         for connection in list(self._connections):
             if connection.user in users:
                 connection.abort()
+
+    def answering(self) -> int:
+        """Return on how many connections a call is being answered."""
+        return sum(connection.answers for connection in self._connections)
 
     def connected(self, connection: ThriftConnection) -> None:
         self._connections.add(connection)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +19,27 @@ from gateway.jobs.tables import LakeTable
 CONNECTION = "sluice-job-"
 """What PostgreSQL knows a job's connections by, with the job's name behind it."""
 Progress = Callable[[str], None]
+
+
+TELL_EVERY_S = 10.0
+"""How often is told that Spark still starts."""
+
+
+@asynccontextmanager
+async def _telling(progress: Progress, what: str) -> AsyncIterator[None]:
+    """Say again and again that something goes on, with the seconds that it has taken."""
+    began = time.monotonic()
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(TELL_EVERY_S)
+            progress(f"{what}, {time.monotonic() - began:.0f} s")
+
+    telling = asyncio.ensure_future(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +81,9 @@ class Work:
     async def spark(self) -> Any:
         """Return the Spark session, which begins with the first call: a run with nothing to do has none."""
         if self._session is None:
-            self.progress("Spark starts")
-            self._session = await asyncio.to_thread(open_session, self.spark_options)
+            self.progress(f"Spark starts{self.spark_options.where}")
+            async with _telling(self.progress, "Spark still starts"):
+                self._session = await asyncio.to_thread(open_session, self.spark_options)
             self.application = await asyncio.to_thread(application_id, self._session)
             await self.connection.execute(
                 "UPDATE sluice.job_run SET application = $2 WHERE id = $1", self.run, self.application

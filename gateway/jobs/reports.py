@@ -100,6 +100,37 @@ SELECT told.*, (SELECT jsonb_object_agg(key, count) FROM (
 FROM told"""
 
 
+PEAK_ATTEMPTS = 10
+"""Refusals of a user on one day below which no day is a peak."""
+PEAK_FACTOR = 3
+"""How many times as many as on the user's usual day a peak has."""
+USUAL_DAYS = 30
+"""Days before it that say what is usual; those without a refusal count."""
+_PEAKS = f"""
+WITH by_day AS (
+    SELECT user_name, day, sum(attempts)::bigint AS attempts,
+           (array_agg(code ORDER BY attempts DESC, code))[1] AS code,
+           (array_agg(resource ORDER BY attempts DESC, resource))[1] AS resource,
+           count(DISTINCT resource)::bigint AS resources
+    FROM sluice.rollup_refusal WHERE day >= $1::date - {USUAL_DAYS} GROUP BY user_name, day
+), usual AS (
+    SELECT *, coalesce(sum(attempts) OVER (
+        PARTITION BY user_name ORDER BY day
+        RANGE BETWEEN interval '{USUAL_DAYS} days' PRECEDING AND interval '1 day' PRECEDING
+    ), 0)::float / {USUAL_DAYS} AS usual FROM by_day
+)
+SELECT day, user_name AS "user", attempts, round(usual::numeric, 1)::float AS usual, resources,
+       code AS "mostly", resource AS "mostly on"
+FROM usual WHERE day >= $1 AND attempts >= {PEAK_ATTEMPTS} AND attempts > {PEAK_FACTOR} * usual
+ORDER BY attempts / greatest(usual, 1) DESC, day DESC, user_name"""
+
+
+async def peaks(connection: Any, since: date) -> list[dict[str, Any]]:
+    """Return the days on which a user was refused far more often than in the weeks before; the highest
+    first."""
+    return [dict(row) for row in await connection.fetch(_PEAKS, since)]
+
+
 async def usage(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return who read which column, through what, under which masks and filters; the most used first."""
     return await _asked(connection, _USAGE, scope)

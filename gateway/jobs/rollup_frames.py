@@ -114,8 +114,9 @@ def texts_of(events: Any) -> Any:
     told = f.from_json("body", "plan string, texts array<string>")
     return (
         decided.withColumn("told", told)
-        .select(_digest(f), "statement", _is_plan(f).alias("is_plan"), f.col("told.texts").alias("texts"))
-        .dropDuplicates(["text_digest"])
+        .groupBy(_digest(f), _is_plan(f).alias("is_plan"))
+        # What was refused before its SQL was read has none, and the same call that ran has.
+        .agg(f.first("statement").alias("statement"), f.max("told.texts").alias("texts"))
     )
 
 

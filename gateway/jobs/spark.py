@@ -86,6 +86,14 @@ class SparkOptions:
     stop: bool = True
     """Whether the session ends with the run."""
 
+    @property
+    def where(self) -> str:
+        """Return where it runs, behind a verb."""
+        if self.remote:
+            # What stands behind may be a token.
+            return f" at {self.remote.partition('/;')[0]}"
+        return f" on {self.master}" if self.master else ""
+
 
 def open_session(options: SparkOptions) -> Any:
     """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""

@@ -135,7 +135,7 @@ def java_major(java: Path) -> int | None:
     # The `release` file saves starting a JVM; distributions that omit it are asked.
     release = java.resolve().parent.parent / "release"
     told = release.read_text(errors="replace") if release.is_file() else ""
-    found = re.search(r'^JAVA_VERSION="(\d+)', told, re.MULTILINE)
+    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', told, re.MULTILINE)
     if found is None:
         try:
             answer = subprocess.run(
@@ -143,7 +143,7 @@ def java_major(java: Path) -> int | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        found = re.search(r'version "(\d+)', answer.stderr)
+        found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     return int(found.group(1)) if found else None
 
 

@@ -12,6 +12,9 @@ class Lifecycle:
 
     def __init__(self) -> None:
         self.stopping = False
+        """Nothing new begins; what runs may go on to its end."""
+        self.cuts = False
+        """Its time is over: what ends from here on, the gateway ends."""
 
     def require_running(self) -> None:
         """Raise GatewayStopping when nothing new may begin."""
@@ -20,4 +23,4 @@ class Lifecycle:
 
     def reason(self, otherwise: str) -> str:
         """Return why something ends: a gateway that stops cuts its clients, who then seem to go away."""
-        return STOPPING if self.stopping else otherwise
+        return STOPPING if self.cuts else otherwise

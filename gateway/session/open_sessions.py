@@ -43,18 +43,23 @@ class OpenSessions:
     def __init__(self) -> None:
         self._endpoints: list[EndpointSessions[Any, Any]] = []
         self._connections: list[EndConnections] = []
+        self._answering: list[Callable[[], int]] = []
 
     def add(self, sessions: EndpointSessions[Any, Any]) -> None:
         """Have the sessions of an endpoint listed and ended with the others."""
         self._endpoints.append(sessions)
 
-    def add_connections(self, end: EndConnections) -> None:
-        """Have connections of an endpoint ended with the sessions of a user who was removed."""
+    def add_connections(self, end: EndConnections, answering: Callable[[], int]) -> None:
+        """Have connections of an endpoint ended with the sessions of a user who was removed. `answering` says
+        how many calls are being answered on them."""
         self._connections.append(end)
+        self._answering.append(answering)
 
     def busy(self) -> int:
-        """Return in how many sessions something runs, or is being answered."""
-        return sum(endpoint.busy() for endpoint in self._endpoints)
+        """Return in how many sessions something runs, or is being fetched; or how many calls are being
+        answered where these are more: a call for metadata, an answer that a slow client takes."""
+        sessions = sum(endpoint.busy() for endpoint in self._endpoints)
+        return max(sessions, sum(answering() for answering in self._answering))
 
     def listed(self) -> list[OpenSession]:
         """Return all of them, by user and then by age."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     KeySerializationEncryption,
@@ -25,9 +25,12 @@ def make_pair(
     key_name: str = "k.pem",
     certificate_name: str = "c.pem",
     encryption: KeySerializationEncryption | None = None,
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
+    form: PrivateFormat = PrivateFormat.PKCS8,
+    uses: tuple[x509.ObjectIdentifier, ...] = (),
 ) -> None:
     """Write a certificate and its key, which ends in so many days."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = key or ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test only")])
     made = (
@@ -43,10 +46,12 @@ def make_pair(
         made = made.add_extension(
             x509.SubjectAlternativeName([x509.DNSName(n) for n in names]), critical=False
         )
+    if uses:
+        made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     (directory / certificate_name).write_bytes(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
     secret(
         directory / key_name,
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption()),
+        key.private_bytes(Encoding.PEM, form, encryption or NoEncryption()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from prometheus_client import generate_latest
 
 from gateway.app.certificates import Certificates, context_of, read_pair, tls_context
 from gateway.app.connect import certificate, shown
+from gateway.errors import Faults
 from gateway.frontends.doors import Door
 from gateway.session.metrics import Metrics
 from gateway.settings.models import Tls
@@ -124,6 +126,46 @@ async def test_files_that_cannot_be_used_leave_the_last_certificate(served: Serv
     assert served.certificates.look() == 0
     (served.directory / "k.pem").unlink()
     assert served.certificates.look() == 0
+
+
+async def test_what_is_put_back_is_no_fault_any_more(served: Served) -> None:
+    good, bad = served.directory / "c.pem", served.directory / "bad.pem"
+    bad.write_text("garbage")
+    good.replace(served.directory / "kept.pem")
+    bad.replace(good)
+    assert served.certificates.look() == 0
+    assert "holds no certificate" in str(await served.certificates.told())
+    (served.directory / "kept.pem").replace(good)
+    assert served.certificates.look() == 0
+    assert await served.certificates.told() is None
+
+
+async def test_what_changed_while_a_gateway_started_is_shown(served: Served) -> None:
+    # The operators' listener is there long before the others are.
+    tls = Tls(certificate=served.directory / "c.pem", key=served.directory / "k.pem")
+    door = Door("admin")
+    port = await door.open("127.0.0.1", 0, Echo, tls=tls_context(tls))
+    try:
+        make_pair(served.directory, days=90)
+        served.certificates.add("admin", tls, lambda pair: door.renew(context_of(pair)))
+        assert (await served.shown(port)).split() == served.pem.split()
+    finally:
+        door.close()
+
+
+@pytest.mark.parametrize("at", range(0, 400, 7))
+def test_a_certificate_that_is_half_written_or_broken_is_a_fault_or_none(tmp_path: Path, at: int) -> None:
+    make_pair(tmp_path)
+    tls = Tls(certificate=tmp_path / "c.pem", key=tmp_path / "k.pem")
+    whole = tls.certificate.read_text()
+    one = bytearray(ssl.PEM_cert_to_DER_cert(whole))
+    for broken in (one[:at], one[:at] + bytes([one[at] ^ 0x15]) + one[at + 1 :]) if at < len(one) else ():
+        tls.certificate.write_text(ssl.DER_cert_to_PEM_cert(bytes(broken)))
+        with contextlib.suppress(Faults):
+            context_of(read_pair(tls))
+    tls.certificate.write_text(whole[:at])
+    with pytest.raises(Faults):
+        read_pair(tls)
 
 
 async def test_when_a_certificate_ends_is_a_metric_and_a_note(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import structlog
@@ -11,6 +12,7 @@ from gateway.app import logs, reloading
 from gateway.app.certificates import Certificates, context_of, tls_context
 from gateway.app.probes import make_door
 from gateway.app.reloading import Reloading, login_limits
+from gateway.cli import serve
 from gateway.session.metrics import Metrics
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
@@ -25,6 +27,7 @@ logins: {failures: 10, handshake_timeout_s: 15}
 connections: {before_login: 40, first_byte_s: 5}
 sessions: {total: 5}
 logging: {level: info}
+jobs: {poll_s: 30, closure: {depth: 20}}
 """
 
 
@@ -63,6 +66,8 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
         ("c.pem, key: k.pem", "d.pem, key: l.pem"),
         ("level: info", "level: error"),
         ("total: 5", "total: 6"),
+        ("poll_s: 30", "poll_s: 60"),
+        ("depth: 20", "depth: 21"),
         ("host: h}", "host: other}"),
     ):
         assert old in text
@@ -71,8 +76,11 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert line["needs_restart"] == ["backend.thrift.host", "sessions.total"]
-    assert {"logging.level", "logins.failures", "connections.before_login"} <= set(line["changed"])
+    rest = ["backend.thrift.host", "jobs.poll_s", "sessions.total"]
+    assert line["needs_restart"] == rest
+    assert {"logging.level", "logins.failures", "connections.before_login", "jobs.closure.depth"} <= set(
+        line["changed"]
+    )
     assert (door.limits.connections, door.limits.strangers, door.limits.login_s) == (50, 20, 7)
     assert authenticator._limits.failures == 3
     assert configured == ["error"]
@@ -80,7 +88,10 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert (line["changed"], line["needs_restart"]) == ([], ["backend.thrift.host", "sessions.total"])
+    assert (line["changed"], line["needs_restart"]) == (
+        [],
+        ["backend.thrift.host", "jobs.poll_s", "sessions.total"],
+    )
     door.close()
 
 
@@ -101,3 +112,34 @@ async def test_settings_at_fault_change_nothing_and_end_nothing(tmp_path: Path) 
 def load_settings_of(text: str, directory: Path) -> Settings:
     (directory / "again.yaml").write_text(text)
     return load_settings(directory / "again.yaml")
+
+
+async def test_a_reload_that_is_asked_for_while_a_gateway_starts_is_made_up_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done: list[str] = []
+
+    class Starting:
+        addresses = SimpleNamespace(endpoints={})
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        async def __aenter__(self) -> Starting:
+            await serving.reload()
+            done.append("started")
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            done.append("stopped")
+
+        async def reload(self) -> None:
+            done.append("reloaded")
+
+        async def run(self) -> None:
+            done.append("ran")
+
+    monkeypatch.setattr(serve, "import_module", lambda _: SimpleNamespace(Gateway=Starting))
+    serving = serve._Serving(load_settings_of(SETTINGS, tmp_path), tmp_path / "again.yaml")
+    await serving.serve()
+    assert done == ["started", "reloaded", "ran", "stopped"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,6 +76,42 @@ async def test_a_second_signal_ends_the_draining() -> None:
 
     async with asyncio.timeout(patience()):
         await until_signalled(work(), drain=drain)
+
+
+async def test_a_hangup_during_a_reload_has_files_read_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, handlers = asyncio.get_running_loop(), dict[int, Callable[[], object]]()
+
+    def add(number: int, call: Callable[..., object], *arguments: object) -> None:
+        handlers[number] = partial(call, *arguments)
+
+    monkeypatch.setattr(loop, "add_signal_handler", add)
+    monkeypatch.setattr(loop, "remove_signal_handler", handlers.pop)
+    reads = 0
+    began, go_on, twice = asyncio.Semaphore(0), asyncio.Semaphore(0), asyncio.Event()
+
+    async def reload() -> None:
+        nonlocal reads
+        reads += 1
+        began.release()
+        await go_on.acquire()
+
+    async def work() -> None:
+        handlers[signal.SIGHUP]()
+        await began.acquire()
+        for _ in range(3):  # what is being read now may be older than these
+            handlers[signal.SIGHUP]()
+        go_on.release()
+        await began.acquire()
+        go_on.release()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        twice.set()
+
+    async with asyncio.timeout(patience()):
+        await until_signalled(work(), reload=reload)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    assert twice.is_set()
+    assert reads == 2
 
 
 async def test_a_hangup_reloads_and_never_ends_the_work() -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,15 +17,20 @@ from pathlib import Path
 
 import pytest
 import structlog
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from gateway.app import gateway as gateway_module
+from gateway.app import site_checks, site_places
 from gateway.app.checking import CheckReport, check
+from gateway.app.descriptors import few_descriptors
 from gateway.app.gateway import Gateway
 from gateway.app.site_checks import ask_database, check_site, unwritable
 from gateway.errors import Faults
 from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
+from gateway.settings.models import Settings
 from tests.app.certificate_files import make_pair
 from tests.speed import patience
 
@@ -51,6 +58,7 @@ class Site:
     """A directory with settings and all that they name."""
 
     directory: Path
+    monkeypatch: pytest.MonkeyPatch
     text: str = SPARK + PORTS
     sockets: list[socket.socket] = field(default_factory=list)
 
@@ -117,6 +125,45 @@ def two_certificates(site: Site) -> None:
 
 def on_taken_port(text: str) -> Breaking:
     return lambda site: site.settings(text.format(port=site.taken_port()), ports=False)
+
+
+def settings_of(text: str) -> Breaking:
+    """Write the settings' whole text."""
+    return lambda site: setattr(site, "text", text)
+
+
+def made_directory(name: str) -> Breaking:
+    return lambda site: (site.directory / name).mkdir(parents=True)
+
+
+def dsn(text: str) -> Breaking:
+    return all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", text))
+
+
+def variable(name: str, value: str) -> Breaking:
+    return lambda site: site.monkeypatch.setenv(name, value)
+
+
+def a_pipe(name: str) -> Breaking:
+    def take(site: Site) -> None:
+        (site.directory / name).unlink()
+        os.mkfifo(site.directory / name)
+
+    return take
+
+
+def of_embedded_spark(site: Site) -> None:
+    site.text = f"backend: {{embedded: {{thrift_port: {site.taken_port()}}}}}\n{PORTS}"
+
+
+def no_temporary_files(site: Site) -> None:
+    def none() -> str:
+        raise FileNotFoundError
+
+    site.monkeypatch.setattr(tempfile, "gettempdir", none)
+
+
+RANGER = "policies: {catalogs: {spark_catalog: h}, ranger: [{service: h, urls: ['https://r'],\n"
 
 
 def other_key(site: Site) -> None:
@@ -267,6 +314,89 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
         all_of(broken("reader: {java: java}\n"), file("java", "#!/bin/false\n", 0o700)),
         "the extra `java` brings one",
     ),
+    # -- found by a second look
+    "a key that is too short": (
+        lambda s: pair(key=rsa.generate_private_key(65537, 1024))(s),
+        ":6: {d}/c.pem, {d}/k.pem: cannot be used: ",
+    ),
+    "a certificate that is a pipe": (
+        all_of(pair(), a_pipe("c.pem")),
+        ":6: `{d}/c.pem` cannot be read",
+    ),
+    "a backend that is the gateway": (
+        settings_of(
+            "backend:\n  thrift: {host: localhost, port: 45004}\n"
+            "listeners: {thrift: {port: 45004}, admin: {port: 0}}\n"
+        ),
+        ":2: `backend.thrift` is `listeners.thrift` of this gateway, localhost:45004",
+    ),
+    "a backend that is a gateway everywhere": (
+        settings_of(
+            "backend:\n  thrift: {host: 127.0.0.2, port: 45004}\n"
+            "listeners: {thrift: {host: 0.0.0.0, port: 45004}, admin: {port: 0}}\n"
+        ),
+        ":2: `backend.thrift` is `listeners.thrift` of this gateway, 127.0.0.2:45004",
+    ),
+    "a listener within one that is everywhere": (
+        broken("listeners:\n  thrift: {host: 0.0.0.0, port: 45005}\n  admin: {port: 45005}\n", ports=False),
+        ":4: `listeners.admin` has the address of `listeners.thrift`, 45005",
+    ),
+    "two names of one address": (
+        broken("listeners:\n  thrift: {host: localhost, port: 45005}\n  admin: {port: 45005}\n", ports=False),
+        ":4: `listeners.admin` has the address of `listeners.thrift`, 45005",
+    ),
+    "an embedded Spark at a listener's address": (
+        settings_of(
+            "backend:\n  embedded: {connect_port: 45006}\n"
+            "listeners: {thrift: {port: 45006}, admin: {port: 0}}\n"
+        ),
+        ":2: `backend.embedded.connect_port` has the address of `listeners.thrift`, 45006",
+    ),
+    "an embedded Spark at a taken port": (of_embedded_spark, ":1: cannot listen on 127.0.0.1:"),
+    "one directory for two": (
+        broken("ledger:\n  directory: run\n  embedded: {directory: ./run/}\n"),
+        ":5: `{d}/run` is the directory of `ledger.directory` as well",
+    ),
+    "a variable with blanks": (
+        all_of(broken(DSN), variable("SITE_DSN", "  ")),
+        ":3: the secret in the environment variable `SITE_DSN` is empty",
+    ),
+    "a DSN with a mode that there is not": (
+        dsn("postgresql://u:p@db/x?sslmode=requires"),
+        ":4: the connection string has an `sslmode` that is none of disable, allow, prefer, require, ",
+    ),
+    "a DSN with authorities that are not there": (
+        dsn("postgresql://u:p@db/x?sslmode=verify-full&sslrootcert=/no/ca.pem"),
+        ":4: the connection string's `sslrootcert` names a file that does not exist",
+    ),
+    "a home of Spark without jars": (
+        all_of(broken("reader:\n  spark_home: sh\n"), made_directory("sh/jars")),
+        ":4: Spark's jars were not found (setting: no `spark-catalyst` jar under `{d}/sh/jars`)",
+    ),
+    "a Spark that is not known": (
+        broken('reader:\n  spark_version: "2.4"\n'),
+        ":4: Spark 2.4 is not supported; this gateway knows Spark 3.5, ",
+    ),
+    "a Spark whose jars are not here": (
+        broken('reader:\n  spark_jars: none\n  spark_version: "3.5"\n'),
+        ":5: the jars of Spark 3.5 are not on this machine",
+    ),
+    "a directory of jars without any": (
+        all_of(broken("reader:\n  extension_jars:\n    - ext\n"), made_directory("ext")),
+        ":5: `{d}/ext` holds no `*.jar`",
+    ),
+    "a jar that is none": (
+        all_of(broken("reader: {extension_jars: [a.jar]}\n"), file("a.jar", "none")),
+        ":3: `{d}/a.jar` is no jar",
+    ),
+    "a Java that is too old": (
+        all_of(
+            broken("reader: {java: java}\n"),
+            file("java", "#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n", 0o700),
+        ),
+        "(setting: `{d}/java` is Java 8)",
+    ),
+    "no directory for temporary files": (no_temporary_files, "there is no directory for temporary files"),
 }
 WARNINGS: dict[str, tuple[Breaking, str]] = {
     "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` runs out on "),
@@ -295,6 +425,48 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
         ":1: `{d}/users.yaml` may be read or changed by others",
     ),
     "nobody who can log in": (file("users.yaml", "users: {}\n"), ":1: `{d}/users.yaml` has no users"),
+    # -- found by a second look
+    "a certificate for clients": (
+        pair(uses=(ExtendedKeyUsageOID.CLIENT_AUTH,)),
+        ":6: `{d}/c.pem` is not for servers (`extendedKeyUsage`)",
+    ),
+    "a directory of packs without any": (
+        all_of(broken("policies:\n  paths:\n    - packs\n"), made_directory("packs")),
+        ":5: `{d}/packs` holds no policies",
+    ),
+    "a service of Ranger that speaks for nothing": (
+        broken("policies:\n  ranger:\n    - {service: h, urls: ['https://r']}\n"),
+        ":5: no catalog has the service `h`",
+    ),
+    "a certificate for Ranger that ran out": (
+        all_of(
+            broken(RANGER + "  certificate: c.pem, key: k.pem}]}\n"),
+            lambda s: make_pair(s.directory, days=-1, since_days=-3),
+        ),
+        ":4: `{d}/c.pem` ran out on ",
+    ),
+    "authorities that ran out": (
+        all_of(
+            broken(RANGER + "  ca_file: c.pem}]}\n"),
+            lambda s: make_pair(s.directory, days=-1, since_days=-3),
+        ),
+        ":4: `{d}/c.pem` ran out on ",
+    ),
+    "administrators that are no users": (
+        settings_of(
+            SPARK + "listeners:\n  thrift: {port: 0}\n"
+            "  admin: {port: 0, sessions: {administrators: [nobody], administrator_groups: [b]}}\n"
+        ),
+        ":4: `listeners.admin.sessions`: none of its administrators is in `{d}/users.yaml`",
+    ),
+    "a heap beyond all memory": (
+        broken("reader:\n  heap: 900000g\n"),
+        ":4: `reader.heap` wants 900000.0 GiB of ",
+    ),
+    "a source of files that is not there": (
+        broken("files:\n  raw:\n    root: 'file:///no/where'\n"),
+        ":5: `file:/no/where` is no directory on this machine",
+    ),
     "a spool that everybody may change": (
         all_of(broken("ledger: {directory: spool}\n"), lambda s: (s.directory / "spool").mkdir(mode=0o777)),
         ":3: `{d}/spool` may be changed by others",
@@ -303,9 +475,10 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A site that is whole."""
-    made = Site(tmp_path)
+    made = Site(tmp_path, monkeypatch)
+    monkeypatch.setattr(site_checks, "few_descriptors", lambda _: None)  # the machine's own matter
     umask = os.umask(0)
     set_user(tmp_path / "users.yaml", "ann", password="secret", groups=["a"])
     try:
@@ -348,7 +521,7 @@ async def test_a_whole_site_has_no_faults(site: Site, monkeypatch: pytest.Monkey
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(FAULTS) + len(WARNINGS) >= 28
+    assert len(FAULTS) + len(WARNINGS) >= 70
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -382,6 +555,15 @@ async def test_what_a_site_is_warned_of_is_in_the_log_of_its_gateway(
     assert [warning for warning in warnings if told in warning], warnings
 
 
+async def test_faults_of_policies_are_told_beside_files_that_are_not_there(site: Site) -> None:
+    site.settings(TLS + "policies: {paths: [pack.yaml, gone.yaml]}\n", ports=False)
+    site.write("pack.yaml", "policies:\n  - name: x\n    nonsense: 1\n")
+    report = await checked(site)
+    for part in ("c.pem` does not exist", "gone.yaml` does not exist", "pack.yaml:3: unknown key `nonsense`"):
+        assert any(part in fault for fault in report.faults), (part, report.faults)
+    assert any("mend first" in one for one in report.not_asked), report.not_asked
+
+
 async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
     site.settings(TLS + "ledger: {directory: f, dsn: {env: SITE_DSN}}\n", ports=False)
     make_pair(site.directory, days=-1, since_days=-3)
@@ -390,6 +572,47 @@ async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
     report = await checked(site)
     for part in ("c.pem` ran out", "`SITE_DSN` is not set", "/f` is no directory", "users.yaml:2:"):
         assert any(part in fault for fault in report.faults), (part, report.faults)
+
+
+@pytest.mark.parametrize("form", ["one file", "parameters", "attributes", "windows"])
+async def test_certificates_and_keys_as_tools_write_them_are_taken(site: Site, form: str) -> None:
+    make_pair(site.directory, form=PrivateFormat.TraditionalOpenSSL)
+    certificate, key = site.directory / "c.pem", site.directory / "k.pem"
+    site.settings(TLS, ports=False)
+    match form:
+        case "one file":
+            key.write_text(certificate.read_text() + key.read_text())
+            certificate.write_text(key.read_text())
+        case "parameters":  # of `openssl ecparam -genkey`
+            head = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+            key.write_text(head + key.read_text())
+        case "attributes":  # of `openssl pkcs12`
+            for path in (certificate, key):
+                path.write_text("Bag Attributes\n    friendlyName: x\n" + path.read_text())
+        case _:
+            for path in (certificate, key):
+                path.write_text(path.read_text().replace("\n", "\r\n"))
+    report = await checked(site)
+    assert (report.faults, report.warnings) == ((), ())
+
+
+def test_memory_is_what_a_container_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(site_places, "CGROUP", limit)
+    machine = site_places.memory_bytes()
+    limit.write_text("max\n")
+    assert site_places.memory_bytes() == machine
+    limit.write_text("1048576\n")
+    assert site_places.memory_bytes() == 1 << 20
+    told = [at for at, _ in site_places.too_large_heaps(Settings())]
+    assert told == [("reader", "heap"), ("backend", "embedded", "heap")]
+
+
+def test_few_descriptors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert "4096 descriptors, and its settings want" in str(few_descriptors(Settings()))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, resource.RLIM_INFINITY))
+    assert few_descriptors(Settings()) is None
 
 
 async def test_files_alone_are_looked_at_where_no_gateway_is_to_run(site: Site) -> None:

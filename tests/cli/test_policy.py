@@ -104,6 +104,27 @@ def test_the_settings_tell_policies_and_groups(tmp_path: Path, capsys: pytest.Ca
     assert run("explain", *asked, "--groups", "analysts", "use", "spark_catalog.hr") == exit_codes.OK
 
 
+def test_a_name_that_begins_with_no_catalog_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A gateway asks for `hr.employee` below the session's catalog: of a catalog `hr` nothing is true.
+    config = tmp_path / "gateway.yaml"
+    config.write_text(
+        f"policies: {{paths: [{PACKS}], catalogs: {{spark_catalog: spark, lake: spark}}}}\n"
+        "users: {file: users.yaml}\n"
+    )
+    asked = ("-c", str(config), "--as", "bob", "--groups", "analysts")
+    assert run("explain", *asked, "use", "hr.employee") == exit_codes.FAULTS
+    told = capsys.readouterr().err
+    assert "`hr` is none of the catalogs (`spark_catalog`, `lake`)" in told
+    assert "`spark_catalog.hr.employee`" in told
+    assert run("explain", *asked, "use", "LAKE.hr") == exit_codes.REFUSED
+    assert run("explain", *asked, "set", "setting:spark.sql.ansi.enabled") in (
+        exit_codes.OK,
+        exit_codes.REFUSED,
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [

@@ -182,3 +182,49 @@ def test_a_name_forges_no_line_of_what_is_shown(sluice: Run, database: str) -> N
     assert out.splitlines()[0] == f"{told}  proposed"
     assert not [line for line in out.splitlines() if line.startswith("  accepted")]
     assert sluice("tags", "accept", "1")[1] == f"accepted {told}\n"
+
+
+def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, database: str) -> None:
+    async def fill() -> None:
+        async with connected(database) as connection:
+            await connection.execute(
+                "INSERT INTO sluice.job_run (job, version, state, runner, ended_at)"
+                " VALUES ('proof', 1, 'done', '', now()), ('rollups', 3, 'done', '', now());"
+                "INSERT INTO sluice.proof_alarm (run, statement_id, user_name, fingerprint, tables, what)"
+                " SELECT id, gen_random_uuid(), 'ann', 'select ?', '{lab.raw}', 'rows differ'"
+                " FROM sluice.job_run WHERE job = 'proof';"
+                # Every day two, and today forty; of bob as many as always; of cem a few.
+                "INSERT INTO sluice.rollup_refusal (day, user_name, code, resource, action, policy, endpoint,"
+                " tool, attempts, first_at, last_at) SELECT day, user_name, 'ACCESS_DENIED', 'lab/raw',"
+                " 'select', '', 'thrift', '', CASE WHEN user_name = 'ann' AND day = current_date THEN 40"
+                "   WHEN user_name = 'bob' THEN 30 ELSE 2 END, now(), now()"
+                " FROM generate_series(current_date - 40, current_date, '1 day') AS d (day),"
+                "  unnest(ARRAY['ann', 'bob', 'cem']) AS u (user_name)"
+            )
+
+    asyncio.run(fill())
+    code, out, _ = sluice("report", "officer", "--no-spark", "--json")
+    assert code == exit_codes.OK
+    parts = {part["title"].partition(",")[0]: part for part in json.loads(out)}
+    counts = {title.split()[0]: part["count"] for title, part in parts.items()}
+    assert counts == {"copies": 2, "tags": 2, "statements": 1, "days": 0, "policies": 0}
+    (copy, *_) = parts["copies that are read more freely than what they are of"]["found"]
+    assert (copy["column"], copy["copy"]) == ("spark_catalog.lab.raw.ssn", "spark_catalog.lab.copy.id")
+    (peak,) = parts["days on which somebody was refused far more often than before"]["found"]
+    assert (peak["user"], peak["attempts"], peak["usual"], peak["mostly"]) == (
+        "ann",
+        40,
+        2.0,
+        "ACCESS_DENIED",
+    )
+    (unsealed,) = parts["days that have ended"]["missing"]
+    assert "`ledger.seal_key` is not set" in unsealed
+    assert "--no-spark" in parts["policies that name what is not there"]["missing"][0]
+    code, out, _ = sluice("report", "officer", "--no-spark", "--since", "30d", "--limit", "1")
+    assert code == exit_codes.OK
+    assert "… and 1 more; --limit takes more" in out
+    assert "sluice lineage laundering" in out
+    code, _, err = sluice("report", "officer", "--until", "1d")
+    assert (code, "no `--until`" in err) == (exit_codes.FAULTS, True)
+    code, _, err = sluice("report", "slow", "--no-spark")
+    assert (code, "takes no `--no-spark`" in err) == (exit_codes.FAULTS, True)

@@ -1,25 +1,36 @@
-"""`sluice serve` as its operators have it: probed from the first moment on."""
+"""`sluice serve` as its operators have it: probed from the first moment on, told to reload, told to stop."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
+import signal
 import socket
+import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pyspark
 import pytest
 import yaml
+from pyhive import hive
+from thrift.transport.TSSLSocket import TSSLSocket
+from thrift_sasl import TSaslClientTransport
 
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.wire.tcli import TTypeId
+from tests.app.certificate_files import make_pair
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
-from tests.e2e.running import LoopThread, RunningGateway
+from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
 
 PASSWORD = "correct horse battery"
@@ -33,21 +44,33 @@ policies:
 START_S = 2.0
 
 
-class AnsweringSpark(FakeHiveServer):
-    """Answers what a gateway asks at its start."""
+class HoldingSpark(FakeHiveServer):
+    """Answers what a gateway asks at its start, and `SELECT 'held-…'` when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.version = pyspark.__version__
+        self.go_on: dict[str, asyncio.Event] = {}
+        """By what is held."""
         self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
         self.on("SHOW DATABASES LIKE 'default'", Answer.text(["default"]))  # whether it is ready
         self.on(re.compile("DESCRIBE TABLE .*"), Answer.error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] no."))
+        self.on(re.compile("SELECT 'held-.*'"), self._held)
+
+    def _held(self, statement: str) -> Answer:
+        name = statement.split("'")[1]
+        answer = Answer.text([name])
+        answer.until = self.go_on[name] = asyncio.Event()
+        return answer
+
+    def has(self, name: str) -> bool:
+        return name in self.go_on
 
 
 @pytest.fixture(scope="module")
-def spark(session_loop: LoopThread) -> Iterator[AnsweringSpark]:
-    async def start() -> AnsweringSpark:
-        made = AnsweringSpark()
+def spark(session_loop: LoopThread) -> Iterator[HoldingSpark]:
+    async def start() -> HoldingSpark:
+        made = HoldingSpark()
         await made.start()
         return made
 
@@ -61,24 +84,73 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+class Operated(RunningGateway):
+    """One whose settings and certificates change; its listener has TLS."""
+
+    @property
+    def directory(self) -> Path:
+        return self.config.parent
+
+    def settings(self, **sections: dict[str, Any]) -> None:
+        made = yaml.safe_load(self.config.read_text())
+        for name, section in sections.items():
+            made[name] = {**made.get(name, {}), **section}
+        self.config.write_text(yaml.safe_dump(made))
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        return [record for record in list(self.records) if record["event"] == event]
+
+    def signalled(self, number: signal.Signals, event: str, times: int) -> dict[str, Any]:
+        """Send a signal, and return what is logged of it, which is the event for the so manieth time."""
+        os.kill(self.pid, number)
+        until(lambda: len(self.logged(event)) >= times, f"{event}, {times} times")
+        return self.logged(event)[times - 1]
+
+    def connect(self) -> hive.Connection:
+        # Whose certificate it is, is looked at by itself.
+        wire = TSSLSocket(self.host, self.port, cert_reqs=ssl.CERT_NONE)
+        wire.setTimeout(round(patience() * 1000))
+
+        def client() -> Any:
+            return hive.get_installed_sasl(self.host, "PLAIN", username="ann", password=PASSWORD)
+
+        try:
+            return hive.connect(thrift_transport=TSaslClientTransport(client, "PLAIN", wire), username="ann")
+        except Exception:
+            wire.close()
+            raise
+
+    def shown(self) -> str:
+        """Return the certificate that a new connection sees."""
+        return ssl.get_server_certificate((self.host, self.port), timeout=patience()).strip()
+
+    @property
+    def certificate(self) -> str:
+        return (self.directory / "c.pem").read_text().strip()
+
+
 @pytest.fixture(scope="module")
-def operated(open_directory: Path, spark: AnsweringSpark) -> Iterator[RunningGateway]:
+def operated(open_directory: Path, spark: HoldingSpark) -> Iterator[Operated]:
     directory = open_directory / "operated"
     directory.mkdir()
     directory.chmod(0o711)
     set_user(directory / "users.yaml", "ann", password=PASSWORD)
     (directory / "pack.yaml").write_text(PACK)
+    make_pair(directory)
     settings = {
-        "listeners": {"thrift": {"port": 0}, "admin": {"port": free_port()}},
+        "listeners": {
+            "thrift": {"port": 0, "tls": {"certificate": "c.pem", "key": "k.pem"}},
+            "admin": {"port": free_port()},
+        },
         "backend": {"thrift": {"host": spark.host, "port": spark.port}},
-        "policies": {"paths": ["pack.yaml"]},
+        "policies": {"paths": ["pack.yaml"], "reload_s": 86_400},  # nobody looks but at a signal
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
-        "sessions": {"drain_s": patience(120)},
+        "sessions": {"drain_s": patience(300)},  # what ends the draining is an event
         "logging": {"format": "json"},
     }
     (directory / "gateway.yaml").write_text(json.dumps(settings))
-    running = RunningGateway(directory / "gateway.yaml")
+    running = Operated(directory / "gateway.yaml")
     yield running
     assert running.stop() == 0
 
@@ -107,8 +179,26 @@ class Probing(threading.Thread):
             time.sleep(0.02)
 
 
+class Asking(threading.Thread):
+    """A client with one statement."""
+
+    def __init__(self, operated: Operated, statement: str) -> None:
+        super().__init__(daemon=True)
+        self._operated, self._statement = operated, statement
+        self.rows: list[Any] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            cursor = self._operated.connect().cursor()
+            cursor.execute(self._statement)
+            self.rows = cursor.fetchall()
+        except Exception as error:  # noqa: BLE001 - whatever the client says
+            self.error = error
+
+
 @pytest.mark.timeout(900)
-def test_a_gateway_is_probed_while_it_starts(operated: RunningGateway) -> None:
+def test_a_gateway_is_probed_while_it_starts(operated: Operated) -> None:
     probing = Probing(yaml.safe_load(operated.config.read_text())["listeners"]["admin"]["port"])
     probing.start()
     operated.start()
@@ -119,3 +209,105 @@ def test_a_gateway_is_probed_while_it_starts(operated: RunningGateway) -> None:
     assert probing.told[-1][1] == 200
     page = operated.admin("/metrics")[1]
     assert re.search(rf'^sluice_build_info\{{.*spark="{re.escape(pyspark.__version__)}"', page, re.MULTILINE)
+
+
+@pytest.mark.timeout(900)
+def test_a_hangup_puts_in_force_what_can_be_and_names_the_rest(operated: Operated) -> None:
+    operated.settings(logging={"level": "warning"}, logins={"failures": 3}, sessions={"total": 7})
+    # What needs a restart is a warning: it is there at this level.
+    line = operated.signalled(signal.SIGHUP, "settings_reloaded", 1)
+    assert line["needs_restart"] == ["sessions.total"]
+    assert set(line["changed"]) == {"logging.level", "logins.failures"}
+    good = operated.config.read_text()
+    operated.config.write_text("listeners: [\n")
+    line = operated.signalled(signal.SIGHUP, "settings_not_reloaded", 1)
+    assert "not YAML" in str(line["faults"])
+    operated.config.write_text(good)
+    operated.settings(logging={"level": "info"})
+    operated.signalled(signal.SIGHUP, "settings_reloaded", 2)
+
+    # Certificates: a connection that is there goes on, what cannot be used leaves the last one.
+    open_before = operated.connect()
+    make_pair(operated.directory, days=90)
+    operated.signalled(signal.SIGHUP, "certificate_reloaded", 1)
+    new = operated.certificate
+    assert operated.shown() == new
+    file = operated.directory / "c.pem"
+    broken: list[Callable[[], object]] = [
+        lambda: file.write_text("garbage"),
+        lambda: file.write_text(new[: len(new) // 2]),
+        lambda: make_pair(operated.directory, key_name="other.pem"),
+        lambda: make_pair(operated.directory, days=-1, since_days=-3),
+    ]
+    for times, step in enumerate(broken, start=1):
+        step()
+        line = operated.signalled(signal.SIGHUP, "certificate_not_reloaded", times)
+        assert line["listener"] == "thrift"
+        assert operated.shown() == new
+    make_pair(operated.directory)
+    operated.signalled(signal.SIGHUP, "certificate_reloaded", 2)
+    assert operated.shown() == operated.certificate
+    cursor = open_before.cursor()
+    cursor.execute("SELECT 1")
+    assert cursor.fetchall() == [(1,)]
+    open_before.close()
+
+
+@pytest.mark.timeout(900)
+def test_a_gateway_that_is_told_to_stop_drains(
+    operated: Operated, spark: HoldingSpark, session_loop: LoopThread
+) -> None:
+    ending, cut = Asking(operated, "SELECT 'held-1'"), Asking(operated, "SELECT 'held-2'")
+    idle = operated.connect()
+    for client, name in ((ending, "held-1"), (cut, "held-2")):
+        client.start()
+        until(lambda name=name: spark.has(name), "the statement reaches Spark")  # type: ignore[misc]
+    os.kill(operated.pid, signal.SIGTERM)
+    until(lambda: "the gateway is stopping" in operated.admin("/readyz")[1], "it says that it stops")
+    assert operated.admin("/readyz")[0] == 503
+    with pytest.raises(hive.OperationalError) as refusal:
+        operated.connect()
+    for error in (refusal.value, refused(idle, "SELECT 1")):
+        answer = error.args[0].status
+        assert (answer.sqlState, "[SLUICE_STOPPING]" in answer.errorMessage) == ("57P01", True)
+    idle.close()
+    os.kill(operated.pid, signal.SIGHUP)  # does no harm now either
+    session_loop.loop.call_soon_threadsafe(spark.go_on["held-1"].set)
+    ending.join(patience())
+    assert (ending.rows, ending.error) == ([("held-1",)], None)
+    # What does not end is waited for until somebody has enough.
+    os.kill(operated.pid, signal.SIGTERM)
+    assert operated.process is not None
+    assert operated.process.wait(patience()) == 0
+    cut.join(patience())
+    assert cut.error is not None
+    operated.settings(sessions={"drain_s": 0})
+    operated.start()
+    dsn = EmbeddedPostgres(operated.directory / "postgres").dsn
+    until(lambda: len(ends(dsn, session_loop)) == 2, "both ends are in the record")
+    assert ends(dsn, session_loop) == {"held-1": None, "held-2": "the gateway is stopping"}
+
+
+def refused(connection: hive.Connection, statement: str) -> hive.OperationalError:
+    with pytest.raises(hive.OperationalError) as refusal:
+        connection.cursor().execute(statement)
+    return refusal.value
+
+
+ENDS = """
+SELECT substring(d.statement from 'held-[0-9]'), e.body->>'error'
+FROM sluice.audit_event d JOIN sluice.audit_event e USING (statement_id)
+WHERE d.kind = 'decided' AND d.statement LIKE '%held-%' AND e.kind = 'completed'"""
+
+
+def ends(dsn: str, loop: LoopThread) -> dict[str, str | None]:
+    """Return how statements ended, by what they are called."""
+
+    async def ask() -> dict[str, str | None]:
+        connection = await asyncpg.connect(dsn)
+        try:
+            return dict(await connection.fetch(ENDS))
+        finally:
+            await connection.close()
+
+    return loop.run(ask())

@@ -162,8 +162,15 @@ def sent(
 async def test_a_plan_of_sql_counts_with_the_sql_and_no_value_of_another_is_told(place: Place) -> None:
     text = 'SELECT * FROM hr.employee WHERE name = "Alice Smith" AND id = 7'
     more = text.replace("7", "8")
+    # Before what ran, and after it: what is refused has no texts.
+    refused = [sent(f'spark.sql("""{text}""")', minute, plan_class="SQL")[0] for minute in (0, 5)]
+    without_texts = [
+        {key: value for key, value in one.body.items() if key != "texts"} | {"verdict": "refused"}
+        for one in refused
+    ]
     await place.fill(
         [
+            *(dataclasses.replace(one, body=b) for one, b in zip(refused, without_texts, strict=True)),
             *sent(f'spark.sql("""{text}""")', 1, plan_class="SQL", texts=[text]),
             *sent(f'spark.sql("""{more}""")', 2, plan_class="SQL", texts=[more]),
             *sent(more, 3, plan=None),

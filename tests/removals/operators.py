@@ -44,7 +44,7 @@ REMOVALS = (
     Removal(
         "what a gateway cuts is not its client's doing",
         "session.lifecycle",
-        "return STOPPING if self.stopping else otherwise",
+        "return STOPPING if self.cuts else otherwise",
         "return otherwise",
         "session.test_service session.connect.test_sessions",
     ),
@@ -61,5 +61,33 @@ REMOVALS = (
         "if found is None or record_success:",
         "if True:",
         "frontends.test_authentication",
+    ),
+    Removal(
+        "a client that leaves while a gateway waits for it went away by itself",
+        "session.lifecycle",
+        "return STOPPING if self.cuts else otherwise",
+        "return STOPPING if self.stopping else otherwise",
+        "session.test_service",
+    ),
+    Removal(
+        "a gateway that stops waits for calls being answered",
+        "session.open_sessions",
+        "return max(sessions, sum(answering() for answering in self._answering))",
+        "return sessions",
+        "session.test_service",
+    ),
+    Removal(
+        "what changed while files were read is read once more",
+        "app.signals",
+        "            once_more = True\n\n",
+        "            pass\n\n",
+        "app.test_signals",
+    ),
+    Removal(
+        "a listener shows what its files hold when all is started",
+        "app.certificates",
+        "        take(pair)\n        self._listeners",
+        "        self._listeners",
+        "app.test_certificates",
     ),
 )

@@ -364,11 +364,37 @@ async def test_while_a_gateway_stops_what_runs_goes_on_and_nothing_begins() -> N
         await run(world, other, "SELECT 1")
     assert sessions.busy() == 1
     await sessions.status(BOB, operation)
-    # Connections are cut by the gateway: the record says so, and not that the client went away.
-    await sessions.disconnected([handle, other])
+    await sessions.disconnected([handle])
     assert sessions.busy() == 0
     (event,) = world.ledger.of("completed")
+    assert event.body["error"] == "the client went away", "its own doing, while the gateway waits for it"
+
+
+async def test_what_a_gateway_cuts_is_not_its_clients_doing() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    await run(world, handle, "SLOW", run_async=True)
+    world.sessions.lifecycle.stopping = world.sessions.lifecycle.cuts = True
+    await world.sessions.disconnected([handle])
+    (event,) = world.ledger.of("completed")
     assert event.body["error"] == "the gateway is stopping"
+
+
+async def test_calls_being_answered_are_waited_for_as_statements_are() -> None:
+    world = World()
+    every = OpenSessions()
+    every.add(world.sessions)
+    answering = [0]
+    every.add_connections(lambda _: None, lambda: answering[0])
+    assert every.busy() == 0
+    answering[0] = 2  # of metadata, or of an answer that a slow client takes
+    assert every.busy() == 2
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    await run(world, handle, "SLOW", run_async=True)
+    answering[0] = 1
+    assert every.busy() == 1
 
 
 async def test_sessions_of_a_user_are_listed_and_ended_with_what_runs_in_them() -> None:
@@ -396,7 +422,7 @@ async def test_a_removed_user_has_no_session_and_no_connection() -> None:
     world, closed = World(), list[str]()
     every = OpenSessions()
     every.add(world.sessions)
-    every.add_connections(closed.extend)
+    every.add_connections(closed.extend, lambda: 0)
     await open_session(world)
     await every.removed(["bob"])
     assert closed == ["bob"]

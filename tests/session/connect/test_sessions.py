@@ -339,6 +339,7 @@ async def test_while_a_gateway_stops_streams_go_on_and_no_plan_begins() -> None:
         with pytest.raises(GatewayStopping):
             await world.run(table("t"), session=session)
     # Its connection is cut by the gateway.
+    world.service.lifecycle.cuts = True
     await stream.aclose()
     event = world.ledger.of("completed")[-1]
     assert (event.body["outcome"], event.body["error"]) == ("canceled", "the gateway is stopping")
