@@ -1,7 +1,7 @@
 """What a program was answered through the gateway and straight at Spark, and where these may differ.
 
-A program of somebody else's prints a JSON object: step by step, what it was answered. Both answers to a step are
-equal, but for those in `differences.yaml`, each of which has its reason; and what stands there does differ.
+A program of somebody else's prints a JSON object: step by step, what it was answered. Both answers to a step
+are equal, but for those in `differences.yaml`, each of which has its reason; and what stands there does differ.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def differences(file: Path = LIST) -> list[Difference]:
 
 
 def level(answer: Any, names: Mapping[str, str] | None = None) -> Any:
-    """Return an answer without what differs from run to run; `names`: what is called otherwise in this one."""
+    """Return an answer without what differs from run to run; `names`: of this run → common to all."""
     text = _OF_A_RUN.sub("#", json.dumps(answer, sort_keys=True, ensure_ascii=False))
     for name, common in (names or {}).items():
         text = re.sub(rf"\b{re.escape(name)}\b", common, text)
@@ -60,7 +60,7 @@ def require_alike(
     direct: Mapping[str, Any],
     known: Sequence[Difference] | None = None,
 ) -> None:
-    """Require that steps are answered alike, but for the differences that are listed; tells all that are not."""
+    """Require that steps are answered alike, but for what is listed; tells all that are not."""
     listed = {one.step: one for one in (differences() if known is None else known) if one.program == program}
     wrong = []
     if through.keys() != direct.keys():

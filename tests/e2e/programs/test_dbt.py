@@ -1,8 +1,8 @@
 """dbt-spark builds a small project, twice, through the gateway and straight at Spark. `make programs-test`.
 
-It sends the same statements to both: what it sends follows from what it is told of the relations that are there,
-so a view that is taken for a table would be dropped and made again. On Spark 4.1 with Delta (`make night`) with a
-snapshot and a merge, which dbt has for such tables only.
+It sends the same statements to both: what it sends follows from what it is told of the relations that are
+there, so a view that is taken for a table would be dropped and made again. On Spark 4.1 with Delta (`make
+night`) with a snapshot and a merge, which dbt has for such tables only.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ def test_under_masks_and_filters_nothing_is_dropped_wrongly(place: Place, tmp_pa
     with emptied(place.spark, HERS) as schema:
         hers = build(place, tmp_path / "hers", GOVERNED, schema, direct=False)
         made = rows(place.spark, schema)
-        kinds = dict(
-            (name, re.search("^Type: (.*)$", text, re.M)[1])  # type: ignore[index]
+        kinds = {
+            name: re.search("^Type: (.*)$", text, re.M)[1]  # type: ignore[index]
             for _, name, _, text in place.spark.query(f"SHOW TABLE EXTENDED IN {schema} LIKE '*'")
-        )
+        }
     with emptied(place.spark, "programs_dbt") as schema:
         direct = build(place, tmp_path / "direct", FREE, schema, direct=True)
     assert [one["success"] for one in hers] == [True, True, True], hers

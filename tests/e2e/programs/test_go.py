@@ -53,9 +53,7 @@ def test_gohive_is_answered_as_by_spark(programs: Programs) -> None:
 def test_gohive_gets_what_its_user_may_see_and_errors_with_words(programs: Programs) -> None:
     gateway = programs.gateway
     refused, failing = "SELECT reflect('java.lang.System', 'getenv', 'PATH')", STATEMENTS[-2]
-    got = with_gohive(
-        gateway.host, gateway.port, GOVERNED, one_pack.PASSWORD, [CUSTOMERS, refused, failing]
-    )
+    got = with_gohive(gateway.host, gateway.port, GOVERNED, one_pack.PASSWORD, [CUSTOMERS, refused, failing])
     assert [(row["id"], row["email"]) for row in got[CUSTOMERS]["rows"]] == [
         (1, "xxx@x.xxxxxxx"),
         (2, "xx@x.xxxxxxx"),
@@ -64,7 +62,9 @@ def test_gohive_gets_what_its_user_may_see_and_errors_with_words(programs: Progr
     ]
     assert got[refused]["message"].startswith("[SLUICE_NOT_GOVERNABLE]")
     assert got[refused]["error"].startswith("Error while executing query: TStatus")  # gohive's own words
-    assert "[CAST_INVALID_INPUT]" in got[failing]["error"] or "[CAST_INVALID_INPUT]" in got[failing]["message"]
+    assert (
+        "[CAST_INVALID_INPUT]" in got[failing]["error"] or "[CAST_INVALID_INPUT]" in got[failing]["message"]
+    )
     assert "Ann" not in json.dumps(got[failing])
 
 
@@ -95,14 +95,12 @@ def with_connect_go(programs: Programs, port: int, token: str, user: str, scratc
 
 
 def test_spark_connect_go_is_answered_as_by_spark(programs: Programs) -> None:
-    """Over TLS, with a token of the user file; straight at Spark with Spark's own token, over TLS before it."""
+    """Over TLS, with a token of the user file; straight at Spark with its own token, over TLS before it."""
     with programs.scratch("programs_go") as scratch:
         port = programs.gateway.connect_port
         through = with_connect_go(programs, port, programs.token(FREE), FREE, scratch)
     with programs.scratch("programs_go") as scratch:
-        direct = with_connect_go(
-            programs, programs.front_port, programs.spark.connect_token, FREE, scratch
-        )
+        direct = with_connect_go(programs, programs.front_port, programs.spark.connect_token, FREE, scratch)
     require_alike("spark-connect-go", through, direct)
 
 

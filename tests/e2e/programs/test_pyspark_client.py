@@ -1,13 +1,12 @@
 """pyspark-client of each minor gets through the gateway what it gets straight at Spark. `make programs-test`.
 
-The scenarios are those of `tests/e2e/connect`, where the newest pyspark runs them, too; by day a share of them.
+The scenarios are those of `tests/e2e/connect`, where the newest pyspark runs them; by day a share of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+import subprocess
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 @pytest.fixture(scope="module")
 def outcomes(
     client: Client, connect_world: Spark, connect_gateway: RunningGateway, open_directory: Path
-) -> Iterator[dict[str, dict[str, Any]]]:
+) -> dict[str, dict[str, Any]]:
     """What came of today's scenarios, in each way."""
     spark = connect_world
     names = todays(sorted(SCENARIOS), SHARE, ahead=CLIENTS.index(client.version))
@@ -64,12 +63,10 @@ def outcomes(
         assert list(done) == names, log
         found[mode] = done
         spark.query(f"DROP DATABASE {scratch} CASCADE", user="loader")
-    yield found
+    return found
 
 
 def test_it_is_the_client_that_it_should_be(client: Client) -> None:
-    import subprocess
-
     told = subprocess.run(
         [str(client.python), "-c", "import pyspark; print(pyspark.__version__)"],
         capture_output=True,

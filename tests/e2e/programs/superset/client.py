@@ -1,7 +1,7 @@
 """What Superset asks a database for and how it draws a chart; runs where `apache-superset` is installed.
 
-`client.py URI SCHEMA DIRECTORY`: the database by its SQLAlchemy URI, which of its schemas to look at, and where Superset
-keeps its own database. Prints a JSON object: step by step, what it was answered.
+`client.py URI SCHEMA DIRECTORY`: the database by its SQLAlchemy URI, which of its schemas to look at, and where
+Superset keeps its own database. Prints a JSON object: step by step, what it was answered.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def steps(uri: str, schema: str) -> dict[str, Callable[[], Any]]:
                     {"expressionType": "SQL", "sqlExpression": "COUNT(DISTINCT email)", "label": "people"},
                 ],
                 "filter": [{"col": "name", "op": "LIKE", "val": "%e%"}],
-                "from_dttm": datetime(1999, 1, 1),
-                "to_dttm": datetime(2030, 1, 1),
+                "from_dttm": datetime(1999, 1, 1),  # noqa: DTZ001 - so Superset has them
+                "to_dttm": datetime(2030, 1, 1),  # noqa: DTZ001 - so Superset has them
                 "is_timeseries": grain is not None,
                 "row_limit": 100,
                 "orderby": [],
@@ -83,9 +83,7 @@ def steps(uri: str, schema: str) -> dict[str, Callable[[], Any]]:
         "schemas": lambda: sorted(database.get_all_schema_names()),
         "tables": lambda: sorted(map(list, database.get_all_table_names_in_schema(None, schema)), key=repr),
         "views": lambda: sorted(map(list, database.get_all_view_names_in_schema(None, schema)), key=repr),
-        "columns": lambda: [
-            [one["column_name"], str(one["type"])] for one in database.get_columns(customer)
-        ],
+        "columns": lambda: [[one["column_name"], str(one["type"])] for one in database.get_columns(customer)],
         "indexes": lambda: database.get_indexes(customer),
         "primary key": lambda: database.get_pk_constraint(customer),
         "comment": lambda: database.get_table_comment(customer),
