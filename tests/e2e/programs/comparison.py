@@ -1,7 +1,7 @@
 """What a program was answered through the gateway and straight at Spark, and where these may differ.
 
 A program of somebody else's prints a JSON object: step by step, what it was answered. Both answers to a step
-are equal, but for those in `differences.yaml`, each of which has its reason; and what stands there does differ.
+are equal, but for those in `differences.yaml`, each of which has its reason; and what is there does differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hive JDBC 4.1, HikariCP, Spring's JdbcTemplate: through the gateway what Spark gives. `make programs-test`."""
+"""Hive JDBC 4.1, HikariCP, Spring's JdbcTemplate: through the gateway as from Spark. `make programs-test`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What dbt does with a small project, in one process; runs where `dbt-spark` is installed.
 
 `client.py COMMANDS` with `DBT_…` in the environment: a JSON list of lists, such as `[["build"], ["docs",
-"generate"]]`. Prints a JSON list: for each command, what came of each node, and every statement that dbt sent.
+"generate"]]`. Prints a JSON list: for each command, what came of each node, and all statements that dbt sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What Superset asks a database for and how it draws a chart; runs where `apache-superset` is installed.
 
-`client.py URI SCHEMA DIRECTORY`: the database by its SQLAlchemy URI, which of its schemas to look at, and where
-Superset keeps its own database. Prints a JSON object: step by step, what it was answered.
+`client.py URI SCHEMA DIRECTORY`: the database by its SQLAlchemy URI, which of its schemas to look at, and
+where Superset keeps its own database. Prints a JSON object: step by step, what it was answered.
 """
 
 from __future__ import annotations
