@@ -52,6 +52,11 @@ func ask(connection *gohive.Connection, statement string) answer {
 		if cursor.Err != nil {
 			return failed(cursor.Err)
 		}
+		for name, value := range row {
+			if number, ok := value.(float64); ok {
+				row[name] = fmt.Sprint(number) // JSON has neither NaN nor infinity
+			}
+		}
 		given.Rows = append(given.Rows, row)
 	}
 	if cursor.Err != nil {

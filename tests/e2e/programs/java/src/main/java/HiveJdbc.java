@@ -7,6 +7,7 @@ import java.sql.ResultSet;
 import java.sql.Statement;
 import java.sql.Types;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.hive.jdbc.HiveStatement;
 
@@ -27,7 +28,7 @@ public final class HiveJdbc {
       answers.step(
           "product",
           () ->
-              List.of(
+              Arrays.asList(
                   meta.getDatabaseProductName(),
                   meta.getDatabaseProductVersion(),
                   meta.getDatabaseMajorVersion(),
@@ -109,7 +110,7 @@ public final class HiveJdbc {
           "another database",
           () -> {
             connection.setSchema(shop);
-            return List.of(connection.getSchema(), query(connection, "SELECT count(*) FROM customer"));
+            return Arrays.asList(connection.getSchema(), query(connection, "SELECT count(*) FROM customer"));
           });
       answers.step("valid", () -> connection.isValid(600));
       answers.step("no such table", () -> query(connection, "SELECT * FROM " + shop + ".nothing"));
