@@ -25,6 +25,7 @@ from tests.e2e.connect.conftest import (
 )
 from tests.e2e.connect.framework import SCENARIOS
 from tests.e2e.programs.comparison import HERE, require_alike
+from tests.e2e.programs.conftest import GOVERNED, SHOP, Programs
 from tests.e2e.running import RunningGateway, Spark
 from tests.shares import todays
 from tests.speed import patience
@@ -93,3 +94,28 @@ def test_most_of_it_works_straight_at_spark(outcomes: dict[str, dict[str, Any]])
         if isinstance(one["result"], dict) and {"raised", "no session"} & one["result"].keys()
     ]
     assert len(failed) <= len(outcomes["direct"]) // 4 + 1, json.dumps(failed)
+
+
+TLS = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote(sys.argv[1]).create()
+print([list(row) for row in spark.table(sys.argv[2]).select("id", "email").orderBy("id").collect()])
+spark.stop()
+"""
+
+
+def test_over_tls_with_a_token_it_gets_what_its_user_may_see(client: Client, programs: Programs) -> None:
+    url = f"sc://localhost:{programs.gateway.connect_port}/;use_ssl=true;token={programs.token(GOVERNED)}"
+    told = subprocess.run(
+        [str(client.python), "-W", "ignore", "-c", TLS, url, f"{SHOP}.customer"],
+        capture_output=True,
+        text=True,
+        env=programs.trusting(),
+        timeout=patience(),
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    shown = [[1, "xxx@x.xxxxxxx"], [2, "xx@x.xxxxxxx"], [4, None], [5, "xxxx@x.xxxxxxx"]]
+    assert told.stdout.strip() == str(shown)

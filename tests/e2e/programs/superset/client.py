@@ -81,8 +81,12 @@ def steps(uri: str, schema: str) -> dict[str, Callable[[], Any]]:
     return {
         "engine": lambda: [spec.__name__, database.backend],
         "schemas": lambda: sorted(database.get_all_schema_names()),
-        "tables": lambda: sorted(map(list, database.get_all_table_names_in_schema(catalog=None, schema=schema)), key=repr),
-        "views": lambda: sorted(map(list, database.get_all_view_names_in_schema(catalog=None, schema=schema)), key=repr),
+        "tables": lambda: sorted(
+            map(list, database.get_all_table_names_in_schema(catalog=None, schema=schema)), key=repr
+        ),
+        "views": lambda: sorted(
+            map(list, database.get_all_view_names_in_schema(catalog=None, schema=schema)), key=repr
+        ),
         "columns": lambda: [[one["column_name"], str(one["type"])] for one in database.get_columns(customer)],
         "indexes": lambda: database.get_indexes(customer),
         "primary key": lambda: database.get_pk_constraint(customer),
