@@ -72,6 +72,9 @@ def steps(uri: str, schema: str) -> dict[str, Callable[[], Any]]:
     def frame(text: str) -> Any:
         return database.get_df(text, schema=schema).astype(str).values.tolist()
 
+    def pairs(asked: Callable[..., Any]) -> Any:
+        return sorted(map(list, asked(catalog=None, schema=schema)), key=repr)
+
     def failing(text: str) -> Any:
         try:
             return frame(text)
