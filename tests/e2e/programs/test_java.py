@@ -22,7 +22,7 @@ NAMES = {"HiveJdbc": "hive-jdbc", "Pool": "hikaricp", "Spring": "spring-jdbc"}
 def run(program: str, host: str, port: int, user: str, password: str, scratch: str) -> Any:
     classpath = f"{CLASSES}/classes:{(CLASSES / 'classpath').read_text().strip()}"
     url = f"jdbc:hive2://{host}:{port}/default"
-    command = [find_java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+    command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
     answers = answers_of([*command, program, url, user, password, SHOP, scratch])
     return level(answers, {scratch: "{scratch}"})
 

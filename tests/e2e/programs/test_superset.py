@@ -22,7 +22,7 @@ PYTHON = HERE / "superset" / ".venv" / "bin" / "python"
 def run(host: str, port: int, user: str, password: str, directory: Path) -> Any:
     directory.mkdir()
     uri = f"hive://{user}:{password.replace(' ', '%20')}@{host}:{port}/default?auth=LDAP"
-    command = [PYTHON, HERE / "superset" / "client.py", uri, SHOP, directory]
+    command: list[str | Path] = [PYTHON, HERE / "superset" / "client.py", uri, SHOP, directory]
     return level(answers_of(command, env={"PATH": "/usr/bin:/bin", "HOME": str(directory)}))
 
 

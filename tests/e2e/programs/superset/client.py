@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def steps(uri: str, schema: str) -> dict[str, Callable[[], Any]]:
         "rows": lambda: frame("SELECT id, name, email, region, spent FROM customer ORDER BY id"),
         "many rows": lambda: frame("SELECT sum(id), count(*) FROM (SELECT * FROM numbers LIMIT 2000)"),
         "chart": lambda: chart(None),
-        **{f"chart by {grain}": (lambda grain=grain: chart(grain)) for grain in GRAINS},
+        **{f"chart by {grain}": partial(chart, grain) for grain in GRAINS},
         "no such table": lambda: failing("SELECT * FROM nothing"),
         "no such column": lambda: failing("SELECT nothing FROM customer"),
         "no SQL": lambda: failing("SELEKT 1"),
