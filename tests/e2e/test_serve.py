@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -221,3 +222,16 @@ def test_proposed_policies_are_held_against_what_was_asked(gateway: RunningGatew
     assert any("bob" in str(change) for change in lost), done.stdout[:2000]
     same = compared(in_force)
     assert (same.returncode, json.loads(same.stdout)["changes"]) == (0, []), same.stdout[:2000]
+
+
+def test_the_readme_shows_what_the_demo_forwards(gateway: RunningGateway) -> None:
+    """Its lines are folded, and `explain` prints one."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    before, after = re.findall(r"```sql\n(.*?)```", readme.partition("## Before and after")[2], re.S)[:2]
+    told = gateway.sluice("explain", "--json", "--as", "carol", before.strip())
+    assert told.returncode == exit_codes.OK, told.stderr
+    assert unfolded(json.loads(told.stdout)["forwarded"]) == unfolded(after)
+
+
+def unfolded(text: str) -> str:
+    return re.sub(r"(?<=\() | (?=\))", "", " ".join(text.split()))

@@ -1,0 +1,137 @@
+"""A Spark with a shop, a gateway before it, and ways to both for programs that others wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import exit_codes
+from tests.app.certificate_files import make_pair
+from tests.e2e import one_pack
+from tests.e2e.lake.conftest import lakes
+from tests.e2e.running import LoopThread, RunningGateway, Spark
+from tests.e2e.standing import OWN_DATABASES
+
+__all__ = ["lakes"]
+
+PACK = Path(__file__).with_name("pack.yaml")
+FREE = "fritz"
+"""May do everything, so that what he is answered is what Spark answers."""
+GOVERNED = "gerda"
+"""Reads the shop filtered and masked, and builds in a database of hers, where a column is masked too."""
+SHOP = "programs_shop"
+
+TABLES = [
+    statement
+    for statement in Path(__file__).with_name("shop.sql").read_text("utf-8").partition("\n")[2].split(";\n")
+    if statement
+]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where programs connect to."""
+
+    spark: Spark
+    gateway: RunningGateway
+    certificate: Path
+    """What the gateway's Spark Connect shows, and what stands before Spark's own."""
+    front_port: int
+    """Spark's own Spark Connect behind TLS: clients in Go send no token without."""
+
+    @contextlib.contextmanager
+    def scratch(self, name: str) -> Iterator[str]:
+        """Yield an empty database to write to, which is dropped again."""
+        assert name not in OWN_DATABASES
+        drop = f"DROP DATABASE IF EXISTS {name} CASCADE"
+        self.spark.query(drop, f"CREATE DATABASE {name}", user="loader")
+        try:
+            yield name
+        finally:
+            self.spark.query(drop, user="loader")
+
+    def token(self, user: str) -> str:
+        """Return a new token of a user's, as `sluice users token` prints it."""
+        done = self.gateway.sluice("users", "token", user, "--label", "programs")
+        assert done.returncode == exit_codes.OK, done.stderr
+        return done.stdout.strip()
+
+    def trusting(self) -> dict[str, str]:
+        """Return an environment in which clients trust the certificate."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "DBT_"))}
+        file = str(self.certificate)
+        return {**kept, "SSL_CERT_FILE": file, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": file}
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+class TlsFront:
+    """Takes TLS at a port of its own and passes what is in it on to a port of this machine."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(directory / "c.pem", directory / "k.pem")
+        self._context.set_alpn_protocols(["h2"])  # gRPC wants to have agreed on it
+        self._port = port
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> int:
+        """Return the port."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        finally:
+            self._tasks.discard(task)
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@pytest.fixture(scope="session")
+def programs(spark: Spark, session_loop: LoopThread, open_directory: Path) -> Iterator[Programs]:
+    """The shop, a gateway before it whose Spark Connect takes TLS, and TLS before Spark's own."""
+    directory = open_directory / "programs-tls"
+    directory.mkdir()
+    make_pair(directory)
+    spark.query(*TABLES, user="loader")
+    tls = {"certificate": str(directory / "c.pem"), "key": str(directory / "k.pem")}
+    listeners = {"thrift": {"port": 0}, "connect": {"port": 0, "tls": tls}, "admin": {"port": 0}}
+    settings = one_pack.write_settings(
+        open_directory / "programs",
+        spark,
+        PACK.read_text("utf-8"),
+        {FREE: [], GOVERNED: []},
+        listeners=listeners,
+    )
+    front = TlsFront(directory, spark.connect_port)
+    front_port = session_loop.run(front.start())
+    running = RunningGateway(settings).start()
+    try:
+        yield Programs(spark, running, directory / "c.pem", front_port)
+    finally:
+        session_loop.run(front.stop())
+        assert running.stop() == 0

@@ -1,0 +1,1 @@
+select id from {{ ref('customers') }} where region is null

@@ -1,0 +1,48 @@
+"""Hive JDBC 4.1, HikariCP, Spring's JdbcTemplate: through the gateway as from Spark. `make programs-test`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.reader.java_runtime import find_java
+from tests.e2e import one_pack
+from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
+from tests.e2e.programs.conftest import FREE, GOVERNED, SHOP, Programs
+
+pytestmark = pytest.mark.programs
+CLASSES = HERE / "java" / "target"
+"""Built by `make programs-test`, with the class path in a file."""
+NAMES = {"HiveJdbc": "hive-jdbc", "Pool": "hikaricp", "Spring": "spring-jdbc"}
+"""The class that is run → its name in the list of differences."""
+
+
+def run(program: str, host: str, port: int, user: str, password: str, scratch: str) -> Any:
+    classpath = f"{CLASSES}/classes:{(CLASSES / 'classpath').read_text().strip()}"
+    url = f"jdbc:hive2://{host}:{port}/default"
+    command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+    answers = answers_of([*command, program, url, user, password, SHOP, scratch])
+    return level(answers, {scratch: "{scratch}"})
+
+
+@pytest.mark.parametrize("program", NAMES)
+def test_it_is_answered_as_by_spark(programs: Programs, program: str) -> None:
+    gateway, spark = programs.gateway, programs.spark
+    with programs.scratch("programs_java") as scratch:
+        through = run(program, gateway.host, gateway.port, FREE, one_pack.PASSWORD, scratch)
+    with programs.scratch("programs_java") as scratch:
+        direct = run(program, spark.host, spark.port, FREE, "x", scratch)
+    require_alike(NAMES[program], through, direct)
+
+
+def test_jdbc_template_gets_what_its_user_may_see(programs: Programs) -> None:
+    gateway = programs.gateway
+    with programs.scratch("programs_hers") as scratch:
+        got = run("Spring", gateway.host, gateway.port, GOVERNED, one_pack.PASSWORD, scratch)
+    assert json.dumps(got).count("@x.example") == 0
+    assert got["a value"] == 4
+    assert got["with arguments"] == ['0 Dara "O\'Neil"', "1 Élif"]
+    # By the SQLSTATE, as of Spark itself: what programs branch on.
+    assert got["no such table"]["class"] == "org.springframework.jdbc.BadSqlGrammarException"
