@@ -191,7 +191,7 @@ FULL: dict[str, Any] = {
     "isDenyAllElse": False,
 }
 VALUES: tuple[Any, ...] = (
-    None, "", "*", "{USER", "${{((}}", "x" * 5_000, -1, 2**62, 1.5, True, [], [None], [""], {}, {"values": ["(("]},
+    None, "", "*", "{USER", "${{((}}", "x" * 5_000, -1, 2**62, 1.5, True, [], [None], {}, {"values": ["(("]},
 )  # fmt: skip
 
 
