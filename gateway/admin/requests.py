@@ -186,6 +186,11 @@ def answering(timeout_s: float, told: Callable[[web.Request, Exception], web.Res
             refuse_other_sites(request)
             async with asyncio.timeout(timeout_s):
                 return await handler(request)
+        except web.RequestPayloadError:
+            # What is left of the body cannot be read either, nor another request behind it.
+            response = told(request, BadRequest("the body is not what its headers say"))
+            response.force_close()
+            return response
         except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
             return told(request, error)
 

@@ -13,7 +13,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-Kind = Literal["cases", "whole", "unreadable"]
+FileFaultKind = Literal["cases", "whole", "unreadable"]
 """`cases`: a case fails, so that what the file would newly give is not in force, and what it takes away is.
 `whole`: nothing of it can be taken, so that it has what it had. `unreadable`: so it is of all files."""
 MAX_NAMED = 5
@@ -29,7 +29,7 @@ class FileAtFault:
     """Empty where a fault is of no file alone."""
     line: int
     """0 where it is none of a line."""
-    kind: Kind
+    kind: FileFaultKind
     fault: str
     """With its place."""
     since: datetime
@@ -58,11 +58,11 @@ class FilesAtFault:
     def all(self) -> tuple[FileAtFault, ...]:
         return tuple(self._found.values())
 
-    def since_s(self, kind: Kind) -> float | None:
+    def since_s(self, kind: FileFaultKind) -> float | None:
         """Return since when a file has been so, by the clock; None: none is."""
         return min((one.since_s for one in self.all if one.kind == kind), default=None)
 
-    def keep(self, found: Mapping[Kind, Iterable[str]]) -> None:
+    def keep(self, found: Mapping[FileFaultKind, Iterable[str]]) -> None:
         """Take what is wrong now. What is new, or mended, is logged once."""
         before, made = self._found, dict[str, FileAtFault]()
         # Of files that could not be read nobody knows since when they have been as they are.

@@ -20,7 +20,7 @@ from gateway.app.accepted_tags import accepted_part
 from gateway.app.closed_policies import ClosedPolicies, ClosedPolicy
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.combining import Part, combine
-from gateway.app.files_at_fault import FileAtFault, FilesAtFault, Kind
+from gateway.app.files_at_fault import FileAtFault, FileFaultKind, FilesAtFault
 from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
 from gateway.app.rule_files import (
@@ -277,7 +277,7 @@ class RulesInForce(Closing):
             return False
         try:
             rules = await self._read_files()
-            faults: dict[Kind, Sequence[str]] = {"whole": rules.held, "cases": rules.failing}
+            faults: dict[FileFaultKind, Sequence[str]] = {"whole": rules.held, "cases": rules.failing}
             known = (rules.texts, rules.good) == (self._texts, self._good)
             if not (known and any(faults.values())):
                 await self._change(FILES, rules.part)
@@ -297,7 +297,7 @@ class RulesInForce(Closing):
         self._tell(faults)
         return not (known and any(faults.values()))
 
-    def _tell(self, found: Mapping[Kind, Sequence[str]]) -> None:
+    def _tell(self, found: Mapping[FileFaultKind, Sequence[str]]) -> None:
         """Log why files are not in force as they stand, once for the same faults."""
         self._at_fault.keep(found)
         faults = tuple(fault for told in found.values() for fault in told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -151,9 +152,9 @@ async def database(prepared: str, embedded_postgres: str) -> AsyncIterator[str]:
         yield dsn
 
 
-@pytest.fixture
-async def served(database: str) -> AsyncIterator[Served]:
-    """Ranger's API with an empty database of its own."""
+@contextlib.asynccontextmanager
+async def serving(database: str) -> AsyncIterator[Served]:
+    """Serve Ranger's API on a database."""
     store = Store(database, prepare=shipped)
     access = Access(RIGHTS, read_text=read_text)
     api = RangerApi(store, access, authenticate)
@@ -163,4 +164,11 @@ async def served(database: str) -> AsyncIterator[Served]:
         yield Served(f"http://127.0.0.1:{port}", store, session, access)
     await listener.close()
     await store.close()
+
+
+@pytest.fixture
+async def served(database: str) -> AsyncIterator[Served]:
+    """Ranger's API with an empty database of its own."""
+    async with serving(database) as found:
+        yield found
     await asyncio.get_running_loop().shutdown_default_executor()

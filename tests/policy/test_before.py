@@ -213,8 +213,9 @@ def test_what_is_in_force_says_what_took_it_away() -> None:
     assert engine.visible_tables(request.principal, Resource.database("c", "hr"), ["payroll", "office"]) == (
         b"\0\1"
     )
-    decided = engine.table_view(request.principal, Resource.table("c", "hr", "payroll"), COLUMNS).allowed
-    assert not any(one.allowed for one in decided.values())
+    view = engine.table_view(request.principal, Resource.table("c", "hr", "payroll"), COLUMNS)
+    assert view.hidden == {column.name for column in COLUMNS}
+    assert not any(one.allowed for one in view.allowed.values())
 
 
 def test_a_case_that_fails_by_another_files_denial_does_not_hold_that_back() -> None:

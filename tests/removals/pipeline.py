@@ -1102,16 +1102,9 @@ REMOVALS = (
     ),
     Removal(
         "who has the name of an author is not he",
-        "model.principal",
-        "return found if found is not None and found.identity == identity else None",
-        "return found",
-        "test_pipeline_authors",
-    ),
-    Removal(
-        "nobody is told as somebody else is called",
-        "model.principal",
-        'return f" {self.id} {self.user}" if self.id else self.user',
-        "return self.user",
+        "pipeline.authors",
+        "author = principal_of(told, judging.snapshot.principals.get)",
+        'author = judging.snapshot.principals.get(told.rsplit(" ", 1)[-1])',
         "test_pipeline_authors",
     ),
     Removal(

@@ -1503,9 +1503,9 @@ REMOVALS = (
     ),
     Removal(
         "a column of the name comes before what Spark would call it",
-        "sql.lineage_expressions",
-        "        return name if name in self._bare else None",
-        "        return None",
+        "sql.analyse_tree",
+        "    return name if name in bare else None",
+        "    return None",
         "sql.test_lineage_names",
     ),
     Removal(

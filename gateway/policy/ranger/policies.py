@@ -444,7 +444,7 @@ class _PolicyReading:
                     continue
             if who is None:
                 continue
-            expression = info.get("valueExpr") and self._reader.text(info, "valueExpr", place)
+            expression = info.get("valueExpr") and self._reader.text(info, "valueExpr", place).strip()
             condition = info.get("conditionExpr") and self._reader.text(info, "conditionExpr", place)
             self._check_mask(mask_type, expression, place)
             found.append(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import orjson
 import pytest
+import pytest_asyncio
 
 from gateway.app.proving import Proofs
 from gateway.app.ranger_admin import RangerAdmin
@@ -19,21 +21,23 @@ from gateway.policy.ranger import load_files
 from gateway.policy.unusable import broken_policies
 from gateway.reader.pool import ReaderPool
 from gateway.settings.models import PolicySettings, RangerApiSettings
-from tests.admin.conftest import Served
+from tests.admin.conftest import Served, serving
 from tests.admin.ranger.test_access import API, filtering, masking, policy
 from tests.admin.ranger.test_grants_and_files import upload
+from tests.conftest import new_database
 from tests.frontends.listening import Gateway
 from tests.policy.scenarios import definitions
 from tests.session.fakes import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+_PLACE = re.compile(r"field\[\w+Items|subfield\[conditions|the body")
 IMPORT = "/plugins/policies/importPoliciesFromFile"
 DOWNLOAD = "/plugins/policies/download/dev_hive"
 
 
-async def hostile(served: Served, reader: ReaderPool) -> None:
-    """Have a service, and texts read by Spark's own parser."""
-    assert (await served.ask("POST", f"{API}/service", {"name": "dev_hive", "type": "hive"}))[0] == 200
+@pytest_asyncio.fixture(loop_scope="session")
+async def served(prepared: str, embedded_postgres: str, reader: ReaderPool) -> AsyncIterator[Served]:
+    """The API with a service, and texts read by Spark's own parser."""
     admin = RangerAdmin(
         RangerApiSettings(administrators=("admin",)),
         PolicySettings(),
@@ -41,7 +45,12 @@ async def hostile(served: Served, reader: ReaderPool) -> None:
         Gateway(World()).authenticator,
         reader,
     )
-    served.access.read_text = admin.read_text
+    async with new_database(embedded_postgres, prepared) as dsn, serving(dsn) as found:
+        tags = {"name": "dev_tag", "type": "tag"}
+        for service in (tags, {"name": "dev_hive", "type": "hive", "tagService": "dev_tag"}):
+            assert (await found.ask("POST", f"{API}/service", service))[0] == 200
+        found.access.read_text = admin.read_text
+        yield found
 
 
 async def require_enforceable(served: Served, reader: ReaderPool) -> None:
@@ -57,7 +66,7 @@ async def require_enforceable(served: Served, reader: ReaderPool) -> None:
 
 async def sent(served: Served, body: Any, reader: ReaderPool, path: str = f"{API}/policy") -> tuple[int, str]:
     """Store a policy; what is refused says why, and what is taken can be put in force."""
-    status, told = await served.ask("POST", path, body)
+    status, told = await served.ask("POST", path, orjson.dumps(body))
     if status == 200:
         await require_enforceable(served, reader)
         assert (await served.ask("DELETE", f"{API}/policy/{told['id']}"))[0] == 204
@@ -160,18 +169,8 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("make", [filtering, masking])
-async def test_a_text_is_refused_or_can_be_put_in_force(
-    served: Served, reader: ReaderPool, make: Callable[[str], Any]
-) -> None:
-    await hostile(served, reader)
-    for text in TEXTS:
-        status, told = await sent(served, make(text), reader)
-        assert status == 200 or re.search(r"filter|mask|expression|control|NUL", told), (text[:80], told)
-
-
 WHO = {"users": ["ann"], "groups": ["g"], "accesses": [{"type": "select", "isAllowed": True}]}
-CONDITION = {"type": "expression", "values": ["USER.region == 'EU'"]}
+CONDITION = {"type": "_expression", "values": ["USER.region == 'EU'"]}
 VALIDITY = {"startTime": "2026/01/01 00:00:00", "endTime": "2026/02/01 00:00:00", "timeZone": "UTC"}
 FULL: dict[str, Any] = {
     **policy("full", "sales_eu", "card"),
@@ -192,10 +191,33 @@ FULL: dict[str, Any] = {
     "isDenyAllElse": False,
 }
 VALUES: tuple[Any, ...] = (
-    None, "", " ", "x", "*", "{USER}", "{USER", "${{USER.x}}", "${{((}}", "\ud800", "x" * 5_000, "\u202e",
-    "\n", 0, -1, 1, 2, 2**62, 1.5, True, False, [], [None], [""], ["x"], [[]], [{}], {}, {"x": 1},
-    {"values": [None]}, {"values": ["((", "a\\"]}, [["x"]] * 3,
+    None, "", "*", "{USER", "${{((}}", "x" * 5_000, -1, 2**62, 1.5, True, [], [None], {}, {"values": ["(("]},
 )  # fmt: skip
+
+
+def asking(text: str) -> dict[str, Any]:
+    return {**FULL, "conditions": [{"type": "_expression", "values": [text]}]}
+
+
+def on_tag(text: str) -> dict[str, Any]:
+    """A mask of a policy on a tag, in the service of tags that another one uses."""
+    item = masking(text)["dataMaskPolicyItems"][0]
+    item["accesses"] = [{"type": "hive:select"}]
+    item["dataMaskInfo"] = {**item["dataMaskInfo"], "dataMaskType": "hive:CUSTOM"}
+    resources = {"tag": {"values": ["PII"]}}
+    return {**masking(text), "service": "dev_tag", "resources": resources, "dataMaskPolicyItems": [item]}
+
+
+@pytest.mark.parametrize("make", [filtering, masking, asking, on_tag])
+async def test_a_text_is_refused_or_can_be_put_in_force(
+    served: Served, reader: ReaderPool, make: Callable[[str], Any]
+) -> None:
+    statuses = set()
+    for text in TEXTS:
+        status, told = await sent(served, make(text), reader)
+        statuses.add(status)
+        assert status == 200 or _PLACE.search(told), (text[:80], told)
+    assert statuses == {200, 400}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
@@ -218,8 +240,8 @@ def put_in(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 async def test_a_body_is_refused_or_can_be_put_in_force(
     served: Served, reader: ReaderPool, base: dict[str, Any]
 ) -> None:
-    await hostile(served, reader)
-    assert (await sent(served, base, reader))[0] == 200
+    status, told = await sent(served, base, reader)
+    assert status == 200, told
     for path in places(base):
         for value in VALUES:
             body = put_in(base, path, value)
@@ -244,7 +266,6 @@ BODIES: tuple[tuple[bytes, dict[str, str]], ...] = (
     (gzip.compress(document()), {"Content-Encoding": "gzip"}),
     (gzip.compress(document()), {"Content-Type": "application/json"}),
     (document(), {"Content-Encoding": "gzip"}),
-    (document(), {"Content-Encoding": "br"}),
     (gzip.compress(b" " * 50_000_000), {"Content-Encoding": "gzip"}),
     (b"\xef\xbb\xbf" + document(), {}),
     (document().decode().encode("utf-16"), {}),
@@ -275,9 +296,8 @@ BODIES: tuple[tuple[bytes, dict[str, str]], ...] = (
 async def test_bytes_are_refused_or_can_be_put_in_force(
     served: Served, reader: ReaderPool, path: str
 ) -> None:
-    await hostile(served, reader)
     for body, headers in BODIES:
-        status, told = await served.send("POST", path, body, headers)
+        status, told = await served.send("POST", path, io.BytesIO(body), {**headers, "Connection": "close"})
         assert status in (200, 204, 400, 413, 415), (body[:60], headers, status, told)
         if status in (200, 204):
             await require_enforceable(served, reader)
@@ -290,7 +310,6 @@ async def test_bytes_are_refused_or_can_be_put_in_force(
 async def test_an_import_of_many_texts_is_refused_with_each_place_or_taken_whole(
     served: Served, reader: ReaderPool
 ) -> None:
-    await hostile(served, reader)
 
     def one(number: int, text: str) -> dict[str, Any]:
         made = filtering(text)
@@ -311,7 +330,6 @@ async def test_an_import_of_many_texts_is_refused_with_each_place_or_taken_whole
 async def test_changes_of_one_policy_at_once_leave_one_that_can_be_put_in_force(
     served: Served, reader: ReaderPool
 ) -> None:
-    await hostile(served, reader)
     _, made = await served.ask("POST", f"{API}/policy", filtering("a = 0"))
 
     async def put(text: str) -> int:
