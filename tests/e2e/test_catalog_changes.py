@@ -293,11 +293,11 @@ def test_a_table_that_a_function_has_read_is_read_as_it_is_now(
     spark: Spark, gateway: RunningGateway, table: Callable[..., None], endpoint: str
 ) -> None:
     """No statement of the session has named it, and Spark keeps it for the session all the same."""
+    table("thrift", "id STRING, email STRING", "('1', 'RAW')")
     spark.query(
         "CREATE OR REPLACE FUNCTION race.rows() RETURNS BIGINT RETURN (SELECT count(*) FROM race.swapped)",
         user="loader",
     )
-    table("thrift", "id STRING, email STRING", "('1', 'RAW')")
     with session(gateway, endpoint, "ann") as ann:
         assert ann("SELECT spark_catalog.race.rows()") == [(1,)]
         table("thrift", "email STRING, id STRING", "('RAW', '2'), ('RAW', '3')")
