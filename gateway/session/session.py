@@ -178,6 +178,8 @@ class NameResolution:
         """What statements were judged by, folded: Spark's session may know it as it was then."""
         self.lived_on = False
         """Whether Spark had the session before this gateway: it may know anything, as it was at any time."""
+        self.began: int | None = None
+        """The generation of changed names in which its first statement was judged."""
         self.judged_in = 0
         """The generation of changed names in which a statement was judged last."""
         self.views_have_obligations = False
@@ -212,8 +214,13 @@ class NameResolution:
         """Return the tables of a statement that are not, or may not be, as Spark's session knows them."""
         now = {table.name.folded(): table for table in cleared.tables}
         found = []
-        for name in cleared.names if self.lived_on else cleared.names & self.known_tables.keys():
-            (was, since), table = self.known_tables.get(name, _LONG_AGO), now.get(name)
+        began = changed.generation if self.began is None else self.began
+        for name in cleared.names:
+            table = now.get(name)
+            # INVARIANT (now): Spark reads tables that are in no statement, such as those in the body of a
+            # function in SQL. So a session may know any table since it began.
+            unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)
+            was, since = self.known_tables.get(name, unseen)
             if was != table and any(one is not None and kept_by_sessions(one) for one in (was, table)):
                 found.append(name)
                 continue
@@ -228,6 +235,7 @@ class NameResolution:
         is no table now stays as old as it is: should it be one again, it is looked at."""
         now = {table.name.folded(): table for table in cleared.tables}
         self.judged_in = generation
+        self.began = generation if self.began is None else self.began
         for name in cleared.names:
             known = self.known_tables.get(name, _LONG_AGO if self.lived_on else None)
             since = generation if known is None else known.since
@@ -396,6 +404,7 @@ class NameResolution:
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
         self.known_tables = dict(other.known_tables)
+        self.began = other.began
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
 

@@ -25,6 +25,9 @@ policies:
   - name: everybody works here
     on: {catalog: spark_catalog, database: race, table: "*", column: "*"}
     allow: [{users: [ann, maker], access: [select, create, drop, alter, insert, delete]}]
+  - name: functions
+    on: {catalog: spark_catalog, database: race, udf: "*"}
+    allow: [{users: [ann], access: [execute]}]
   - name: rows that ann may see
     on: {catalog: spark_catalog, database: race, table: guarded}
     filter: [{users: [ann], where: "note <> 'RAW'"}]
@@ -283,6 +286,23 @@ def test_other_changes_reach_open_sessions(
                 frame = frames.createDataFrame([(columns[0], "RAW")], "id STRING, email STRING")
                 frame.select(*columns).write.mode("overwrite").format("csv").saveAsTable("race.swapped")
                 assert ann("SELECT id, email FROM race.swapped") == [(columns[0], None)]
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_a_table_that_a_function_has_read_is_read_as_it_is_now(
+    spark: Spark, gateway: RunningGateway, table: Callable[..., None], endpoint: str
+) -> None:
+    """No statement of the session has named it, and Spark keeps it for the session all the same."""
+    table("thrift", "id STRING, email STRING", "('1', 'RAW')")
+    spark.query(
+        "CREATE OR REPLACE FUNCTION race.rows() RETURNS BIGINT RETURN (SELECT count(*) FROM race.swapped)",
+        user="loader",
+    )
+    with session(gateway, endpoint, "ann") as ann:
+        assert ann("SELECT spark_catalog.race.rows()") == [(1,)]
+        table("thrift", "email STRING, id STRING", "('RAW', '2'), ('RAW', '3')")
+        assert ann("SELECT * FROM race.swapped") == [(None, "2"), (None, "3")]
+        assert ann("SELECT spark_catalog.race.rows()") == [(2,)]
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])

@@ -901,7 +901,7 @@ def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
 
     name, view = f"held_{endpoint}", f"testviews.held_{endpoint}"
     text = f"SELECT id, secret FROM testlake.{name}"
-    first = ("a.csv", "id,secret\n1,s1\n", [(1, "s1")])
+    first = ("a.csv", "id,secret\ni1,s1\n", [("i1", "s1")])
     with session(files, endpoint, "alice") as alice, files.session("bob", PASSWORD) as frames:
         write(root / name / first[0], first[1])
         alice(text)
@@ -912,10 +912,10 @@ def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
         frames.sql(f"CREATE TEMPORARY VIEW held_text AS {text}")
         for file, content, rows in (
             first,
-            ("a.csv", "secret,id,more\ns2,2,x\na longer one,3,y\n", [(2, "s2"), (3, "a longer one")]),
-            ("a.json", '{"id": 4, "secret": "s4"}\n', [(4, "s4")]),
-            ("secret=s5/a.csv", "id,x\n5,0\n", [(5, "s5")]),
-            ("secret=s6/a.csv", "x,id\n0,6\n", [(6, "s6")]),
+            ("a.csv", "secret,id,more\ns2,i2,x\na longer one,i3,y\n", [("i2", "s2"), ("i3", "a longer one")]),
+            ("a.json", '{"id": "i4", "secret": "s4"}\n', [("i4", "s4")]),
+            ("secret=s5/a.csv", "id,x\ni5,0\n", [("i5", "s5")]),
+            ("secret=s6/a.csv", "x,id\n0,i6\n", [("i6", "s6")]),
         ):
             write(root / name / file, content)
             assert alice(text) == rows

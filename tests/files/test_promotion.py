@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,15 +58,21 @@ async def test_a_source_that_makes_no_tables_by_itself_is_asked_to(database: str
     assert spark.made == 1
 
 
-async def test_local_files_that_lie_elsewhere_than_by_their_path_are_not_read(tmp_path: Path) -> None:
+@pytest.fixture
+def local() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+async def test_local_files_that_lie_elsewhere_than_by_their_path_are_not_read(local: Path) -> None:
     """The root of the source was another one when the table was made: nobody looks there for links."""
-    mine = promoter(PlayedSpark(), "", replace(LAKE, root=f"file:{tmp_path}"))
-    (tmp_path / "raw" / "events").mkdir(parents=True)
+    mine = promoter(PlayedSpark(), "", replace(LAKE, root=f"file:{local}"))
+    (local / "raw" / "events").mkdir(parents=True)
     assert mine.looks_through(EVENTS)
     assert not promoter(PlayedSpark(), "").looks_through(EVENTS)
-    for location in (None, f"file:{tmp_path}/raw/events", f"file://{tmp_path}/raw/events/"):
+    for location in (None, f"file:{local}/raw/events", f"file://{local}/raw/events/"):
         assert await mine.trouble(EVENTS, location) is None
-    for location in ("file:/elsewhere/raw/events", f"file:{tmp_path}/raw", "s3a://b/raw/events"):
+    for location in ("file:/elsewhere/raw/events", f"file:{local}/raw", "s3a://b/raw/events"):
         told = await mine.trouble(EVENTS, location)
         assert "the files of another directory" in str(told)
     assert await promoter(PlayedSpark(), "").trouble(EVENTS, "s3a://other/raw/events") is None

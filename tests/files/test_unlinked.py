@@ -124,9 +124,7 @@ async def test_a_link_that_comes_later_is_seen(root: Path, put: Put) -> None:
         assert "link" in str(await looked.trouble(source, ("raw", "events")))
 
 
-async def test_a_directory_that_goes_meanwhile_hides_no_link(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_directory_that_goes_meanwhile_hides_no_link(root: Path) -> None:
     """Who makes and removes directories all the time does not end the look before it comes to a link."""
     events, first = root / "raw" / "events", list[str]()
     for day in (1, 2):
@@ -138,8 +136,9 @@ async def test_a_directory_that_goes_meanwhile_hides_no_link(
             shutil.rmtree(events / name)
         return open_below(name, at)
 
-    monkeypatch.setattr(links, "open_below", after_it_went)
-    assert "link" in str(await sure().trouble(source_of(root), ("raw", "events")))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(links, "open_below", after_it_went)
+        assert "link" in str(await sure().trouble(source_of(root), ("raw", "events")))
     assert len(first) == 1
 
 
@@ -194,9 +193,7 @@ async def test_a_stamp_of_just_now_is_not_relied_on(root: Path) -> None:
         assert looked.walks == walks
 
 
-async def test_a_look_that_hangs_holds_up_nobody_else_and_ends(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_look_that_hangs_holds_up_nobody_else_and_ends(root: Path) -> None:
     """As on a file system whose server is away."""
     looked, source, goes_on = Unlinked(lambda: 2**62, within_s=0.2), source_of(root), threading.Event()
     assert await looked.trouble(source, ("raw", "events")) is None
@@ -206,13 +203,14 @@ async def test_a_look_that_hangs_holds_up_nobody_else_and_ends(
         return stamp_of(path, of_within=of_within)
 
     stamp_of = unlinked._stamp_of
-    monkeypatch.setattr(unlinked, "_stamp_of", hangs)
-    asked = asyncio.gather(*(looked.trouble(source, ("raw", name)) for name in ("events", "one.csv")))
-    try:
-        assert set(await asked) == {"the gateway could not look at its files in time"}
-    finally:
-        goes_on.set()
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(unlinked, "_stamp_of", hangs)
+        asked = asyncio.gather(*(looked.trouble(source, ("raw", name)) for name in ("events", "one.csv")))
+        try:
+            async with asyncio.timeout(patience(5)):
+                assert set(await asked) == {"the gateway could not look at its files in time"}
+        finally:
+            goes_on.set()
     assert await Unlinked().trouble(source, ("raw", "events")) is None
 
 

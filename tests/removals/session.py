@@ -44,8 +44,15 @@ REMOVALS = (
     Removal(
         "of a session that lived on nobody knows what it knows",
         "session.session",
-        "for name in cleared.names if self.lived_on else cleared.names & self.known_tables.keys():",
-        "for name in cleared.names & self.known_tables.keys():",
+        "unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)",
+        "unseen = KnownTable(table, began)",
+        "session.test_changed_tables",
+    ),
+    Removal(
+        "a session may know a table that no statement of it has read",
+        "session.session",
+        "was, since = self.known_tables.get(name, unseen)",
+        "was, since = self.known_tables.get(name, KnownTable(table, changed.generation))",
         "session.test_changed_tables",
     ),
     Removal(

@@ -89,6 +89,21 @@ async def test_each_session_that_knows_a_table_looks_once_when_another_changed_i
     assert set(world.ran) == {NAME}
 
 
+async def test_a_session_may_know_what_no_statement_of_it_has_read() -> None:
+    """A function in SQL reads tables, and Spark's session keeps these as they were then."""
+    world, session = World(), new_session()
+    read, world.now = world.now, None
+    await world.read(session)
+    session.known_tables.clear()
+    world.now = read
+    assert await world.looks(session) == 0, "nobody has changed it since the session began"
+    session.known_tables.clear()
+    world.changed.note([NAME])
+    assert [await world.looks(session) for _ in range(2)] == [1, 0]
+    world.changed.note([OTHER])
+    assert await world.looks(new_session()) == 0, "one that begins now knows nothing older"
+
+
 async def test_own_changes_do_not_hide_those_of_others() -> None:
     world, own, other = World(), new_session(), new_session()
     await world.read(own)
