@@ -26,7 +26,7 @@ from typing import Any
 
 from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
-from gateway.backends.spark_thrift_questions import Questions
+from gateway.backends.spark_thrift_questions import AskingSession, Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
@@ -235,7 +235,7 @@ class SparkThriftBackend:
             await session.close()
 
 
-class SparkThriftSession:
+class SparkThriftSession(AskingSession):
     """A session of Spark with its own connection; when that is lost, so is the session."""
 
     def __init__(
@@ -336,9 +336,6 @@ class SparkThriftSession:
             self._is_probed = False
         await operation.close()
         return error
-
-    async def described_functions(self) -> Mapping[str, tuple[str, str]]:
-        return await Questions(self).described_functions()
 
     async def _start(self, text: str, timeout_s: int, *, run_async: bool = True) -> SparkThriftOperation:
         if self._closed:

@@ -12,11 +12,16 @@ from gateway.session.ports import BackendError
 from gateway.wire import calls
 from gateway.wire.rows import Cell, decode_rows
 from gateway.wire.tcli import TSessionHandle
+from gateway.wire.thrift import Struct
 
 VERSION_INFO = 18
 """`CLI_DBMS_VER`, of GetInfo."""
 MAX_SETTINGS = 10_000
 MAX_FUNCTIONS = 10_000
+ROWS_AT_ONCE = 10_000
+_NAME = re.compile(r"[A-Za-z0-9_]{1,255}")
+"""Names that are patterns of themselves, and of little else."""
+_TEXT_OF_LENGTH = re.compile(r"(?:var)?char\(\d{1,9}\)")
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 """Where the classes of built-in functions are, and of no other."""
 ERROR_FORMAT = "spark.sql.error.messageFormat"
@@ -63,23 +68,56 @@ class Questions:
 
         Spark lists them with those of a database; of what others have made there nothing is told.
         """
-        connection = self._session.connection
         request = calls.TGetFunctionsReq(
             sessionHandle=self._session.handle, schemaName="default", functionName="%"
         )
-        opened = await connection.call("GetFunctions", request, calls.TGetFunctionsResp)
-        if opened.operationHandle is None:
-            raise BackendError("Spark started no operation", "HY000")
-        wanted = calls.TFetchResultsReq(operationHandle=opened.operationHandle, maxRows=MAX_FUNCTIONS)
-        reply = await connection.call("FetchResults", wanted, calls.TFetchResultsResp)
-        close = calls.TCloseOperationReq(operationHandle=opened.operationHandle)
-        await connection.call("CloseOperation", close, calls.TCloseOperationResp)
         found: dict[str, tuple[str, str]] = {}
-        for row in decode_rows(reply.results) if reply.results is not None else ():
+        for row in await self._metadata("GetFunctions", request, calls.TGetFunctionsResp, MAX_FUNCTIONS):
             name, remarks, made_by = str(row[2]).lower(), str(row[3]), str(row[5])
             if made_by.startswith(EXPRESSIONS):
                 found[name] = (remarks, made_by)
         return found
+
+    async def texts_of_length(
+        self, database: str, table: str | None, max_rows: int
+    ) -> dict[tuple[str, str], str]:
+        """Return the types of columns that are texts of a length, by table and column in lower case.
+
+        Spark takes patterns: of what it lists beside the names that were asked for nothing is told.
+        """
+        if not (_NAME.fullmatch(database) and _NAME.fullmatch(table or "a")):
+            return {}
+        request = calls.TGetColumnsReq(
+            sessionHandle=self._session.handle, schemaName=database, tableName=table or "%", columnName="%"
+        )
+        found: dict[tuple[str, str], str] = {}
+        for row in await self._metadata("GetColumns", request, calls.TGetColumnsResp, max_rows):
+            schema, name, column, type_ = (str(row[index]).lower() for index in (1, 2, 3, 5))
+            if schema == database.lower() and _TEXT_OF_LENGTH.fullmatch(type_):
+                found[name, column] = type_
+        return found
+
+    async def _metadata(
+        self, method: str, request: Struct, response: type[calls.OperationReply], max_rows: int
+    ) -> Sequence[tuple[Cell, ...]]:
+        """Return the rows of a metadata call of Spark's, at most so many."""
+        connection = self._session.connection
+        opened = await connection.call(method, request, response)
+        if opened.operationHandle is None:
+            raise BackendError("Spark started no operation", "HY000")
+        rows: list[tuple[Cell, ...]] = []
+        while len(rows) < max_rows:
+            wanted = calls.TFetchResultsReq(
+                operationHandle=opened.operationHandle, maxRows=min(ROWS_AT_ONCE, max_rows - len(rows))
+            )
+            reply = await connection.call("FetchResults", wanted, calls.TFetchResultsResp)
+            batch = decode_rows(reply.results) if reply.results is not None else []
+            if not batch:
+                break
+            rows += batch
+        close = calls.TCloseOperationReq(operationHandle=opened.operationHandle)
+        await connection.call("CloseOperation", close, calls.TCloseOperationResp)
+        return rows
 
     async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
         """Return what a text of the session goes through, innermost first; see `parsers_on`."""
@@ -94,3 +132,15 @@ class Questions:
         _, _, root = message.rpartition("Caused by: ")
         frames = (found for line in root.splitlines() if (found := _FRAME.match(line)))
         return parsers_on((found[1], int(found[2] or 0)) for found in frames)
+
+
+class AskingSession:
+    """What a client's session asks for it that only Spark knows."""
+
+    async def described_functions(self: AskedSession) -> Mapping[str, tuple[str, str]]:
+        return await Questions(self).described_functions()
+
+    async def texts_of_length(
+        self: AskedSession, database: str, table: str | None, *, max_rows: int
+    ) -> Mapping[tuple[str, str], str]:
+        return await Questions(self).texts_of_length(database, table, max_rows)

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
 from gateway.errors import LimitExceeded
-from gateway.model.catalog import TableName, split_name
+from gateway.model.catalog import Column, TableName, split_name
 from gateway.model.resource import Resource
 from gateway.session.answers import Visible, one_name
 from gateway.session.operation import LocalRows, ResultColumn
 from gateway.session.ports import Catalog
 
 _Row = Sequence[object]
+TextsOfLength = Callable[[str, str | None], Awaitable[Mapping[tuple[str, str], str]]]
+"""Tells of a table of Spark's own catalog, or of all of a database, which columns are CHAR(n), VARCHAR(n)."""
+_SPARKS_OWN = "spark_catalog"
 VisibleTables = Callable[[Resource, Sequence[str]], bytes]
 """Says of a database's tables which may be known of: 1 or 0 for each, in their order."""
 
@@ -149,10 +152,12 @@ class Metadata:
         catalog: Catalog,
         visible: Visible,
         visible_tables: VisibleTables,
+        texts_of_length: TextsOfLength,
         *,
         max_rows: int,
         lookup_batch: int,
     ) -> None:
+        self._texts_of_length = texts_of_length
         self._catalog = catalog
         self._visible = visible
         self._visible_tables = visible_tables
@@ -192,16 +197,21 @@ class Metadata:
         matches = matcher(wanted.column)
         rows: list[_Row] = []
         batch: list[TableName] = []
+        lengths = _Lengths(self._texts_of_length)
         async for name, _ in self._tables(wanted):
             batch.append(name)
             if len(batch) >= self._lookup_batch:
-                await self._columns_of(batch, matches, rows)
+                await self._columns_of(batch, matches, rows, lengths)
                 batch = []
-        await self._columns_of(batch, matches, rows)
+        await self._columns_of(batch, matches, rows, lengths)
         return LocalRows(rows, COLUMNS)
 
     async def _columns_of(
-        self, names: Sequence[TableName], matches: Callable[[str], bool], rows: list[_Row]
+        self,
+        names: Sequence[TableName],
+        matches: Callable[[str], bool],
+        rows: list[_Row],
+        lengths: _Lengths,
     ) -> None:
         snapshot = self._catalog.snapshot
         unknown = [name for name in names if not snapshot.knows(name)]
@@ -220,7 +230,7 @@ class Metadata:
                 position += 1
                 if not matches(column.name):
                     continue
-                type_ = describe(column.type)
+                type_ = describe(await lengths.type_of(name, column, alone=len(names) == 1))
                 octets = type_.size if type_.number in (1, 12) else None
                 self._append(
                     rows,
@@ -266,6 +276,23 @@ class Metadata:
         if len(rows) >= self._max_rows:
             raise LimitExceeded(f"the answer has more than {self._max_rows} rows; narrow the pattern")
         rows.append(row)
+
+
+class _Lengths:
+    """The types of columns as they were declared: what describes a table tells STRING of CHAR(n)."""
+
+    def __init__(self, texts_of_length: TextsOfLength) -> None:
+        self._ask = texts_of_length
+        self._known: dict[tuple[str, str | None], Mapping[tuple[str, str], str]] = {}
+
+    async def type_of(self, name: TableName, column: Column, *, alone: bool) -> str:
+        """Return the type of a column; `alone`: its table is the only one that is asked about."""
+        if name.catalog.lower() != _SPARKS_OWN or column.type.lower() != "string":
+            return column.type
+        asked = name.database, name.table if alone else None
+        if asked not in self._known:
+            self._known[asked] = await self._ask(*asked)
+        return self._known[asked].get((name.table.lower(), column.name.lower()), column.type)
 
 
 def _kind(type_: str) -> str:

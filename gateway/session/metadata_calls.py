@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from gateway.errors import InvalidRequest
 from gateway.session import metadata
@@ -45,6 +46,7 @@ class MetadataCalls:
             self._catalog,
             self._verdicts.visible_to(session.principal, session.client),
             self._verdicts.visible_tables_to(session.principal, session.client),
+            partial(self._texts_of_length, session),
             max_rows=self._limits.answer_rows,
             lookup_batch=self._limits.lookup_batch,
         )
@@ -73,6 +75,18 @@ class MetadataCalls:
                 return metadata.cross_reference()
             case _:
                 raise InvalidRequest(f"{call} is not a metadata call")
+
+    async def _texts_of_length(
+        self, session: Session, database: str, table: str | None
+    ) -> Mapping[tuple[str, str], str]:
+        async with session.lock:
+            session.require_open()
+            try:
+                return await session.backend.texts_of_length(
+                    database, table, max_rows=self._limits.answer_rows
+                )
+            except BackendError:
+                return {}  # as what describes the tables has them
 
     async def _described_functions(self, session: Session) -> Mapping[str, tuple[str, str]]:
         if not self._functions:

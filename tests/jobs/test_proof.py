@@ -455,7 +455,8 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
         "it has no rows over the samples": 1,
         "it reads a metric view, whose measures a table has not": 2,
         "a policy that it reads goes by what is read together": 1,
-        "PySpark does not collect its rows, as where collations meet that do not agree": 1,
+        # What PySpark 4.3 collects of it is an empty list.
+        "it fails over samples: CANNOT_PARSE_DATATYPE": 1,
     }
 
 

@@ -186,6 +186,12 @@ class FakeSession:
         read = self.views.get(name)
         return read is not None and all(self._resolves(other) for other in read)
 
+    async def texts_of_length(
+        self, database: str, table: str | None, *, max_rows: int
+    ) -> dict[tuple[str, str], str]:
+        self.backend.asked_lengths.append((database, table))
+        return {("employee", "code"): "char(5)", ("secret", "code"): "char(9)"}
+
     async def described_functions(self) -> dict[str, tuple[str, str]]:
         self.backend.asked_functions += 1
         return {"abs": ("Usage: abs(expr)", "x.Abs"), "f": ("of somebody", "x.F")}
@@ -219,6 +225,7 @@ class FakeBackend:
         """Text → (message, sqlstate) of an error at run time."""
         self.answers: dict[str, Sequence[Sequence[Any]]] = {}
         self.asked_functions = 0
+        self.asked_lengths: list[tuple[str, str | None]] = []
         self.coin: Callable[[], bool] = lambda: False
         self.strayed: list[str] = []
         """Statements that were judged to read a view which Spark would not have found."""

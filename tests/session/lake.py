@@ -243,6 +243,14 @@ class LakeSession:
     async def own_settings(self) -> dict[str, str]:
         return {}
 
+    async def described_functions(self) -> dict[str, tuple[str, str]]:
+        return {}
+
+    async def texts_of_length(
+        self, database: str, table: str | None, *, max_rows: int
+    ) -> dict[tuple[str, str], str]:
+        return {}
+
     def check(self) -> None:
         if self.lost:
             raise BackendUnavailable("the connection to Spark was lost")

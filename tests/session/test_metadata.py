@@ -106,6 +106,22 @@ async def test_columns_without_the_hidden_ones_and_without_gaps() -> None:
     assert await ask(filled(), "GetColumns", table="secret") == []
 
 
+async def test_texts_of_a_length_are_told_with_it() -> None:
+    """Spark tells their lengths in its own list of columns alone; it is asked once for a database."""
+    world = filled()
+    for table in ("employee", "other"):
+        world.catalog.add(f"spark_catalog.hr.{table}", ("code", "string"), ("id", "int"))
+    world.hidden.clear()
+    rows = await ask(world, "GetColumns", schema="hr", column="code")
+    assert [(row[2], row[4], row[5], row[6], row[15]) for row in rows] == [
+        ("employee", 1, "CHAR(5)", 5, 5),
+        ("other", 12, "STRING", 2**31 - 1, 2**31 - 1),
+    ]
+    assert world.backend.asked_lengths == [("hr", None)]
+    await ask(world, "GetColumns", schema="hr", table="employee")
+    assert world.backend.asked_lengths[1:] == [("hr", "employee")]
+
+
 async def test_functions_come_from_a_judged_statement() -> None:
     world = filled()
     world.judge.rules["SHOW ALL FUNCTIONS"] = AnswerRule(
