@@ -330,11 +330,16 @@ async def test_an_answer_that_its_client_does_not_take_is_being_answered() -> No
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         call = frame(encode_call("GetInfo", 1, calls.TGetInfoReq(sessionHandle=session, infoType=89)))
         connection = next(iter(gateway.server._connections))
-        while not connection.slow:
-            client.writer.write(call * 100)
-            await client.writer.drain()
-            await asyncio.sleep(0)
+
+        async def flood() -> None:
+            while True:
+                client.writer.write(call * 100)
+                await client.writer.drain()
+
+        flooding = asyncio.create_task(flood())
+        await until(lambda: connection.slow)
         assert gateway.server.answering() == 1
+        flooding.cancel()
         client.reader._transport.resume_reading()  # type: ignore[attr-defined]
         await until(lambda: gateway.server.answering() == 0)
 
