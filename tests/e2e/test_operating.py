@@ -121,7 +121,8 @@ class Operated(RunningGateway):
         try:
             return hive.connect(thrift_transport=TSaslClientTransport(client, "PLAIN", wire), username="ann")
         except Exception:
-            wire.close()
+            if wire.isOpen():  # it may have been closed, and closes once
+                wire.close()
             raise
 
     def shown(self) -> str:
