@@ -182,10 +182,11 @@ class Certificates:
         if one is not None and one.tls != tls:
             one.tls, one.stamp = tls, None
 
-    def look(self) -> int:
+    def look(self, *, asked: bool = False) -> int:
         """Read what has changed; return how many listeners show another certificate now.
 
-        Files that cannot be used, and pairs of which one has not been written yet, leave the last one.
+        Files that cannot be used, and pairs of which one has not been written yet, leave the last one: of
+        the same faults is told once, and where somebody has `asked` each time.
         """
         renewed = 0
         for listener, one in self._listeners.items():
@@ -200,7 +201,7 @@ class Certificates:
                     raise Faults([fault])
                 one.take(pair)
             except Faults as error:
-                if error.faults != one.faults:
+                if asked or error.faults != one.faults:
                     one.faults = error.faults
                     _log.error("certificate_not_reloaded", listener=listener, faults=list(error.faults))
                 continue

@@ -45,7 +45,7 @@ class Reloading:
                 _log.error("settings_not_reloaded", faults=list(error.faults))
             else:
                 self._take(new)
-        await asyncio.to_thread(self.certificates.look)
+        await asyncio.to_thread(self.certificates.look, asked=True)
 
     def _take(self, new: Settings) -> None:
         old = self._in_force

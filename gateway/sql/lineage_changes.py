@@ -70,6 +70,19 @@ def _delete(
     return every_column(write, target), frame.rows
 
 
+def replaced(
+    walk: SqlLineageWalk, places: tuple[tuple[int, int], tuple[int, int]], rows: RelationRows
+) -> None:
+    """Have the condition of REPLACE WHERE, on rows of the target, decide of what is written."""
+    target, condition = (walk.text.piece(start, end) for start, end in places)
+    tree = walk.text.parse(f"DELETE FROM {target} WHERE {condition}")
+    if not isinstance(tree, exp.Delete):
+        raise Unclear(f"{NOT_UNDERSTOOD}the condition of REPLACE WHERE")
+    only(tree, _DELETE_PARTS)
+    place = Environment(Frame(_target(walk, tree.this, {})))
+    walk.decide(rows, Clause.WHERE, tree.args["where"].this, place, {})
+
+
 def every_column(write: Write, target: LineageRelation) -> list[TargetValue]:
     """Return all columns of a target, with values that no column is in."""
     assigned = Assigned(write.dataset)

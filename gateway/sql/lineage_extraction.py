@@ -15,7 +15,7 @@ from gateway.model.lineage import Clause, ColumnVertex, LineageEdge, Operation, 
 from gateway.model.reading import ColumnRef, RelationRole
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear, is_literal
-from gateway.sql.lineage_changes import changed
+from gateway.sql.lineage_changes import changed, replaced
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_pipes import PipedLineageWalk
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
@@ -116,6 +116,8 @@ class Extraction:
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
             return changed(walk, tree, write)
         relation = walk.query(tree, None, {})
+        if write.replaced is not None:
+            replaced(walk, write.replaced, relation.rows)
         return matched(write, relation, self.catalog), relation.rows
 
     def _walk(self, text: Text, of: LineageText, bound: Bound) -> SqlLineageWalk:

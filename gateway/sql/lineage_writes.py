@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
@@ -64,6 +65,8 @@ class Write:
     static: tuple[str, ...] = ()
     """Partition columns with a value of their own, lower case."""
     by_name: bool = False
+    replaced: tuple[tuple[int, int], tuple[int, int]] | None = None
+    """Of REPLACE WHERE: where the target stands, and the condition on its rows."""
 
 
 def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
@@ -104,9 +107,6 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
     found = []
     for i, (span, command) in enumerate(heads):
         end = heads[i + 1][0].start if i + 1 < len(heads) else None
-        dataset, table = target_of(
-            _target(statement.reading, command.node, span).parts, statement.names, catalog
-        )
         partitions = command.fields.get("partitionSpec")
         static = (
             [key for key, value in partitions.items() if value is not None]
@@ -114,6 +114,8 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
             else []
         )
         overwrites = command.fields.get("overwrite") is True
+        target = _target(statement.reading, command.node, span)
+        dataset, table = target_of(target.parts, statement.names, catalog)
         found.append(
             Write(
                 operation=Operation.OVERWRITE if overwrites else Operation.INSERT,
@@ -123,9 +125,21 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
                 columns=_texts(command.fields.get("userSpecifiedCols")),
                 static=tuple(name.lower() for name in static),
                 by_name=command.fields.get("byName") is True,
+                replaced=_replaced(statement.text, target, span),
             )
         )
     return found
+
+
+def _replaced(text: str, target: ReadRelation, head: Span) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return where target and condition of `INSERT INTO t REPLACE WHERE condition` stand."""
+    if target.span is None:
+        return None
+    tokens = [t for t in tokens_of(text) if target.span.end <= t.start < head.end]
+    for one, other in pairwise(tokens):
+        if (one.text.upper(), other.text.upper()) == ("REPLACE", "WHERE"):
+            return (target.span.start, target.span.end), (other.end + 1, head.end)
+    return None
 
 
 def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalog) -> Write:

@@ -84,7 +84,7 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     assert (door.limits.connections, door.limits.strangers, door.limits.login_s) == (50, 20, 7)
     assert authenticator._limits.failures == 3
     assert configured == ["error"]
-    assert taken == [tmp_path / "d.pem"]
+    assert taken == [tmp_path / "c.pem", tmp_path / "d.pem"]
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]

@@ -268,7 +268,6 @@ def lake(tmp_path: Path) -> tuple[str, ...]:
         ("execute", "udf:lake.hr.f", True, None, False),
         ("execute", "udf:lake.hr.g", False, None, False),
         ("select", "spark_catalog.hr.employee.name", False, None, False),
-        ("select", "elsewhere.hr.employee.name", False, None, False),
         ("use", "lake", True, None, False),
     ],
 )

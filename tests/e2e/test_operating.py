@@ -53,6 +53,7 @@ class HoldingSpark(FakeHiveServer):
         self.go_on: dict[str, asyncio.Event] = {}
         """By what is held."""
         self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
+        self.on("USE `spark_catalog`.`default`", Answer.done())  # PyHive's first words
         self.on("SHOW DATABASES LIKE 'default'", Answer.text(["default"]))  # whether it is ready
         self.on(re.compile("DESCRIBE TABLE .*"), Answer.error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] no."))
         self.on(re.compile("SELECT 'held-.*'"), self._held)
@@ -108,7 +109,10 @@ class Operated(RunningGateway):
 
     def connect(self) -> hive.Connection:
         # Whose certificate it is, is looked at by itself.
-        wire = TSSLSocket(self.host, self.port, cert_reqs=ssl.CERT_NONE)
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        wire = TSSLSocket(self.host, self.port, ssl_context=context)
         wire.setTimeout(round(patience() * 1000))
 
         def client() -> Any:
@@ -117,7 +121,8 @@ class Operated(RunningGateway):
         try:
             return hive.connect(thrift_transport=TSaslClientTransport(client, "PLAIN", wire), username="ann")
         except Exception:
-            wire.close()
+            if wire.isOpen():  # it may have been closed, and closes once
+                wire.close()
             raise
 
     def shown(self) -> str:

@@ -76,18 +76,4 @@ REMOVALS = (
         "return sessions",
         "session.test_service",
     ),
-    Removal(
-        "what changed while files were read is read once more",
-        "app.signals",
-        "            once_more = True\n\n",
-        "            pass\n\n",
-        "app.test_signals",
-    ),
-    Removal(
-        "a listener shows what its files hold when all is started",
-        "app.certificates",
-        "        take(pair)\n        self._listeners",
-        "        self._listeners",
-        "app.test_certificates",
-    ),
 )

@@ -69,6 +69,7 @@ async def test_a_name_is_found_again_within_a_statement(reader: ReaderPool, quer
         ("max(d) - 1", "*"),
         ("salary + bonus", "(salary + bonus)"),
         ("s.f + 1", "(s.f + 1)"),
+        ("nvl(salary, 0)", "nvl(salary, 0)"),
         ("ghost(d)", "*"),
         ("count(*) + 1", "(count(1) + 1)"),
         ("(SELECT max(id) FROM named)", "*"),

@@ -130,7 +130,13 @@ final class ColumnNames {
         }
         ColumnNames holes = new ColumnNames(DataTypes.StringType);
         String name = holes.name(written, windows);
-        String ofNumbers = new ColumnNames(DataTypes.IntegerType).name(written, windows);
+        ColumnNames numbers = new ColumnNames(DataTypes.IntegerType);
+        String ofNumbers = numbers.name(written, windows);
+        if (name == null) {
+            // Beside a number, as in nvl(n, 0), no text may be.
+            name = ofNumbers;
+            holes = numbers;
+        }
         if (name == null || (ofNumbers != null && !ofNumbers.equals(name))) {
             return null;
         }
