@@ -138,8 +138,9 @@ def test_whoever_asks_for_a_world_is_in_its_lane() -> None:
     for file in (REPOSITORY / "tests" / "e2e").rglob("test_*.py"):
         tree = ast.parse(file.read_text())
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        own = {function.name for function in functions if function.decorator_list}
-        tests = [f for f in functions if f.name.startswith("test_") or f.decorator_list]
+        fixtures_of = [f for f in functions if any("fixture" in ast.unparse(d) for d in f.decorator_list)]
+        own = {function.name for function in fixtures_of}
+        tests = [f for f in functions if f.name.startswith("test_") or f in fixtures_of]
         names = {argument.arg for function in tests for argument in function.args.args} - own
         if not {"npm", "programs"}.intersection(file.parts):
             asked[f"{file.relative_to(REPOSITORY)}"] = names
