@@ -128,17 +128,18 @@ def test_values_of_partitions_that_came_outside_are_not_told(
     with session(gateway, endpoint, "ann") as ann:
         assert ann(f"SELECT id, note FROM {table}") == [(1, "x")]
     spark.query(f"DROP TABLE {table}", made.format("day, email", "2 AS day, 'RAW' AS email"), user="loader")
-    with session(gateway, endpoint, "ann") as ann:
-        for text in (f"SHOW PARTITIONS {table}", f"EXPLAIN SELECT id, note FROM {table}"):
-            with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
-                ann(text)
-            assert "RAW" not in str(refused.value)
+    # Whoever is refused has had the table described again: what comes first counts.
     if endpoint == "connect":
         with gateway.session("ann", PASSWORD) as frames:
             frame = frames.table(table).select("id", "note")
             for ask in (frame.inputFiles, frame._explain_string):
                 with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
                     ask()
+    with session(gateway, endpoint, "ann") as ann:
+        for text in (f"EXPLAIN SELECT id, note FROM {table}", f"SHOW PARTITIONS {table}"):
+            with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
+                ann(text)
+            assert "RAW" not in str(refused.value)
 
 
 def read(gateway: RunningGateway, endpoint: str, over: threading.Event) -> list[Any]:
