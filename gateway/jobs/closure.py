@@ -126,6 +126,7 @@ class _Closure:
             connection.terminate()
         spark = await work.spark()
         _divide(spark, state["edges"])
+        await work.suit(state["edges"])
         made = await asyncio.to_thread(self._make, spark, rules, landing)
         for table in self._tables.values():
             await work.replace(table, PARTITION)

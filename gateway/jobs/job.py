@@ -13,7 +13,7 @@ from typing import Any
 
 from gateway.database.asking import connect
 from gateway.jobs.iceberg import IcebergTable
-from gateway.jobs.spark import SparkOptions, application_id, open_session
+from gateway.jobs.spark import SparkOptions, application_id, open_session, suit
 from gateway.jobs.tables import LakeTable
 
 CONNECTION = "sluice-job-"
@@ -90,6 +90,10 @@ class Work:
             )
             self.progress(f"Spark is ready: {self.application}")
         return self._session
+
+    async def suit(self, rows: int) -> None:
+        """Have Spark work through so many rows in the way that is sooner done with them."""
+        await asyncio.to_thread(suit, await self.spark(), rows)
 
     async def connect(self) -> Any:
         """Return another connection to PostgreSQL, beside the one that holds the lock."""

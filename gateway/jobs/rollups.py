@@ -180,6 +180,7 @@ class _Rollups:
         makers = Makers()
         rows_in = await self._land(day, hours, landing, makers)
         work.progress(f"{day}: {rows_in:,} events read")
+        await work.suit(rows_in)
         events, ends, made_by = await self._frames(spark, day, hours, landing, makers)
         texts = landing / "fingerprints"
         texts.mkdir()

@@ -144,6 +144,17 @@ def open_session(options: SparkOptions) -> Any:
         raise BackendUnavailable(f"Spark cannot be started or reached: {cause_of(error)}") from error
 
 
+FEW_ROWS = 10_000
+"""Rows below which Spark is sooner done with them than with compiling code for them."""
+
+
+def suit(session: Any, rows: int) -> None:
+    """Have a session interpret what it does where rows are few, and compile it where they are many."""
+    few = rows < FEW_ROWS
+    session.conf.set("spark.sql.codegen.wholeStage", "false" if few else "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")
+
+
 def keep_messages_out() -> None:
     """Have pyspark not write each error of a statement to standard error as well: messages quote values, and
     the statement with its literals."""

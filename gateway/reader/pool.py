@@ -134,6 +134,8 @@ class ReaderPool(Closing):
     async def close(self) -> None:
         """End every process. Requests under way are answered as unavailable."""
         keepers, self._keepers = self._keepers, []
+        # One that is cancelled before its first step would never end its process.
+        await asyncio.sleep(0)
         for keeper in keepers:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)

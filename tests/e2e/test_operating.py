@@ -194,12 +194,15 @@ class Asking(threading.Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
+        connection = self._operated.connect()
         try:
-            cursor = self._operated.connect().cursor()
+            cursor = connection.cursor()
             cursor.execute(self._statement)
             self.rows = cursor.fetchall()
         except Exception as error:  # noqa: BLE001 - whatever the client says
             self.error = error
+        finally:
+            connection._transport.close()  # its own `close` asks first, and may be cut
 
 
 @pytest.mark.timeout(900)

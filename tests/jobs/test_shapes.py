@@ -16,6 +16,7 @@ from gateway.errors import BackendUnavailable
 from gateway.jobs import rollup_texts
 from gateway.jobs.rollup_texts import write_fingerprints
 from gateway.jobs.shapes import lexed_text
+from gateway.jobs.spark import FEW_ROWS, suit
 from gateway.model.reading import NotRead
 from gateway.plan.rendering import render
 from gateway.reader.pool import ReaderPool
@@ -141,3 +142,15 @@ async def test_a_text_that_the_parser_does_not_get_through_stops_nobody(
     assert await write_fingerprints(rows("a", "b"), tmp_path, fingerprint) == 2
     found = parquet.read_table(tmp_path / "fingerprints.parquet").to_pylist()
     assert [row["fingerprint"] for row in found] == [None, "b's shape"]
+
+
+async def test_few_rows_are_interpreted_and_many_are_compiled_for() -> None:
+    told: dict[str, str] = {}
+    session = SimpleNamespace(conf=SimpleNamespace(set=told.__setitem__))
+    suit(session, FEW_ROWS - 1)
+    assert told == {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    suit(session, FEW_ROWS)  # the next day of the same run
+    assert told == {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}

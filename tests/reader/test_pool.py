@@ -416,6 +416,17 @@ async def test_what_was_read_or_proved_is_not_asked_again() -> None:
         assert not (await small.prove(text, text, [], [("t",)], expression=True)).holds
 
 
+async def test_a_pool_that_is_closed_as_soon_as_it_is_there_leaves_no_process() -> None:
+    pool = patient_reader()
+    await pool.start()
+    pids = pool.pids
+    await pool.close()
+    assert len(pids) == 1
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 async def test_what_the_grammar_remembers_of_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each new shape of statement adds a few dozen states. Since 4.1 Spark forgets them by itself."""
     if minor_of(spark_version(find_spark_home())) >= (4, 1):
