@@ -269,6 +269,9 @@ def a_policy_at_fault_denies_and_hides_on_each_endpoint(
     def denied(told: object) -> bool:
         return "ACCESS_DENIED" in str(told)
 
+    def unknown(told: object) -> bool:
+        return "UNRESOLVED_COLUMN" in str(told)
+
     until(
         lambda: shows(SEEN, lambda told: not isinstance(told, str) and len(told) > 0), "the view is granted"
     )
