@@ -148,6 +148,7 @@ def test_a_column_comes_before_a_function_of_its_name(word: str) -> None:
     ):
         found = columns(usage(text, "a", references=[ref("x"), ref(word)]))
         assert found == {"a": "x y" if ", y" in text else "x"}
+        assert computed(usage(text, "a", references=[ref("x"), ref(word)])) == {}, "it is only passed on"
     counted = usage(f"SELECT upper({word}) FROM (SELECT x AS {word}, y FROM a)", "a", references=[ref(word)])
     assert computed(counted) == {"a": "x"}
     assert columns(usage(f"SELECT y, {word} FROM a", "a", references=[ref("y"), ref(word)])) == {"a": "y"}

@@ -28,6 +28,7 @@ from tests.conftest import new_database
 from tests.frontends.listening import Gateway
 from tests.policy.scenarios import definitions
 from tests.session.fakes import World
+from tests.shares import todays
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 _PLACE = re.compile(r"field\[\w+Items|subfield\[conditions|the body")
@@ -77,6 +78,8 @@ async def sent(served: Served, body: Any, reader: ReaderPool, path: str = f"{API
 
 
 DEEP = 3_000
+KNOWN = ("   ", "a", "{col}", "((")
+"""Of these one has found a fault, and the others are taken, or refused, everywhere."""
 TEXTS = (
     "((",
     ")",
@@ -213,7 +216,7 @@ async def test_a_text_is_refused_or_can_be_put_in_force(
     served: Served, reader: ReaderPool, make: Callable[[str], Any]
 ) -> None:
     statuses = set()
-    for text in TEXTS:
+    for text in (*KNOWN, *todays(TEXTS, 3)):
         status, told = await sent(served, make(text), reader)
         statuses.add(status)
         assert status == 200 or _PLACE.search(told), (text[:80], told)
@@ -242,14 +245,8 @@ async def test_a_body_is_refused_or_can_be_put_in_force(
 ) -> None:
     status, told = await sent(served, base, reader)
     assert status == 200, told
-    for path in places(base):
-        for value in VALUES:
-            body = put_in(base, path, value)
-            try:
-                orjson.dumps(body)
-            except TypeError:
-                continue
-            await sent(served, body, reader)
+    for path, value in todays([(path, value) for path in places(base) for value in VALUES], 8):
+        await sent(served, put_in(base, path, value), reader)
 
 
 def document(text: str = "a = 1") -> bytes:
@@ -316,13 +313,13 @@ async def test_an_import_of_many_texts_is_refused_with_each_place_or_taken_whole
         table = {"values": [f"t{number}"]}
         return {**made, "name": f"rows {number}", "resources": {**made["resources"], "table": table}}
 
-    texts = [f"a = {number}" if number % 3 else f"a = = {number}" for number in range(300)]
-    status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(300), texts))})
+    texts = [f"a = {number}" if number % 3 else f"a = = {number}" for number in range(100)]
+    status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(100), texts))})
     assert status == 400
     assert "policies[0] (`rows 0`): this filter is no expression of Spark SQL" in told["msgDesc"]
     assert (await served.ask("GET", f"{API}/policy"))[1] == []
-    texts = [f"a = {number}" for number in range(300)]
-    status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(300), texts))})
+    texts = [f"a = {number}" for number in range(100)]
+    status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(100), texts))})
     assert status == 204, told
     await require_enforceable(served, reader)
 

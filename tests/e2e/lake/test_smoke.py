@@ -76,6 +76,8 @@ STATEMENTS = (
     "SELECT a.name FROM customer a JOIN customer b ON a.email = b.email WHERE b.phone LIKE '%0123'",
     "WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id IN (SELECT id FROM c)",
     "SELECT id FROM customer WHERE day = DATE'2024-01-02' UNION ALL SELECT -id FROM customer ORDER BY id",
+    "SELECT user FROM (SELECT name AS user FROM customer) WHERE user <> 'x' ORDER BY user",
+    "WITH c AS (SELECT day AS current_date FROM customer) SELECT max(current_date) AS d FROM c",
     "SELECT no_such FROM customer",
     "SHOW COLUMNS IN customer",
 )
@@ -121,6 +123,10 @@ def test_dataframes_as_over_a_copy(lake: LakeSpark, twins: Twins) -> None:
     if not lake.spark.connect_port:
         return
     twins.same_frame("ordered", lambda spark, db: spark.table("customer").orderBy("id"), ordered=True)
+    twins.same_frame(
+        "a column before a function",
+        lambda spark, db: spark.sql("WITH c AS (SELECT name AS user FROM customer) SELECT user FROM c"),
+    )
     twins.same_frame(
         "grouped", lambda spark, db: spark.read.table(f"{db}.customer").groupBy("region").count()
     )
