@@ -239,7 +239,7 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
 def test_metadata_columns_are_refused_in_our_words(bob: Twins) -> None:
     for column in ("_file", "_partition", "_row_id", "_deleted"):
         for name in (column, f"c.{column}"):
-            message = bob.ours.ask(f"SELECT {name} FROM customer c").error
+            message = bob.refusal(f"SELECT {name} FROM customer c")
             assert "metadata columns are not available" in message, message
 
 
