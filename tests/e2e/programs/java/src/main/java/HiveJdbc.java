@@ -118,7 +118,8 @@ public final class HiveJdbc {
       answers.step("no SQL", () -> query(connection, "SELEKT 1"));
       answers.step("a value that fails", () -> query(connection, "SELECT 1 / (id - id) FROM " + shop + ".customer"));
       answers.step("a cast that fails", () -> query(connection, "SELECT CAST(name AS INT) FROM " + shop + ".customer"));
-      answers.step("the id of a query", () -> queryId(connection));
+      // Spark does not know the call, and this driver waits for its answer then.
+      answers.step("the id of a query", () -> given[5].equals("gateway") ? queryId(connection) : "not asked");
       answers.step("overdue", () -> overdue(connection));
       answers.step("after all that", () -> query(connection, "SELECT 1"));
     }
