@@ -63,7 +63,7 @@ HARMLESS = frozenset(
     """.split()
 )
 """In Spark's spelling: another one is another setting, of which nothing is known.
-`partitionOverwriteMode`, which dbt sets, says what INSERT OVERWRITE removes of its target, and nothing about what is read."""
+`partitionOverwriteMode`, which dbt sets, says what INSERT OVERWRITE removes, and nothing of reading."""
 
 HARMLESS_PREFIXES = (
     # How rows are turned into a client's objects; masks and filters are through with them by then.
