@@ -25,7 +25,7 @@ from tests.speed import patience
 ROOT = Path(__file__).parents[1]
 DOOR = "__init__.py"
 
-TURNS = 8
+TURNS = 16
 """By day one removal in so many is tried, on each day others. What a removal shows is that some test notices;
 the tests themselves are run every day."""
 

@@ -165,6 +165,7 @@ def test_a_second_start_finds_the_data_and_ctrl_c_stops_everything(directory: Pa
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_signal_while_it_starts_leaves_nothing(directory: Path, number: signal.Signals) -> None:
     """Both end it by the same way, from the start on: so one of them is enough for a demo that serves."""

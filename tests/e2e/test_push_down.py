@@ -143,6 +143,7 @@ PRUNED = {
 }
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("text", "found"), PRUNED.values(), ids=PRUNED)
 async def test_the_source_is_asked_for_what_the_user_asks_for(
     world: World, reader: ReaderPool, cursor: Any, text: str, found: str
@@ -222,6 +223,7 @@ def derby(cursor: Any) -> Any:
     return cursor
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("text", "found"), TAKEN.values(), ids=TAKEN)
 async def test_a_database_is_given_aggregates_and_limits(
     world: World, reader: ReaderPool, derby: Any, text: str, found: str
@@ -316,6 +318,7 @@ PRUNED_FRAMES = {
 }
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("frame", "pruned"), PRUNED_FRAMES.values(), ids=PRUNED_FRAMES)
 async def test_plans_of_spark_connect_ask_through_views_for_what_they_ask_for(
     world: World, reader: ReaderPool, cursor: Any, spark: Spark, frame: Callable[[], Frame], pruned: bool

@@ -345,6 +345,7 @@ async def test_a_replay_tells_what_judging_each_statement_tells(place: Ground, r
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.in_turn(3)
 async def test_the_same_policies_change_nothing(place: Ground, reader: ReaderPool) -> None:
     await fill(place.dsn, await recorded(place.world, reader))
     _, report = await place.replay(new=OLD)
@@ -372,6 +373,7 @@ async def test_names_stand_for_what_they_stood_for(place: Ground, reader: Reader
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.in_turn(3)
 async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader, STATEMENTS[:6])
     bare = {name: value for name, value in events[0].body.items() if name != "lineage"}

@@ -211,6 +211,7 @@ async def test_whatever_is_done_to_postgresql_is_found(record: Record) -> None:
     assert not await record.found()
 
 
+@pytest.mark.in_turn(3)
 async def test_whatever_is_done_to_either_is_found_on_spark_as_well(record: Record) -> None:
     for number in range(tries(16)):
         seed = random.Random(1_000 + number)

@@ -145,7 +145,7 @@ READS = (
 )
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS)
 
@@ -177,7 +177,7 @@ METADATA = (
 
 
 @pytest.mark.parametrize("part", METADATA)
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_metadata_of_a_table_with_obligations_is_refused(bob: Twins, part: str) -> None:
     assert "hidden from or masked" in bob.refusal(f"SELECT * FROM ice.shop.customer.{part}")
 
@@ -222,7 +222,7 @@ PAST = (
 
 
 @pytest.mark.parametrize("text", PAST)
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text)
     # Iceberg for Spark 3.5 reads CALL of its own procedures alone; Spark 3.5 has no CALL.
@@ -239,7 +239,7 @@ PRUNED = {
 """By partition, by what a file has bounds of, with what Iceberg is told to skip files by."""
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_partitions_and_bounds_are_used_under_masks_and_filters(
     lake: LakeSpark, gateway: RunningGateway, bob: Twins
 ) -> None:
@@ -312,7 +312,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -378,7 +378,7 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
     from pyspark.errors import PySparkException
 
@@ -423,7 +423,7 @@ def _is(spark: Any, number: int, column: str = "id") -> Any:
     return functions.expr(f"{column} = {number}")
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark, steward: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -447,7 +447,7 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
@@ -483,7 +483,7 @@ WRITES = (
 )
 
 
-@pytest.mark.in_turn(3, one_way=True)
+@pytest.mark.in_turn(5, one_way=True)
 def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for text in WRITES:
         assert not steward.same(text).error, text
