@@ -30,8 +30,7 @@ GRAVITINO := tests/e2e/gravitino_client/.venv
 PROGRAMS := tests/e2e/programs
 # What `make programs-test` needs: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
-PROGRAM_STAMPS := $(PROGRAMS)/dbt/.venv/.installed $(PROGRAMS)/.go/.built $(PROGRAMS)/java/target/.built \
-  $(PYSPARK_CLIENTS)
+PROGRAM_STAMPS := $(PROGRAMS)/dbt/.venv/.installed $(PROGRAMS)/.go/.built $(PROGRAMS)/java/target/.built 
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
@@ -65,8 +64,8 @@ help:
 	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
-	@echo 'make programs-test   dbt, Go, Hive JDBC 4.1, HikariCP, Spring and pyspark-client, through a gateway and direct'
-	@echo '                  (needs Maven; `make night` has Superset, and dbt on Delta)'
+	@echo 'make programs-test   dbt, Go, Hive JDBC 4.1, HikariCP and Spring, through a gateway and direct'
+	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make format       let ruff format and sort'
 	@echo 'make clean        remove caches and the state of demos; distclean: the environment as well'
@@ -121,7 +120,7 @@ lake-test: lake-jars
 
 night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(PROGRAM_STAMPS) $(SUPERSET) lake-jars
+night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(PROGRAM_STAMPS) $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@exec $(MAKE) minors
 

@@ -54,14 +54,16 @@ HARMLESS = frozenset(
     spark.sql.maxSinglePartitionBytes spark.sql.optimizer.dynamicPartitionPruning.enabled
     spark.sql.optimizer.runtime.bloomFilter.enabled spark.sql.orc.filterPushdown
     spark.sql.parquet.filterPushdown spark.sql.shuffle.partitions
-    spark.sql.shuffledHashJoinFactor spark.sql.statistics.fallBackToHdfs
+    spark.sql.shuffledHashJoinFactor
+    spark.sql.sources.partitionOverwriteMode spark.sql.statistics.fallBackToHdfs
     spark.sql.thriftserver.scheduler.pool spark.sql.thriftServer.incrementalCollect
     spark.sql.thriftServer.queryTimeout
     hive.server2.thrift.resultset.default.fetch.size
     spark.job.description spark.job.interruptOnCancel spark.jobGroup.id spark.scheduler.pool
     """.split()
 )
-"""In Spark's spelling: another one is another setting, of which nothing is known."""
+"""In Spark's spelling: another one is another setting, of which nothing is known.
+`partitionOverwriteMode`, which dbt sets, says what INSERT OVERWRITE removes, and nothing of reading."""
 
 HARMLESS_PREFIXES = (
     # How rows are turned into a client's objects; masks and filters are through with them by then.

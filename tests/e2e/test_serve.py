@@ -230,7 +230,8 @@ def test_the_readme_shows_what_the_demo_forwards(gateway: RunningGateway) -> Non
     before, after = re.findall(r"```sql\n(.*?)```", readme.partition("## Before and after")[2], re.S)[:2]
     told = gateway.sluice("explain", "--json", "--as", "carol", before.strip())
     assert told.returncode == exit_codes.OK, told.stderr
-    assert unfolded(json.loads(told.stdout)["forwarded"]) == unfolded(after)
+    forwarded = json.loads(told.stdout)["forwarded"]
+    assert unfolded(forwarded) == unfolded(after), forwarded
 
 
 def unfolded(text: str) -> str:

@@ -25,7 +25,10 @@ _OF_A_RUN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"  # ids of sessions and operations
     r"|#\d+L?"  # of expressions in plans
     r"|plan_id=\d+"
+    r"|0x[0-9a-f]{6,}"  # addresses that Go prints
 )
+_STACK = re.compile(r"(?:\\n\\tat [^\\]+)+(?:\\n\\t\.\.\. \d+ more)?|:\d+:-?\d+(?: [\w.$]+:[^\s\"\]]+)*")
+"""What Java prints of its stack, with and without classes; the gateway leaves most of it out."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ def differences(file: Path = LIST) -> list[Difference]:
 
 def level(answer: Any, names: Mapping[str, str] | None = None) -> Any:
     """Return an answer without what differs from run to run; `names`: of this run → common to all."""
-    text = _OF_A_RUN.sub("#", json.dumps(answer, sort_keys=True, ensure_ascii=False))
+    text = _STACK.sub("", json.dumps(answer, sort_keys=True, ensure_ascii=False))
+    text = _OF_A_RUN.sub("#", text)
     for name, common in (names or {}).items():
         text = re.sub(rf"\b{re.escape(name)}\b", common, text)
     return json.loads(text)

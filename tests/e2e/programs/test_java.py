@@ -23,7 +23,9 @@ def run(program: str, host: str, port: int, user: str, password: str, scratch: s
     classpath = f"{CLASSES}/classes:{(CLASSES / 'classpath').read_text().strip()}"
     url = f"jdbc:hive2://{host}:{port}/default"
     command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
-    answers = answers_of([*command, program, url, user, password, SHOP, scratch])
+    answers = answers_of(
+        [*command, program, url, user, password, SHOP, scratch, "spark" if password == "x" else "gateway"]
+    )
     return level(answers, {scratch: "{scratch}"})
 
 

@@ -1,4 +1,4 @@
-"""pyspark-client of each minor gets through the gateway what it gets straight at Spark. `make programs-test`.
+"""pyspark-client of each minor gets through the gateway what it gets straight at Spark. `make night`.
 
 The scenarios are those of `tests/e2e/connect`, where the newest pyspark runs them; by day a share of them.
 """
@@ -31,7 +31,7 @@ from tests.shares import todays
 from tests.speed import patience
 
 __all__ = ["connect_gateway", "connect_world"]
-pytestmark = [pytest.mark.programs, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.programs, pytest.mark.night, pytest.mark.timeout(7200)]
 CLIENTS = ("4.0", "4.1", "4.2")
 SHARE = 48
 MODES = ("direct", "allowed")

@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/beltran/gohive"
+	"github.com/beltran/gohive/hiveserver"
 )
 
 type asked struct {
@@ -70,9 +71,11 @@ func cancelled(connection *gohive.Connection) string {
 	ctx := context.Background()
 	cursor := connection.Cursor()
 	defer cursor.Close()
-	cursor.Execute(ctx, "SELECT count(*) FROM range(1000000000000) WHERE id % 7 = 8", true)
+	cursor.Execute(ctx, "SELECT count(*) FROM range(30000000000) WHERE id % 7 = 8", true)
 	if cursor.Err != nil {
 		return cursor.Err.Error()
+	}
+	for *cursor.Poll(false).OperationState != hiveserver.TOperationState_RUNNING_STATE {
 	}
 	cursor.Cancel()
 	if cursor.Err != nil {
