@@ -314,6 +314,25 @@ async def test_a_definer_is_who_he_is_now_and_not_who_he_was_at_login(reader: Re
     assert "as the definer of the view spark_catalog.d.v_lost" in told
 
 
+async def test_who_is_added_under_a_definers_name_has_defined_nothing(
+    reader: ReaderPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (Principal(user="eva", groups=frozenset({"late"}), id=one * 8) for one in "ab")
+    world = world_of(v_wide=old.identity)
+    world.principals["eva"] = old
+    assert "(id < 7)" in forwarded(await world.judge("TABLE v_wide", reader, user="ron", use="d"))
+    world.principals["eva"] = new
+    told = refused(await world.judge("TABLE v_wide", reader, user="ron", use="d"))
+    assert "is closed, because user eva, who defined it" in told
+    own = Principal(user="own", groups=frozenset(), id="c" * 8)
+    monkeypatch.setattr(world, "principal", lambda _: own)
+    text = "ALTER VIEW d.v_made AS SELECT id, name FROM d.t"
+    verdict = await world.judge(text, reader, user="own")
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.definition is not None
+    assert verdict.definition.value == own.identity.encode().hex()
+
+
 async def test_an_old_login_sees_no_more_than_the_definer_that_one_has_become(reader: ReaderPool) -> None:
     world = world_of(v_wide="eva")
     refused(await world.judge("TABLE v_wide", reader, user="eva", use="d"))

@@ -70,6 +70,7 @@ async def test_no_garbage_is_collected_within_a_step_and_again_after_it() -> Non
 
 
 @pytest.mark.usefixtures("nothing_is_short")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_plan_is_judged_in_many_steps(reader: ReaderPort) -> None:
     plan = pb.Plan()
     plan.root.project.input.range.end = 1

@@ -310,6 +310,25 @@ def test_what_is_tried_in_two_ways_is_tried_in_one_of_them_by_day(tmp_path: Path
     assert len({"3.5" in name for name in lakes}) == 1, "a module is tried on one minor"
 
 
+def test_who_asks_the_parser_of_the_session_runs_on_its_loop() -> None:
+    """Any other test would wait for an answer that nobody reads."""
+    wrong = []
+    for file in (REPOSITORY / "tests").rglob("test_*.py"):
+        text = file.read_text()
+        if "async def test_" not in text or 'loop_scope="session"' in text:
+            continue
+        nodes = list(ast.walk(ast.parse(text)))
+        found = [node for node in nodes if isinstance(node, ast.AsyncFunctionDef)]
+        own = {
+            f.name
+            for f in nodes
+            if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) and f.decorator_list
+        }
+        asking = [f.name for f in found if "reader" in {a.arg for a in f.args.args} and "reader" not in own]
+        wrong += [f"{file.name}: {name}" for name in asking if name.startswith("test_")]
+    assert wrong == []
+
+
 def test_every_module_is_of_one_part_and_every_place_of_a_part_is_there() -> None:
     for part, places in PARTS.items():
         for place in places:

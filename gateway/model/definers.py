@@ -11,17 +11,18 @@ from collections.abc import Mapping
 PREFIX = "sluice.definer."
 
 
-def definer_property(text: str, user: str) -> tuple[str, str]:
-    """Return key and value of the property that says that `user` has defined the view with this text.
+def definer_property(text: str, identity: str) -> tuple[str, str]:
+    """Return key and value of the property that says that who has this identity (`Principal.identity`) has
+    defined the view with this text.
 
     Both are letters, digits and dots only, whatever the name is: they stand in literals, and Spark does not
     take the name for a secret that it has to hide.
     """
-    return f"{PREFIX}{_digest(text)}", user.encode("utf-8", "surrogatepass").hex()
+    return f"{PREFIX}{_digest(text)}", identity.encode("utf-8", "surrogatepass").hex()
 
 
 def definer_of(text: str, properties: Mapping[str, str]) -> str | None:
-    """Return who defined the view with this text.
+    """Return who defined the view with this text, as `Principal.identity`.
 
     None: the properties say nothing of any definer; empty: what they say is about another text.
     """

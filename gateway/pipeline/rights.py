@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, principal_of, user_of
 from gateway.pipeline.judging import Judging
 from gateway.policy.engine import TableView
 from gateway.policy.views import together
@@ -60,6 +60,7 @@ def asking(rights: Rights, lends_to: frozenset[Principal]) -> frozenset[Principa
 def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -> Rights | Denied:
     """Return the rights by which the text of a view is read; Denied when its definer is no longer there."""
     definer = view.view.definer if view.view is not None else ""
+    principals = judging.snapshot.principals
     if judging.rules.views == "invoker":
         definer = ""
     elif definer is None:
@@ -67,14 +68,17 @@ def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -
             case "operator":
                 return Rights(readers=readers, accessors=(), view=view.name)
             case "owner":
-                definer = view.owner or ""
+                # A name of Spark's, which knows no ids.
+                owner = principals.get(view.owner or "")
+                definer = owner.identity if owner is not None else view.owner or ""
             case "invoker":
                 definer = ""
     if not definer:
         return Rights(readers=readers, accessors=readers, view=view.name)
-    principal = judging.snapshot.principals.get(definer)
+    # INVARIANT: whoever is added under the name of somebody who was removed has defined none of his views.
+    principal = principal_of(definer, principals.get)
     if principal is None:
-        return _closed(view.name, definer, judging)
+        return _closed(view.name, user_of(definer), judging)
     return Rights(readers=readers, accessors=(principal,), definer=principal, view=view.name)
 
 

@@ -376,7 +376,7 @@ async def finish(
     definition: Definition | None = None
     if required.shares and not required.explains:
         defined = guard.define_view(
-            text, reading, required.pins[0].table, splices, judging.principal.user, required.metrics
+            text, reading, required.pins[0].table, splices, judging.principal.identity, required.metrics
         )
         if isinstance(defined, Unsupported):
             return not_governable(defined)

@@ -519,10 +519,11 @@ def pin_targets(
 
 
 def define_view(
-    text: str, reading: Reading, view: TableName, splices: Sequence[Splice], user: str, stored: str = ""
+    text: str, reading: Reading, view: TableName, splices: Sequence[Splice], identity: str, stored: str = ""
 ) -> Splice | Definition | Unsupported:
-    """Say how it is recorded that `user` defines the view with the text that is stored once `splices` are
-    written in: with the statement that makes it, or by another one before the text of a view changes.
+    """Say how it is recorded that who has the identity defines the view with the text that is stored once
+    `splices` are written in: with the statement that makes it, or by another one before the text of a view
+    changes.
 
     `stored`: what is stored, where that is not a part of the statement as it stands there.
     """
@@ -535,7 +536,7 @@ def define_view(
         for splice in splices
         if start <= splice.span.start and splice.span.end <= end
     ]
-    key, value = definer_property(stored or apply(found.query.of(text), within), user)
+    key, value = definer_property(stored or apply(found.query.of(text), within), identity)
     if found.place is None:
         return Definition(view=view, key=key, value=value)
     kept = found.place.of(text)

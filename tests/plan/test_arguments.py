@@ -156,6 +156,7 @@ def view_of(text: str, values: dict[str, Any]) -> SqlText:
     return SqlText(relation=relation, text=text, arguments=True, command=True)
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_values_are_written_into_the_text_of_a_temporary_view(reader: ReaderPool) -> None:
     values = {"a": "it's \\x", "b": -7, "c": None, "d": True, "e": dt.date(2020, 1, 2)}
     text = view_of("CREATE TEMP VIEW v COMMENT 'x AS y' AS SELECT :a AS a, :b, :c, :d, :e FROM t", values)
@@ -172,6 +173,7 @@ async def test_values_are_written_into_the_text_of_a_temporary_view(reader: Read
     ]
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_is_not_written_is_left_to_be_refused(reader: ReaderPool) -> None:
     query = "SELECT a -:x FROM t"
     reading = await reader.read(query)

@@ -329,8 +329,15 @@ REMOVALS = (
     Removal(
         "a definer has to be there",
         "pipeline.rights",
-        "return _closed(view.name, definer, judging)\n    return Rights(",
+        "return _closed(view.name, user_of(definer), judging)\n    return Rights(",
         "principal = judging.principal\n    return Rights(",
+        "test_pipeline_definers",
+    ),
+    Removal(
+        "a definer is not somebody who has the name now",
+        "pipeline.rights",
+        "principal_of(definer, principals.get)",
+        "principals.get(user_of(definer))",
         "test_pipeline_definers",
     ),
     Removal(

@@ -908,8 +908,8 @@ REMOVALS = (
     Removal(
         "a definer is recorded for the text as it is stored",
         "sql.guard",
-        "definer_property(stored or apply(found.query.of(text), within), user)",
-        "definer_property(stored or found.query.of(text), user)",
+        "definer_property(stored or apply(found.query.of(text), within), identity)",
+        "definer_property(stored or found.query.of(text), identity)",
         "test_pipeline_definers",
     ),
     Removal(

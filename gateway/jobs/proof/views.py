@@ -15,7 +15,7 @@ from gateway.jobs.proof.sandbox import Sandbox, Standing
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline import Rules
 
@@ -116,10 +116,12 @@ class Copying:
         elif definer is None and self.rules.unrecorded_views == "operator":
             return _Access(readers=readers, accessors=(), view=view)
         elif definer is None:
-            definer = (view.owner or "") if self.rules.unrecorded_views == "owner" else ""
+            owner = (view.owner or "") if self.rules.unrecorded_views == "owner" else ""
+            named = self.principals.get(owner)
+            definer = named.identity if named is not None else owner
         if not definer:
             return _Access(readers=readers, accessors=readers, view=view)
-        principal = self.principals.get(definer)
+        principal = principal_of(definer, self.principals.get)
         if principal is None:
             raise Unprovable("it reads a view whose definer is not there any more")
         return _Access(readers=readers, accessors=(principal,), definer=principal, view=view)
