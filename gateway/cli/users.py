@@ -51,7 +51,10 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
                 attributes=_attributes(arguments.attribute),
             )
         case "token":
-            return _new_token(path, name, arguments, terminal)
+            code = _new_token(path, name, arguments, terminal)
+            # So that it can be used at once; a gateway that cannot be asked takes it up within seconds.
+            _ask_gateways(settings, path, name, as_json=True, terminal=terminal)
+            return code
         case "tokens":
             return _tokens(path, name, arguments.json, terminal)
         case "revoke":
