@@ -15,7 +15,7 @@ from pyhive import hive
 from pyspark.errors import PySparkException
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
-from gateway.frontends.users import remove_user, set_user
+from gateway.frontends.users import read_users, remove_user, set_user
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
@@ -221,7 +221,10 @@ CLOSED = "is closed, because who wrote it may not select all"
 
 def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) -> None:
     """Whatever these have read before: in SQL, by views, temporary views, frames, and what runs at once."""
-    place.policies(PACK + AUTHORED)
+    kept = (place.directory / "users.yaml").read_text()
+    hal = read_users(place.directory / "users.yaml")["hal"].principal
+    authored = AUTHORED.replace("author: hal", f'author: hal\n    author_id: "{hal.id}"')
+    place.policies(PACK + authored)
     readers = [ask(endpoint, user) for endpoint in ENDPOINTS for user in ("ray", "zoe")]
     ask("thrift", "zoe")("CREATE OR REPLACE VIEW dv.v_texts AS SELECT id FROM dv.free")
     texts = ["SELECT id FROM dv.free", "SELECT id FROM dv.v_texts"]
@@ -255,9 +258,9 @@ def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) 
             "  - name: a filter\n    on: {catalog: spark_catalog, database: dv, table: secret}\n"
             "    filter: [{users: [hal], where: id > 0}]\n",
         ):
-            place.policies(PACK + AUTHORED + rights)
+            place.policies(PACK + authored + rights)
             closed()
-            place.policies(PACK + AUTHORED)
+            place.policies(PACK + authored)
             opened()
         for change in (
             lambda file: set_user(file, "hal", password=PASSWORD, groups=[]),
@@ -265,9 +268,13 @@ def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) 
         ):
             place.users(change)
             closed()
-            place.users(lambda file: set_user(file, "hal", password=PASSWORD, groups=GROUPS["hal"]))
+            place.users(lambda file: file.write_text(kept))
             opened()
-        place.policies(PACK + AUTHORED.replace("author: hal", "author: ray"))
+        place.users(lambda file: remove_user(file, "hal"))
+        place.users(lambda file: set_user(file, "hal", password=PASSWORD, groups=GROUPS["hal"]))
+        closed()
+        place.users(lambda file: file.write_text(kept))
+        place.policies(PACK + authored.replace("author: hal", "author: ray"))
         closed()
 
 
@@ -436,9 +443,12 @@ def test_definers_are_who_they_are_now(ask: Any, place: Place) -> None:
     refusal(zoe, "SELECT * FROM dv.v_moved")
     place.users(lambda file: set_user(file, "zoe", groups=["movers"]))
     assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
+    kept = (place.directory / "users.yaml").read_text()
     place.users(lambda file: remove_user(file, "zoe"))
     assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
     place.users(lambda file: set_user(file, "zoe", password=PASSWORD, groups=["movers"]))
+    assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved"), "she is somebody else"
+    place.users(lambda file: file.write_text(kept))
     assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
-from gateway.frontends.users import set_user
+from gateway.frontends.users import read_users, set_user
 from tests.e2e.running import Spark
 from tests.property import world
 from tests.tpcds import governed as tpcds
@@ -41,10 +42,16 @@ def write_settings(directory: Path, spark: Spark) -> Path:
     for user, groups in PEOPLE.items():
         set_user(directory / "users.yaml", user, password=PASSWORD, groups=sorted(groups))
     (directory / "shop.yaml").write_text(world.PACK)
+    ids = {name: user.principal.id for name, user in read_users(directory / "users.yaml").items()}
+    pack = (HERE / "lab.yaml").read_text()
+    pack = re.sub(
+        r"^( +)author: (\w+)$", lambda m: f'{m[0]}\n{m[1]}author_id: "{ids[m[2]]}"', pack, flags=re.M
+    )
+    (directory / "lab.yaml").write_text(pack)
     settings = {
         "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
         "backend": spark.backend_settings(directory),
-        "policies": {"paths": [str(HERE), str(POLICIES), str(tpcds.POLICIES), "shop.yaml"]},
+        "policies": {"paths": ["lab.yaml", str(POLICIES), str(tpcds.POLICIES), "shop.yaml"]},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "logging": {"format": "json"},
