@@ -140,12 +140,12 @@ async def test_a_postgresql_that_says_nothing_ends_the_run_and_not_one_that_was_
     short = {"WATCH_S": 0.05, "SILENT_S": 0.5, "RECORD_S": 0.2, "RELEASE_S": 0.2, "CLEAN_UP_S": 0.2}
     for name, seconds in short.items():
         monkeypatch.setattr(running, name, seconds)
-    monkeypatch.setattr(connections, "CONNECT_S", 0.1)
     assert server.pid is not None
     stopped = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
 
     async def asks(work: Work) -> Outcome:
         await work.connection.execute("SELECT 1")
+        monkeypatch.setattr(connections, "CONNECT_S", 0.1)  # the run's own connection may take its time
         stopped[:] = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
         for process in stopped:
             process.send_signal(signal.SIGSTOP)
@@ -163,6 +163,7 @@ async def test_a_postgresql_that_says_nothing_ends_the_run_and_not_one_that_was_
     finally:
         for process in stopped:
             process.send_signal(signal.SIGCONT)
+        monkeypatch.undo()
     assert lines[-1].startswith("the end of the run could not be recorded: ")
     # What it had asked for is done by now, and nobody holds its lock.
     states = JobStates({})
