@@ -48,12 +48,11 @@ def without_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
         return _told_of_ended(session, verdict)
     if (name := session.ended_view_in(verdict)) is None:
         return verdict
-    return refused(verdict, *_ended(session, name))
+    return refused(verdict, "VIEW_ENDED", "42P01", _ended(session, name))
 
 
-def _ended(session: NameResolution, name: str) -> tuple[str, str, str]:
-    said = f"{session.ended_views[name]}; create it again, or write the table's name with its database"
-    return "VIEW_ENDED", "42P01", said
+def _ended(session: NameResolution, name: str) -> str:
+    return f"{session.ended_views[name]}; create it again, or write the table's name with its database"
 
 
 def _told_of_ended(session: NameResolution, verdict: Refused) -> Verdict:
@@ -63,8 +62,8 @@ def _told_of_ended(session: NameResolution, verdict: Refused) -> Verdict:
     wanted = dict(verdict.parameters).get("relationName", "")
     for name in session.ended_views:
         if wanted.lower() == quote(name):
-            code, sqlstate, message = _ended(session, name)
-            return replace(verdict, code=code, sqlstate=sqlstate, message=message, parameters=())
+            said = _ended(session, name)
+            return replace(verdict, code="VIEW_ENDED", sqlstate="42P01", message=said, parameters=())
     here = (session.context.catalog.lower(), ".".join(session.context.namespace).lower())
     wants = (one.request.resource for one in verdict.decisions if not one.allowed)
     denied = {

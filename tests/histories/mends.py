@@ -39,8 +39,8 @@ MENDS: Mapping[int, Sequence[Removal]] = {
         Removal(
             "views ask for who reads them",
             "pipeline.kept",
-            "or body.stands_in or (personal and body.personal) else None",
-            "or body.stands_in else None",
+            "or body.listed or (personal and body.personal) else None",
+            "or body.listed else None",
             "5-who-asks",
         ),
     ),

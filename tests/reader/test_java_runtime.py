@@ -53,7 +53,7 @@ def test_this_machine_has_both() -> None:
 
 @pytest.mark.parametrize("release", [True, False])
 @pytest.mark.parametrize(
-    ("version", "major"), [("17.0.15", 17), ("21", 21), ("1.8.0_392", 1), ("11.0.2", 11)]
+    ("version", "major"), [("17.0.15", 17), ("21", 21), ("1.8.0_392", 8), ("11.0.2", 11)]
 )
 def test_major_version(tmp_path: Path, version: str, major: int, release: bool) -> None:
     assert java_major(fake_java(tmp_path, version, release=release)) == major
