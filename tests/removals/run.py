@@ -33,6 +33,7 @@ from tests.readers import patient
 from tests.removals import doors, operators, pipeline, plan, session, sql
 from tests.removing import TURNS, Removal, importers, tell, without_each
 from tests.shares import todays
+from tests.speed import patience
 
 REMOVALS = (
     *sql.REMOVALS,
@@ -156,7 +157,8 @@ class Run:
             with fixtures.of(test) as given:
                 answer = test.function(**given)
                 if inspect.iscoroutine(answer):
-                    self._runner.run(answer)
+                    # Without its rule it may wait for what does not come any more.
+                    self._runner.run(asyncio.wait_for(answer, patience(20)))
         except (Needs, pytest.skip.Exception):
             return True
         except _Failed:  # a rule that is taken out may leave any error behind
