@@ -28,9 +28,8 @@ STAMP := $(VENV)/.sluice-installed
 NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 GRAVITINO := tests/e2e/gravitino_client/.venv
 PROGRAMS := tests/e2e/programs
-# What `make programs-test` needs: programs of others, each in an environment of its own.
+# What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
-PROGRAM_STAMPS := $(PROGRAMS)/dbt/.venv/.installed $(PROGRAMS)/.go/.built $(PROGRAMS)/java/target/.built 
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
@@ -54,7 +53,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py tests/test_removals.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test programs-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -64,7 +63,7 @@ help:
 	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
-	@echo 'make programs-test   dbt, Go, Hive JDBC 4.1, HikariCP and Spring, through a gateway and direct'
+	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make format       let ruff format and sort'
@@ -120,7 +119,7 @@ lake-test: lake-jars
 
 night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(PROGRAM_STAMPS) $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
+night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@exec $(MAKE) minors
 
@@ -197,7 +196,13 @@ $(PROGRAMS)/java/target/.built: $(PROGRAMS)/java/pom.xml $(wildcard $(PROGRAMS)/
 	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath
 	@touch $@
 
-programs-test: $(STAMP) $(PROGRAM_STAMPS)
+build-dbt: $(PROGRAMS)/dbt/.venv/.installed
+build-go: $(PROGRAMS)/.go/.built
+build-java: $(PROGRAMS)/java/target/.built
+
+# One of them by day; SLUICE_TEST_DAY=all has all.
+programs-test: $(STAMP)
+	@$(MAKE) $$($(PY) -m tests.e2e.programs.turns)
 	@exec $(PY) -m pytest $(PROGRAMS) -m "programs and not night" $(ARGS)
 
 lint-deploy: $(STAMP)

@@ -23,9 +23,10 @@ from tests.e2e import one_pack
 from tests.e2e.lake.worlds import OpenLake
 from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
 from tests.e2e.programs.conftest import FREE, GOVERNED, PACK, SHOP, TABLES, Programs
+from tests.e2e.programs.turns import take_turns
 from tests.e2e.running import RunningGateway, Spark
 
-pytestmark = [pytest.mark.programs, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.programs, take_turns("dbt"), pytest.mark.timeout(3600)]
 PYTHON = HERE / "dbt" / ".venv" / "bin" / "python"
 COMMANDS = [["build"], ["build"], ["docs", "generate"]]
 """`build` is seed, run, snapshot and test, in the order of what needs what."""

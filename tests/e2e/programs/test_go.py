@@ -12,9 +12,10 @@ import pytest
 from tests.e2e import one_pack
 from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
 from tests.e2e.programs.conftest import FREE, GOVERNED, SHOP, Programs
+from tests.e2e.programs.turns import take_turns
 from tests.e2e.running import RunningGateway
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.programs, take_turns("go")]
 HIVE, CONNECT = HERE / ".go" / "hive", HERE / ".go" / "connect"
 """Built by `make programs-test`."""
 CUSTOMERS = f"SELECT id, name, email, region FROM {SHOP}.customer ORDER BY id"

@@ -11,8 +11,9 @@ from gateway.reader.java_runtime import find_java
 from tests.e2e import one_pack
 from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
 from tests.e2e.programs.conftest import FREE, GOVERNED, SHOP, Programs
+from tests.e2e.programs.turns import take_turns
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.programs, take_turns("java")]
 CLASSES = HERE / "java" / "target"
 """Built by `make programs-test`, with the class path in a file."""
 NAMES = {"HiveJdbc": "hive-jdbc", "Pool": "hikaricp", "Spring": "spring-jdbc"}
