@@ -1,4 +1,4 @@
-"""Says which program of others has its turn today: to its tests, and to `make programs-test`, which builds it."""
+"""Says which program of others has its turn today: to its tests, and to `make`, which builds it."""
 
 from __future__ import annotations
 
