@@ -155,7 +155,7 @@ def test_whoever_asks_for_a_world_is_in_its_lane() -> None:
         ("tests/policy/test_laws.py::test_a[x::y]", "policy"),
         ("tests/admin/ranger/test_store.py::test_a", "admin"),
         ("tests/e2e/connect/test_kills.py::test_a", "e2e/connect/test_kills"),
-        ("tests/test_pipeline.py::test_a", "test_pipeline"),
+        ("tests/pipeline/test_pipeline.py::test_a", "pipeline"),
     ],
 )
 def test_a_suite_is_a_room_or_an_end_to_end_module(nodeid: str, suite: str) -> None:

@@ -38,7 +38,7 @@ MAX_AT_ONCE = 4
 MAX_OF_ONE = 2
 TIMEOUT_S = 60.0
 """For one request."""
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """Of a body: some 100,000 ids."""
 LIMIT = 100
 MOST = 1_000
@@ -129,7 +129,7 @@ class TagsApi:
 
     async def _decide(self, request: web.Request, principal: Principal) -> list[Json]:
         try:
-            body = orjson.loads(await body_of(request, MOST_BYTES))
+            body = orjson.loads(await body_of(request, MAX_BYTES))
         except ValueError:
             raise BadRequest("the body is no JSON") from None
         if not isinstance(body, dict) or not body.keys() <= {"ids", "again"}:

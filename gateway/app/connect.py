@@ -32,12 +32,12 @@ class ConnectUpstream:
     host: str
     port: int
     token: str = field(repr=False)
-    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    session_catalogs: Callable[[], Mapping[str, int]] = dict
     """As `Dependencies` has them."""
 
     def queries(self) -> SparkConnectService:
         """Return what the catalog asks when there is no Thrift Server."""
-        return SparkConnectService(self.backend, told_catalogs=self.told_catalogs)
+        return SparkConnectService(self.backend, session_catalogs=self.session_catalogs)
 
 
 def connect_backend(
@@ -47,7 +47,7 @@ def connect_backend(
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
     named_catalogs: frozenset[str] = frozenset(),
-    told_catalogs: Callable[[], Mapping[str, int]] = dict,
+    session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
 ) -> ConnectUpstream:
     """Return the backend for the settings' Spark Connect. Raises Faults when its token cannot be had."""
@@ -62,7 +62,7 @@ def connect_backend(
         reader=reader,
         catalogs=catalogs,
         named_catalogs=named_catalogs,
-        told_catalogs=told_catalogs,
+        session_catalogs=session_catalogs,
         gateway=gateway,
         tls=settings.tls,
         ca_file=settings.ca_file,
@@ -75,7 +75,7 @@ def connect_backend(
         host=settings.host,
         port=settings.port,
         token=token,
-        told_catalogs=told_catalogs,
+        session_catalogs=session_catalogs,
     )
 
 
@@ -86,7 +86,7 @@ def own_connect_backend(
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
     named_catalogs: frozenset[str] = frozenset(),
-    told_catalogs: Callable[[], Mapping[str, int]] = dict,
+    session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
 ) -> ConnectUpstream:
     """Return the backend for the Spark Connect of an embedded Spark."""
@@ -98,7 +98,7 @@ def own_connect_backend(
         reader=reader,
         catalogs=catalogs,
         named_catalogs=named_catalogs,
-        told_catalogs=told_catalogs,
+        session_catalogs=session_catalogs,
         gateway=gateway,
         connect_timeout_s=timeout_s,
     )
@@ -107,7 +107,7 @@ def own_connect_backend(
         host=host,
         port=port,
         token=token,
-        told_catalogs=told_catalogs,
+        session_catalogs=session_catalogs,
     )
 
 

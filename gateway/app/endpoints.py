@@ -25,7 +25,7 @@ from gateway.app.lineage_following import trouble
 from gateway.app.policy_authors import AuthorRights
 from gateway.app.probes import Probes, make_door
 from gateway.app.reloading import Reloading, login_limits
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
@@ -70,7 +70,7 @@ class GatewayParts:
     spark_version: str
     """As clients are told it."""
     reader: ReaderPool
-    rules: RulesInForce
+    rules: PolicyRegistry
     users: UserFile
     open_sessions: OpenSessions
     ledger: FileLedger

@@ -15,7 +15,7 @@ from gateway.app.combining import closed_part
 from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
@@ -262,7 +262,7 @@ def make_upstream(
                 reader=reader,
                 catalogs=catalogs.of_sessions,
                 named_catalogs=named,
-                told_catalogs=catalogs.told,
+                session_catalogs=catalogs.told,
                 gateway=gateway,
             )
         elif backend.connect is not None:
@@ -272,11 +272,11 @@ def make_upstream(
                 reader=reader,
                 catalogs=catalogs.of_sessions,
                 named_catalogs=named,
-                told_catalogs=catalogs.told,
+                session_catalogs=catalogs.told,
                 gateway=gateway,
             )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
-    return Upstream(thrift=thrift, connect=connect, host=host, port=port, told_catalogs=catalogs.told)
+    return Upstream(thrift=thrift, connect=connect, host=host, port=port, session_catalogs=catalogs.told)
 
 
 def make_catalog(
@@ -340,7 +340,7 @@ async def verdicts_without_sessions(
         # Beside a gateway, whose caches they are.
         accepted = kept_tags(settings)
         metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
-        in_force = RulesInForce(
+        in_force = PolicyRegistry(
             settings.policies,
             reader,
             accepted=accepted,

@@ -39,7 +39,7 @@ from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.reloading import Reloading
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.site_checks import ask_database, check_site
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
@@ -209,7 +209,7 @@ class Gateway:
             self.metrics.policy_version.set(policies.version)
             unmatched.policies_changed()
 
-        rules = RulesInForce(
+        rules = PolicyRegistry(
             settings.policies,
             reader,
             accepted=accepted_source(settings, accepted),
@@ -255,7 +255,7 @@ class Gateway:
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
-            told_catalogs=catalogs.told,
+            session_catalogs=catalogs.told,
             promotion=make_promotion(
                 settings,
                 queries,

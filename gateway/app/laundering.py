@@ -17,7 +17,7 @@ from gateway.policy.laundering import ColumnSight, Protection, Sights, TablePath
 
 _EVERY = ""
 """The tag that every column has here: what carries it is what the rules say of tags without rules."""
-MOST_SOURCES = 200
+MAX_SOURCES = 200
 """Columns that one target is held against."""
 _NOT_MASKED = frozenset({Protection.DENIED, Protection.MASKED, Protection.FILTERED})
 
@@ -79,14 +79,14 @@ async def laundering(
                 if tagged:
                     lax.add(node.id)
     report.columns = len(seen)
-    spreading = await spread(connection, dict.fromkeys(seen, (_EVERY,)), rules, most_sources=MOST_SOURCES)
+    spreading = await spread(connection, dict.fromkeys(seen, (_EVERY,)), rules, most_sources=MAX_SOURCES)
     known |= await nodes(connection, spreading.arrivals)
     reached = [known[column] for column in spreading.arrivals]
     at = await asyncio.to_thread(_seen, sights, [node for node in reached if node.is_in_table])
     report.found = await asyncio.to_thread(_compare, sights, spreading, known, seen, at, lax)
     report.cut_off = [why for why in (sights.cut_off, spreading.cut_off) if why]
     if spreading.crowded:
-        report.cut_off.append(f"some columns have values of more than {MOST_SOURCES} protected ones")
+        report.cut_off.append(f"some columns have values of more than {MAX_SOURCES} protected ones")
     return report
 
 

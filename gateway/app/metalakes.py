@@ -53,7 +53,7 @@ OwnCatalogs = Callable[[], Awaitable[Mapping[str, str]]]
 
 SPARK_POLL_S = 30.0
 """Seconds between questions for these: a Spark that was started anew may have others."""
-MOST_TOLD = 20
+MAX_TOLD = 20
 """Catalogs and privileges that one log line names."""
 OWNERS_KEPT = 50_000
 GONE_KEPT = 10_000
@@ -81,7 +81,7 @@ class MetalakeState:
     """As the server tells them, of all catalogs that hold tables: also what only it tells Spark, and of those
     that Spark is not told of."""
     left_out: tuple[LeftOut, ...]
-    not_mapped: Mapping[str, int]
+    unmapped_privileges: Mapping[str, int]
     """What its tags, privileges and properties cannot mean here → how often."""
     hidden_roles: tuple[str, ...] = ()
     """Roles that the server does not show; whoever has one is denied everything."""
@@ -106,9 +106,9 @@ class _Lake:
     part: Part | None = None
 
     @property
-    def not_mapped(self) -> Mapping[str, int]:
+    def unmapped_privileges(self) -> Mapping[str, int]:
         """What of it cannot mean here what it means there → how often."""
-        return {**self.rules.not_mapped, **dict(sorted(self.not_told.items()))}
+        return {**self.rules.unmapped_privileges, **dict(sorted(self.not_told.items()))}
 
     @property
     def name(self) -> str:
@@ -202,7 +202,7 @@ class Metalakes:
                     one.properties for one in lake.held.catalogs if one.type.upper() == RELATIONAL
                 ),
                 left_out=lake.left_out,
-                not_mapped=lake.not_mapped,
+                unmapped_privileges=lake.unmapped_privileges,
                 hidden_roles=lake.rules.hidden_roles,
                 age_s=lake.source.age_s,
                 trouble=lake.source.trouble or lake.source.cache_trouble,
@@ -222,14 +222,14 @@ class Metalakes:
                 said.append(f"metalake `{state.name}`: {state.trouble}; an older list is in force")
             skipped = [one for one in state.left_out if not one.expected]
             if skipped:
-                names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MOST_TOLD])
+                names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MAX_TOLD])
                 said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
             if state.hidden_roles:
-                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MOST_TOLD])
+                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MAX_TOLD])
                 why = f"{len(state.hidden_roles)} roles that the server does not show is denied everything"
                 said.append(f"metalake `{state.name}`: whoever has one of {why}: {roles}")
-            if state.not_mapped:
-                lost = sum(state.not_mapped.values())
+            if state.unmapped_privileges:
+                lost = sum(state.unmapped_privileges.values())
                 said.append(
                     f"metalake `{state.name}`: {lost} tags, privileges and properties cannot be mapped"
                 )
@@ -500,27 +500,27 @@ class Metalakes:
                 "metalake_in_force",
                 metalake=lake.name,
                 catalogs=sum(1 for one in new.values() if one.lake == lake.name),
-                came=sorted(new.keys() - old.keys())[:MOST_TOLD],
-                went=sorted(old.keys() - new.keys())[:MOST_TOLD],
-                changed=sorted(changed)[:MOST_TOLD],
+                came=sorted(new.keys() - old.keys())[:MAX_TOLD],
+                went=sorted(old.keys() - new.keys())[:MAX_TOLD],
+                changed=sorted(changed)[:MAX_TOLD],
                 left_out=len(left_out[lake.name]),
             )
-            for one in [one for one in lake.left_out if not one.expected][:MOST_TOLD]:
+            for one in [one for one in lake.left_out if not one.expected][:MAX_TOLD]:
                 log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
             if hidden := lake.rules.hidden_roles:
                 log.error(
                     "metalake_roles_hidden",
                     metalake=lake.name,
-                    roles=hidden[:MOST_TOLD],
+                    roles=hidden[:MAX_TOLD],
                     times=len(hidden),
                     told="whoever has one is denied everything",
                 )
-            if lost := lake.not_mapped:
+            if lost := lake.unmapped_privileges:
                 log.warning(
                     "metalake_not_mapped",
                     metalake=lake.name,
                     times=sum(lost.values()),
-                    what=list(lost)[:MOST_TOLD],
+                    what=list(lost)[:MAX_TOLD],
                 )
 
     def _made(

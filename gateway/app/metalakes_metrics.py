@@ -39,7 +39,7 @@ class MetalakesCollector(Collector):
             labels = [state.name]
             catalogs.add_metric(labels, 0 if state.stale else len(state.catalogs))
             left_out.add_metric(labels, len(state.left_out))
-            lost.add_metric(labels, sum(state.not_mapped.values()))
+            lost.add_metric(labels, sum(state.unmapped_privileges.values()))
             age.add_metric(labels, float("inf") if state.age_s is None else state.age_s)
             stale.add_metric(labels, 1 if state.stale else 0)
         yield from (catalogs, left_out, lost, age, stale)

@@ -30,7 +30,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.laundering import Sights, named_principals
 from gateway.settings.models import Settings
 
-MOST_PEOPLE = 8
+MAX_PEOPLE = 8
 """Who is named of those who read a copy."""
 
 
@@ -203,5 +203,5 @@ async def _unmatched(settings: Settings, policies: PolicySet, limit: int, *, wit
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_PEOPLE} more" if len(names) > MOST_PEOPLE else ""
-    return ", ".join(names[:MOST_PEOPLE]) + more
+    more = f" and {len(names) - MAX_PEOPLE} more" if len(names) > MAX_PEOPLE else ""
+    return ", ".join(names[:MAX_PEOPLE]) + more

@@ -16,7 +16,7 @@ from gateway.reader.port import ReaderPort
 AT_ONCE = 8
 """Texts that are read at the same time: statements of users wait in the same queue."""
 
-MOST_KEPT = 200_000
+MAX_KEPT = 200_000
 """Texts that are remembered as good."""
 
 _ARITHMETIC = frozenset(
@@ -93,7 +93,7 @@ class Proofs:
         wrong |= {text: _endless_as(text) for text in self._endless}
         good = frozenset(texts) - wrong.keys()
         more = self._good | good
-        self._good = more if len(more) <= MOST_KEPT else good
+        self._good = more if len(more) <= MAX_KEPT else good
         return [(policy, f"{place}: {wrong[text]}") for policy, place, text in found if text in wrong]
 
     def keep(self, policies: PolicySet) -> None:

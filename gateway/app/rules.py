@@ -52,7 +52,7 @@ from gateway.sources.ranger_content import CachedService
 from gateway.sources.ranger_service import Offer, RangerService
 
 __all__ = [
-    "RulesInForce",
+    "PolicyRegistry",
     "SourceState",
     "fingerprint",
     "read_rules",
@@ -62,7 +62,7 @@ __all__ = [
 
 log = structlog.get_logger(__name__)
 
-MOST_TOLD = 20
+MAX_TOLD = 20
 """Warnings of one change that are logged; `sluice check` tells all."""
 LARGE = 10_000
 """Policies from which on the garbage collector is kept from them after every change; it would take 10 ms."""
@@ -88,7 +88,7 @@ class SourceState:
     """Files that are not in force as they stand."""
 
 
-class RulesInForce(Closing):
+class PolicyRegistry(Closing):
     """The current policies, and the tasks that look for new ones."""
 
     def __init__(
@@ -367,7 +367,7 @@ class RulesInForce(Closing):
             told = [(one, fault) for one in (*at_fault, *roles) for fault in one.broken] + unusable
             self._closed.keep([(_source_of(one, parts) or source, one, fault) for one, fault in told])
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))
-        for warning in part.warnings[:MOST_TOLD]:
+        for warning in part.warnings[:MAX_TOLD]:
             log.warning("rules_warning", source=source, warning=warning)
         self._on_change(policies)
 

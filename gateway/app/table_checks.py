@@ -33,7 +33,7 @@ from gateway.policy.transformers import STANDARD
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import fits
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Tables that one warning names."""
 COLUMN_LEVEL = 3
 TABLE_LEVEL = 2
@@ -269,7 +269,7 @@ class NameCheck:
                 if column.name.lower() in named.intersection(columns)
                 and mask_expression(item.mask_type, column.name, column.type) == null_of(column.name)
             ]
-            for name, type_ in found[:MOST_NAMED]:
+            for name, type_ in found[:MAX_NAMED]:
                 place = item.place or self.place
                 told = f"`{item.mask_type}` means nothing for {name} of type {type_}: it shows NULL"
                 yield f"{place}: {self.who}: {told}"
@@ -285,7 +285,7 @@ class NameCheck:
             for column in table.columns
             if column.name.lower() in named.intersection(columns) and is_collated(column.type)
         ]
-        for name, type_ in found[:MOST_NAMED]:
+        for name, type_ in found[:MAX_NAMED]:
             told = (
                 f"`{item.mask_type}` of {name} of type {type_}: texts that its collation takes for equal "
                 "have different hashes, so joins and groups of it come apart"
@@ -418,7 +418,7 @@ class NameCheck:
         place = item.place or self.place
         named = " or ".join(
             f"`{name}`{'' if name.lower() in columns else hint(name, columns)}"
-            for name in unknown[:MOST_NAMED]
+            for name in unknown[:MAX_NAMED]
         )
         why = f"there is no column {named}" if named else "it names something that is not there"
         return f"{place}: {self.who}: this {kind_of(item)} does not fit {some(unfit)}: {why}"
@@ -459,6 +459,6 @@ def _pattern(value: str) -> re.Pattern[str]:
 
 def some(nodes: Sequence[ExistingName]) -> str:
     """Return the names of nodes, of the first few."""
-    named = ", ".join(str(node) for node in nodes[:MOST_NAMED])
-    more = len(nodes) - MOST_NAMED
+    named = ", ".join(str(node) for node in nodes[:MAX_NAMED])
+    more = len(nodes) - MAX_NAMED
     return f"{named} and {more} more" if more > 0 else named

@@ -36,13 +36,13 @@ class Upstream:
     connect: ConnectUpstream | None
     host: str
     port: int
-    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    session_catalogs: Callable[[], Mapping[str, int]] = dict
     """As `Dependencies` has them."""
 
     def queries(self) -> Queries:
         """Return what the catalog asks."""
         if self.thrift is not None:
-            return SparkThriftService(self.thrift, told_catalogs=self.told_catalogs)
+            return SparkThriftService(self.thrift, session_catalogs=self.session_catalogs)
         if self.connect is None:
             raise Faults(["`backend` names no Spark"])
         return self.connect.queries()

@@ -33,7 +33,7 @@ from gateway.errors import Faults
 
 log = structlog.get_logger(__name__)
 
-MOST_POSITIONS = 1 << 63
+MAX_POSITIONS = 1 << 63
 KEPT = "seals.jsonl"
 """File in a gateway's ledger directory with the seals that it has made: one that the database has no more is
 missed there."""
@@ -131,7 +131,7 @@ def read_seal(text: str) -> Seal:
         for name, head in heads.items():
             if len(head.link) != LINK_BYTES:
                 raise NotASeal("a link has another length")
-            if not 0 <= head.position < MOST_POSITIONS or "\0" in name:
+            if not 0 <= head.position < MAX_POSITIONS or "\0" in name:
                 raise NotASeal("it has a place that no chain has")
         seal = Seal(
             number=int(found["number"]),

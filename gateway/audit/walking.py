@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 
 from gateway.audit.chain import Head, link, start
 
-MOST_HELD = 1_000
+MAX_HELD = 1_000
 """Changed events of one gateway that are compared with each other, to find those that were swapped."""
-MOST_FINDINGS = 10_000
+MAX_FINDINGS = 10_000
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """Of an event that somebody has made without one, or of a time that no gateway writes."""
 
@@ -78,7 +78,7 @@ class Verified:
     findings: list[Finding] = field(default_factory=list)
     more: int = 0
     """Findings beyond those that are listed."""
-    most: int = MOST_FINDINGS
+    most: int = MAX_FINDINGS
 
     @property
     def holds(self) -> bool:
@@ -191,7 +191,7 @@ class Walk:
     """Goes along one gateway's events, by position."""
 
     def __init__(
-        self, gateway: str, sealed: Container[int], found: Verified, at: Head, held: int = MOST_HELD
+        self, gateway: str, sealed: Container[int], found: Verified, at: Head, held: int = MAX_HELD
     ) -> None:
         self.found, self.at = found, at
         self.links: dict[int, bytes] = {}

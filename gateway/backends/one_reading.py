@@ -72,11 +72,11 @@ class OneReading:
         if process is not None:
             self._known.pop(process, None)
             self._known[process] = (version, parsers)
-            while len(self._known) > MOST_KNOWN:
+            while len(self._known) > MAX_KNOWN:
                 del self._known[next(iter(self._known))]
         self.holds = True
         return found
 
 
-MOST_KNOWN = 16
+MAX_KNOWN = 16
 """Processes of Spark's that are remembered: those behind one address, and a few that are gone."""

@@ -78,7 +78,7 @@ class SparkConnectOptions:
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
     named_catalogs: frozenset[str] = frozenset()
     """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
-    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    session_catalogs: Callable[[], Mapping[str, int]] = dict
     """Those of them that come and go: lower-case name → revision."""
     gateway: str = ""
     """Which gateway this is: sessions that another one has opened are not taken. Empty: any are."""
@@ -168,7 +168,7 @@ class SparkConnectBackend:
         known: frozenset[str] = frozenset()
         mark = f"{GATEWAY_PREFIX}{gateway}" if gateway else ""
         own = {mark: "true"} if mark else {}
-        if self._options.told_catalogs():
+        if self._options.session_catalogs():
             # A catalog may be told otherwise only in a session that is nobody else's.
             if own:
                 await asked.set(own)

@@ -38,10 +38,10 @@ class SparkConnectService:
         at_once: int = 4,
         max_rows: int = 100_000,
         timeout_s: float = 300.0,
-        told_catalogs: Callable[[], Mapping[str, int]] = dict,
+        session_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`told_catalogs`: as `SparkThriftService` has them."""
-        self._told_catalogs = told_catalogs
+        """`session_catalogs`: as `SparkThriftService` has them."""
+        self._told_catalogs = session_catalogs
         self._told: Mapping[str, int] = {}
         self._backend = backend
         self._user = user

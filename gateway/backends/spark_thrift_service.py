@@ -45,11 +45,11 @@ class SparkThriftService:
         user: str = "sluice",
         sessions: int = 4,
         max_rows: int = 100_000,
-        told_catalogs: Callable[[], Mapping[str, int]] = dict,
+        session_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`told_catalogs`: the catalogs that come and go, as Spark is told of them now. A session keeps them
-        as it was told, so that it serves for as long as they stay the same."""
-        self._told_catalogs = told_catalogs
+        """`session_catalogs`: catalogs that come and go, as Spark is told of them now. A session keeps
+        those it was told of, and serves for as long as they stay the same."""
+        self._told_catalogs = session_catalogs
         self._backend = backend
         self._principal = Principal(user=user)
         self._slots = asyncio.Semaphore(sessions)

@@ -279,7 +279,7 @@ def _state_as_json(state: MetalakeState) -> dict[str, Any]:
     return {
         "catalogs": [{"name": one.name, "type": one.type} for one in state.catalogs],
         "left_out": [{"name": one.name, "provider": one.provider, "why": one.why} for one in state.left_out],
-        "not_mapped": dict(state.not_mapped),
+        "not_mapped": dict(state.unmapped_privileges),
         "hidden_roles": list(state.hidden_roles),
         "age_s": None if state.age_s is None else round(state.age_s),
         "stale": state.stale,

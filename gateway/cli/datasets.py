@@ -14,7 +14,7 @@ from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
 from gateway.app.metalake_states import kept_metalakes
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.cli import exit_codes
 from gateway.cli.audit import where
 from gateway.cli.lineage import connect
@@ -34,7 +34,7 @@ from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
 from gateway.settings.models import Settings
 
-_MOST_FOUND = 100
+_MAX_FOUND = 100
 """Directories of a source that are listed of those that are no tables."""
 
 
@@ -104,11 +104,11 @@ async def _list_found(connection: Any, settings: Settings, terminal: Terminal) -
         if walk is None or not (source.refresh_s and source.walk):
             continue
         paths = await found.no_tables(connection, source)
-        for path, files in list(paths.items())[:_MOST_FOUND]:
+        for path, files in list(paths.items())[:_MAX_FOUND]:
             terminal.line(terminal.style(f"{source.name}/{path}", BOLD))
             terminal.line(terminal.style(f"  found, not promoted  {files} files", DIM))
-        if len(paths) > _MOST_FOUND:
-            terminal.line(f"{source.name}: {len(paths) - _MOST_FOUND} more, found and not promoted")
+        if len(paths) > _MAX_FOUND:
+            terminal.line(f"{source.name}: {len(paths) - _MAX_FOUND} more, found and not promoted")
         if walk.trouble:
             terminal.line(f"{source.name}: walked {walk.walked_at:%Y-%m-%d %H:%M:%S}: {walk.trouble}")
 
@@ -142,7 +142,7 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
     dsn = where(settings)[0]
     async with (
         await make_reader(settings) as reader,
-        RulesInForce(
+        PolicyRegistry(
             settings.policies,
             reader,
             accepted=kept_tags(settings),

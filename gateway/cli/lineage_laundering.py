@@ -23,7 +23,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.laundering import Sights, Weaker, named_principals
 from gateway.settings import Settings
 
-MOST_PEOPLE = 8
+MAX_PEOPLE = 8
 """Who is named of those with one reason; JSON has them all."""
 
 
@@ -114,6 +114,6 @@ def _show_one(one: Laundering, branch: str, indent: str, terminal: Terminal) -> 
     for each in one.weaker:
         reasons.setdefault((each.there, each.here), []).append(each)
     for (there, here), people in reasons.items():
-        names = ", ".join(each.principal for each in people[:MOST_PEOPLE])
-        more = f" and {len(people) - MOST_PEOPLE} more" if len(people) > MOST_PEOPLE else ""
+        names = ", ".join(each.principal for each in people[:MAX_PEOPLE])
+        more = f" and {len(people) - MAX_PEOPLE} more" if len(people) > MAX_PEOPLE else ""
         terminal.line(f"{indent}{names}{more}: there {there}; here {here}")

@@ -13,9 +13,9 @@ from gateway.model.policy import PolicyType
 from gateway.policy.diffing import FILTER, GAINED, LOST, MASK, Comparison, Group, Side
 
 REDRAW_S = 0.2
-MOST_RESOURCES = 20
+MAX_RESOURCES = 20
 """Resources of one group that are printed; JSON has them all."""
-MOST_PEOPLE = 12
+MAX_PEOPLE = 12
 TYPES = {PolicyType.ACCESS: "access", PolicyType.MASK: "mask", PolicyType.ROW_FILTER: "filter"}
 """What commands call the types of policies."""
 _TITLES = {
@@ -215,14 +215,14 @@ def show_report(terminal: Terminal, report: DiffReport) -> None:
 
 
 def _show_group(terminal: Terminal, group: Group) -> None:
-    people = ", ".join(group.people[:MOST_PEOPLE])
-    if len(group.people) > MOST_PEOPLE:
-        people += f" and {len(group.people) - MOST_PEOPLE} more"
+    people = ", ".join(group.people[:MAX_PEOPLE])
+    if len(group.people) > MAX_PEOPLE:
+        people += f" and {len(group.people) - MAX_PEOPLE} more"
     terminal.line(f"  {people}: {', '.join(group.accesses)} on")
-    for level, name in group.resources[:MOST_RESOURCES]:
+    for level, name in group.resources[:MAX_RESOURCES]:
         terminal.line(f"    {level} {name}")
-    if len(group.resources) > MOST_RESOURCES:
-        terminal.line(terminal.style(f"    … and {len(group.resources) - MOST_RESOURCES} more", DIM))
+    if len(group.resources) > MAX_RESOURCES:
+        terminal.line(terminal.style(f"    … and {len(group.resources) - MAX_RESOURCES} more", DIM))
     terminal.line(terminal.style(f"      before  {_told(group.cause.before)}", DIM))
     terminal.line(terminal.style(f"      after   {_told(group.cause.after)}", DIM))
 

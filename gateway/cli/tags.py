@@ -26,7 +26,7 @@ from gateway.lineage.proposals import (
     shown,
 )
 
-MOST_AT_ONCE = 1_000_000
+MAX_AT_ONCE = 1_000_000
 _STATE_OF = {"accept": ACCEPTED, "reject": REJECTED}
 
 
@@ -181,7 +181,7 @@ async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Term
         raise Faults([f"name proposals to {arguments.action} by their ids, or `--all` that are open"])
     if arguments.all:
         still_open = await proposals(
-            connection, states=[PROPOSED], tag=arguments.tag, gone=arguments.gone, limit=MOST_AT_ONCE
+            connection, states=[PROPOSED], tag=arguments.tag, gone=arguments.gone, limit=MAX_AT_ONCE
         )
         ids: Sequence[int] = [one.id for one in still_open]
     else:

@@ -11,7 +11,7 @@ from typing import Any
 from gateway.files.walking import Round, not_tables
 from gateway.model.files import FileSource
 
-MOST_KEPT = 100_000
+MAX_KEPT = 100_000
 """Directories of a source that are noted, whether they are tables or not."""
 
 
@@ -55,10 +55,10 @@ async def keep(connection: Any, source: FileSource, after: str, round_: Round) -
     before = await seen(connection, source.name)
     paths = list(dict.fromkeys((*round_.files, *round_.formats)))
     new = [path for path in paths if path not in before]
-    left_out = set(new[max(0, MOST_KEPT - len(before)) :])
+    left_out = set(new[max(0, MAX_KEPT - len(before)) :])
     paths = [path for path in paths if path not in left_out]
     told = [f"{round_.unread} directories cannot be read"] if round_.unread else []
-    told += [f"it has more than {MOST_KEPT} directories: no more are noted"] if left_out else []
+    told += [f"it has more than {MAX_KEPT} directories: no more are noted"] if left_out else []
     trouble = "; ".join(told)
     async with connection.transaction():
         await _step(connection, source.name, round_.reached, trouble, anew=not after)

@@ -40,9 +40,9 @@ _NO_SUCH_PATH = ("42K03", "42P01")
 """SQLSTATEs of a path that is not there."""
 _ROOT = re.compile("^[^:/]*:(//[^/]*)?")
 """What stands before the path in a URL, in Java's spelling and Python's."""
-_MOST_KINDS = 16
+_MAX_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
-_MOST_LOOKED_AT = 40
+_MAX_LOOKED_AT = 40
 """Files that are looked into; of each ending at least one."""
 _AT_ONCE = 4
 _PACKED = r"\.(gz|bz2|zst|lz4|snappy|deflate)$"
@@ -155,7 +155,7 @@ class Looking:
             kinds = await self.kinds(url, reading)
         if not kinds:
             raise UnfitFiles("there are no files in it, or only empty ones")
-        if len(kinds) > _MOST_KINDS:
+        if len(kinds) > _MAX_KINDS:
             one, other = (_name(url, kind.first) for kind in kinds[:2])
             raise UnfitFiles(f"its files are of many kinds, such as {one} and {other}")
         files = Files(kinds, reading, table)
@@ -263,7 +263,7 @@ class Looking:
         found: Kinds = ()
         for ending in _ENDINGS:
             found = await self._kinds(url, reading, ending)
-            if len(found) <= _MOST_KINDS:
+            if len(found) <= _MAX_KINDS:
                 break
         return found
 
@@ -281,7 +281,7 @@ class Looking:
                 f" IF(min({above}) = max({above}), min({above}), ''),"
                 " max(path), max_by(path, modificationTime),"
                 " min_by(path, xxhash64(path)), max_by(path, xxhash64(path))"
-                f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
+                f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MAX_KINDS + 1}",
                 Format("binaryFile", reading),
             )
         except self._refusal as refused:
@@ -305,7 +305,7 @@ class Looking:
         """Return the one format of all files, of which some are looked into. Raises UnfitFiles."""
         if files.table is not None:
             return files.table
-        each = max(1, _MOST_LOOKED_AT // len(files.kinds))
+        each = max(1, _MAX_LOOKED_AT // len(files.kinds))
         first = await self._dialects([kind.first for kind in files.kinds], source, url)
         # Of files that are called `.parquet` Spark itself tells which one is none.
         doubtful = [

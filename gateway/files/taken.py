@@ -32,7 +32,7 @@ _AT_ONCE = 4
 MAX_AGE_S = 30.0
 _PLAIN = re.compile(r"[a-z0-9_]+")
 """Names that a pattern of Spark's means alone."""
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 """Tables of a database that are asked about by name; where there are more, all are."""
 
 
@@ -162,7 +162,7 @@ class TakenPlaces:
         self, database: str, dotted: str, names: Sequence[str] | None
     ) -> Mapping[str, Sequence[Taken]] | None:
         """Return where these tables lie, or all of the database, as far as it is told; None without it."""
-        plain = names is not None and len(names) <= _MOST_NAMED and all(map(_PLAIN.fullmatch, names))
+        plain = names is not None and len(names) <= _MAX_NAMED and all(map(_PLAIN.fullmatch, names))
         pattern = "|".join(names or ()) if plain else "*"
         shown = await self._rows(f"SHOW TABLE EXTENDED IN {dotted} LIKE '{pattern}'", database)
         if shown is None:

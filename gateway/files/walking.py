@@ -188,9 +188,9 @@ def _prefixes(path: str) -> list[str]:
 # Local directories one after the other: names alone, no links, and no more of them than is asked for.
 
 
-_MOST_ENTRIES = 1_000_000
+_MAX_ENTRIES = 1_000_000
 """Of one directory that are looked at."""
-_MOST_NAMES = 10_000
+_MAX_NAMES = 10_000
 """Files in the root that are seen one by one."""
 SourcePath = tuple[str, ...]
 
@@ -280,7 +280,7 @@ def _entries(at: int, counts: Callable[[str], bool]) -> tuple[int, list[str], se
     files, names = 0, list[str]()
     inner: set[str] = set()
     with os.scandir(at) as entries:
-        for entry in islice(entries, _MOST_ENTRIES):
+        for entry in islice(entries, _MAX_ENTRIES):
             if entry.is_dir(follow_symlinks=False):
                 inner.add(entry.name)
             elif (
@@ -290,7 +290,7 @@ def _entries(at: int, counts: Callable[[str], bool]) -> tuple[int, list[str], se
                 and entry.stat(follow_symlinks=False).st_size
             ):
                 files += 1
-                if len(names) < _MOST_NAMES:
+                if len(names) < _MAX_NAMES:
                     names.append(entry.name)
     return files, names, inner
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 from gateway.frontends.doors import Door
 from gateway.session.ports import Visitor
 
-MOST_BUFFERED = 256 * 1024
+MAX_BUFFERED = 256 * 1024
 """Bytes that may wait for one side before the other one is not read any more."""
 LAST_BYTES_S = 60.0
 """How long a client may take the rest of what it asked for, when gRPC has ended its connection."""
@@ -109,7 +109,7 @@ class _Side(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=MOST_BUFFERED)
+        self.transport.set_write_buffer_limits(high=MAX_BUFFERED)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:

@@ -31,7 +31,7 @@ BODY = (
 _TIMES = ("judge_ms", "spark_ms", "run_ms")
 _WHO = ("user_name", "groups", "endpoint", "tool")
 _SHAPE = ("fingerprint", "user_name", "groups", "tables")
-MOST_RELAYED = 10**15
+MAX_RELAYED = 10**15
 """Rows or bytes that one statement counts for: a record of garbage is no sum that nothing can hold."""
 NO_COLUMN = ""
 """The column of a read of which it is known that it is of none, as `count(*)`; of unknown ones it is `*`."""
@@ -280,7 +280,7 @@ _LOOK = "^(create (or replace )?view|alter view|explain|desc|describe) "
 
 
 def _relayed(f: Any, *names: str) -> Any:
-    most = f.lit(MOST_RELAYED)
+    most = f.lit(MAX_RELAYED)
     parts = (f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), most)) for name in names)
     return f.least(reduce(lambda one, more: one + more, parts), most)
 

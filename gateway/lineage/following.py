@@ -19,7 +19,7 @@ import structlog
 
 from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, TOO_MUCH, RecordedStatement, read_statement
-from gateway.lineage.rows import MOST_EDGES, SeenStatement
+from gateway.lineage.rows import MAX_EDGES, SeenStatement
 from gateway.lineage.sinks import LineageSink
 from gateway.lineage.store import KnownIds, bring
 from gateway.lineage.workers import HasLineage, LineageWorkers
@@ -338,7 +338,7 @@ class Follower:
             return None
 
     def _keep(self, statement_id: UUID, lineage: StatementLineage | None) -> None:
-        if lineage is not None and sum(len(edge.sources) for edge in lineage.edges) > MOST_EDGES:
+        if lineage is not None and sum(len(edge.sources) for edge in lineage.edges) > MAX_EDGES:
             return  # rarely so many; it is made again where it is read
         self._views[statement_id] = lineage
         if len(self._views) > self.limits.views:

@@ -4,7 +4,7 @@ A walk goes level by level, so an answer has the shortest way to every column fi
 bounded by depth and by edges; where a bound cut it off, the answer says so.
 
 INVARIANT (hidden is not there): an answer is that of a graph without the columns of which the asker may not
-know. So they are taken out before anything is counted, bounded or walked on from. Only `MOST_COLUMNS`, which
+know. So they are taken out before anything is counted, bounded or walked on from. Only `MAX_COLUMNS`, which
 bounds work, counts all of them.
 """
 
@@ -25,14 +25,14 @@ from gateway.model.lineage import ANY_COLUMN, Subtype, TransformationType
 
 T = TypeVar("T")
 
-MOST_EDGES = 10_000
+MAX_EDGES = 10_000
 """Edges of one answer."""
-MOST_DEPTH = 100
-MOST_COLUMNS = 50_000
+MAX_DEPTH = 100
+MAX_COLUMNS = 50_000
 """Columns that one step of a walk, or one search, looks at."""
-MOST_TRIED = 50_000
+MAX_TRIED = 50_000
 """Edges that are tried while ways between two columns are looked for."""
-TOO_WIDE = f"it has more than {MOST_COLUMNS:,} columns beside each other"
+TOO_WIDE = f"it has more than {MAX_COLUMNS:,} columns beside each other"
 
 
 class Direction(enum.Enum):
@@ -157,9 +157,9 @@ async def find(connection: Any, name: str, knows: Knows) -> tuple[GraphColumn, .
     wanted = _plain(name)
     ends = wanted.split(".")
     rows = await connection.fetch(
-        _FIND, "." + wanted, [".".join(ends[first:]) for first in range(len(ends))], MOST_COLUMNS + 1
+        _FIND, "." + wanted, [".".join(ends[first:]) for first in range(len(ends))], MAX_COLUMNS + 1
     )
-    if len(rows) > MOST_COLUMNS:
+    if len(rows) > MAX_COLUMNS:
         raise Ambiguous([f"`{name}` could be too many columns; write more of its name"])
     found = await knows([GraphColumn(row["dataset"], row["name"]) for row in rows])
     exact = {column for column in found if _plain(str(column)) == wanted}
@@ -217,7 +217,7 @@ async def search(
             break
         after = columns[-1]
         looked_at += len(rows)
-        if looked_at >= MOST_COLUMNS:
+        if looked_at >= MAX_COLUMNS:
             return found[:limit], "too many columns were looked at; write more of the name"
     return found[:limit], ""
 
@@ -238,7 +238,7 @@ async def walk(
     knows: Knows,
     *,
     depth: int = 10,
-    most_edges: int = MOST_EDGES,
+    most_edges: int = MAX_EDGES,
 ) -> GraphAnswer:
     """Walk from columns and return every edge on the way, at most `depth` edges far.
 
@@ -323,7 +323,7 @@ async def ways(
             least = len(way) + 1 + leading.distance(edge.target)
             if edge.target not in passed and least <= depth:
                 heapq.heappush(open_ways, (least, least - len(way), tried, (*way, edge)))
-        if tried > MOST_TRIED:
+        if tried > MAX_TRIED:
             answer.cut_off = "there are too many ways to try them all"
             break
         if len(passed) % 8 == 0:
@@ -420,8 +420,8 @@ class _Steps(_Columns):
             beside = {row["id"] for row in await self._connection.fetch(_BESIDE, list(frontier))}
             await self.look_at(beside)
             near_ids = [id_ for id_ in beside if id_ in self.known]
-            found = await self._connection.fetch(self._sql(_FAR), near_ids, MOST_COLUMNS + 1)
-            if len(found) > MOST_COLUMNS:
+            found = await self._connection.fetch(self._sql(_FAR), near_ids, MAX_COLUMNS + 1)
+            if len(found) > MAX_COLUMNS:
                 return None
             await self.look_at(row["far"] for row in found)
             far_ids = [row["far"] for row in found if row["far"] in self.known]

@@ -19,9 +19,9 @@ from gateway.lineage.graph import GraphColumn
 from gateway.model.lineage import DatasetKind
 from gateway.model.tags import Propagation, PropagationRules
 
-MOST_FLOWS = 2_000_000
+MAX_FLOWS = 2_000_000
 """Edges of one walk."""
-MOST_SOURCES = 20
+MAX_SOURCES = 20
 _PAGE = 10_000
 """Columns of one question to the database."""
 
@@ -79,7 +79,7 @@ class Spread:
     flows: int = 0
     cut_off: str = ""
     """Why there may be more; empty when this is all."""
-    most_sources: int = MOST_SOURCES
+    most_sources: int = MAX_SOURCES
     """Columns that one column is told to have something from, for each tag; those that are nearest."""
     crowded: bool = False
     """Whether some column has something from more of them."""
@@ -113,8 +113,8 @@ async def spread(
     rules: PropagationRules,
     *,
     stops: Collection[tuple[int, str]] = frozenset(),
-    most_flows: int = MOST_FLOWS,
-    most_sources: int = MOST_SOURCES,
+    most_flows: int = MAX_FLOWS,
+    most_sources: int = MAX_SOURCES,
 ) -> Spread:
     """Follow the tags of columns (id → tags) as far as the rules let them go.
 

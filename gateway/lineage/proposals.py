@@ -27,12 +27,12 @@ BY_SETTING = "(auto-accept)"
 """Who has accepted what the setting has."""
 BY_ORIGIN = "(new origin)"
 """Who has proposed again what was rejected for other origins."""
-MOST_ORIGINS = 20
-MOST_NAME_BYTES = 2_000
+MAX_ORIGINS = 20
+MAX_NAME_BYTES = 2_000
 """Of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
-MOST_STEPS = 50
+MAX_STEPS = 50
 """Of a way that is kept; a longer one has its last steps."""
-_TOO_LONG = f"names of more than {MOST_NAME_BYTES:,} bytes are left out"
+_TOO_LONG = f"names of more than {MAX_NAME_BYTES:,} bytes are left out"
 _LOOKING = 0x746167
 """Key of the advisory lock: one gateway looks at a time."""
 _LOOK_AGAIN = "1 hour"
@@ -205,7 +205,7 @@ class _Look:
         second = await self._spread(alone, stops)
         wanted = await self._wanted(first, second, frozenset(accepted))
         cut_off = first.cut_off or second.cut_off
-        too_long = [one for one in wanted if sum(len(name.encode()) for name in one) > MOST_NAME_BYTES]
+        too_long = [one for one in wanted if sum(len(name.encode()) for name in one) > MAX_NAME_BYTES]
         for target in too_long:
             # Nobody else's proposals wait for it.
             del wanted[target]
@@ -277,7 +277,7 @@ class _Look:
             attributes = self._tags[source][tag]
             wanted.attributes += [one for one in attributes if one not in wanted.attributes]
             wanted.asks = wanted.asks and arrival.how is Propagation.ASK
-            if len(wanted.origins) < MOST_ORIGINS:
+            if len(wanted.origins) < MAX_ORIGINS:
                 wanted.origins.append(
                     {
                         "column": str(self._columns[source].column),
@@ -289,7 +289,7 @@ class _Look:
                                 "flow": flow.kind,
                                 "statement": str(flow.statement),
                             }
-                            for flow in found.way(column, tag, source)[-MOST_STEPS:]
+                            for flow in found.way(column, tag, source)[-MAX_STEPS:]
                         ],
                     }
                 )

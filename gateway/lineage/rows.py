@@ -32,7 +32,7 @@ EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
 NAME_BYTES = 2_000
 """Of a name that is kept as it is; PostgreSQL's indexes take no more than some 2,700."""
-MOST_EDGES = 20_000
+MAX_EDGES = 20_000
 """Edges of one statement between columns; of one with more, only its tables are kept."""
 IMPORTED = "imported"
 """The outcome of a statement of a script: nobody saw it run."""
@@ -128,7 +128,7 @@ def rows_of(seen: SeenStatement) -> GraphRows:
     try:
         return _rows_of(seen, seen.lineage)
     except _TooMany:
-        why = f"it has more than {MOST_EDGES:,} edges between columns"
+        why = f"it has more than {MAX_EDGES:,} edges between columns"
         return _rows_of(seen, replace(seen.lineage, edges=(), view_edges=(), columns=(), table_level=why))
 
 
@@ -182,7 +182,7 @@ def _rows_of(seen: SeenStatement, lineage: StatementLineage) -> GraphRows:
                 for target in targets:
                     key = source, target, subtype, transformation.masking
                     known = edges.setdefault(key, words)
-                    if len(edges) > MOST_EDGES:
+                    if len(edges) > MAX_EDGES:
                         raise _TooMany
                     if known.aggregate != words.aggregate:
                         edges[key] = replace(known, aggregate=NO_AGGREGATE)

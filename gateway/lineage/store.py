@@ -24,11 +24,11 @@ from gateway.model.lineage import Dataset, DatasetKind
 
 K = TypeVar("K")
 
-MOST_SHAPES = 5_000
+MAX_SHAPES = 5_000
 """Statements whose edges are remembered; some 10 KB each."""
-MOST_KEPT = 200_000
+MAX_KEPT = 200_000
 """Edges of them all, with their texts: half a kilobyte each."""
-MOST_COLUMNS = 200_000
+MAX_COLUMNS = 200_000
 """Columns whose ids are remembered."""
 _TURN = 0x736C75696365204C
 """Key of the advisory lock under which the graph grows (`sluice L` in ASCII)."""
@@ -145,10 +145,10 @@ class KnownIds:
     def trim(self) -> None:
         """Forget what is beyond the bounds; between batches, since one may be larger than they are."""
         kept = sum(shape.weight for shape in self._shapes.values())
-        while len(self._shapes) > MOST_SHAPES or kept > MOST_KEPT:
+        while len(self._shapes) > MAX_SHAPES or kept > MAX_KEPT:
             _, oldest = self._shapes.popitem(last=False)
             kept -= oldest.weight
-        if len(self.columns) > MOST_COLUMNS:
+        if len(self.columns) > MAX_COLUMNS:
             self.columns.clear()
 
     def clear(self) -> None:

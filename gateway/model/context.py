@@ -43,14 +43,14 @@ class AccessContext:
     roles: frozenset[str] | None = None
     """Roles that came with the request and replace the computed ones; None: computed."""
 
-    def values(self, facets: Iterable[str]) -> tuple[object, ...]:
-        """Return the values of these facets (field names), for telling whether two contexts differ in them.
+    def values(self, context_dependencies: Iterable[str]) -> tuple[object, ...]:
+        """Return the values of these fields, for telling whether two contexts differ in them.
 
         `time` counts by the second: schedules and time conditions know nothing finer.
         """
         return tuple(
             int(self.time.timestamp()) if name == TIME and self.time is not None else getattr(self, name)
-            for name in facets
+            for name in context_dependencies
         )
 
 

@@ -43,7 +43,7 @@ class Decision:
     datasets: tuple[str, ...] = ()
     """Names of the datasets that the resource is shared in, whoever may use them."""
     projects: tuple[str, ...] = ()
-    facets: frozenset[str] = frozenset()
+    context_dependencies: frozenset[str] = frozenset()
     """Fields of the AccessContext that the answer depends on."""
 
 
@@ -84,7 +84,7 @@ class RowFilter:
 
     expression: str
     policy: PolicyRef
-    facets: frozenset[str] = frozenset()
+    context_dependencies: frozenset[str] = frozenset()
     """Fields of the AccessContext that it depends on."""
     author: str = ""
     """Who wrote it, where it counts for no more than he may select now; empty: an administrator."""
@@ -104,7 +104,7 @@ class ColumnMask:
     predicate: str = "masked"
     condition: str = ""
     """Ranger's `conditionExpr`, told and not used, as in Ranger's Hive plugin."""
-    facets: frozenset[str] = frozenset()
+    context_dependencies: frozenset[str] = frozenset()
     author: str = ""
     """As a row filter has it."""
 

@@ -16,7 +16,7 @@ from gateway.model.decision import Decision
 
 SESSION_CATALOG = "spark_catalog"
 """Spark's own catalog, whose databases are not nested."""
-MOST_NAME = 255
+MAX_NAME = 255
 """Characters of a table's name. Hive's metastore takes 256 since 2.3, AWS Glue 255."""
 
 _SEGMENT = re.compile(r"[\w.=+@ -]+")
@@ -77,9 +77,9 @@ class FileSource:
         for segment in path:
             require_segment(segment)
         table = encoded(path)
-        if len(table) > MOST_NAME:
+        if len(table) > MAX_NAME:
             raise ValueError(
-                f"has a path too long for the name of a table ({len(table)} of {MOST_NAME} characters)"
+                f"has a path too long for the name of a table ({len(table)} of {MAX_NAME} characters)"
             )
         return TableName(SESSION_CATALOG, self.database, table)
 

@@ -281,7 +281,7 @@ class Findings:
     """Whether Spark's parser and column analysis saw the same relations; None when the latter was silent."""
     provisional: bool = False
     """Whether it rests on a table that did not exist: the next time, that must be looked up again."""
-    facets: frozenset[str] = frozenset()
+    context_dependencies: frozenset[str] = frozenset()
     """Fields of the AccessContext that it depends on: in another context it may not be used again."""
     substitutions: tuple[tuple[str, str], ...] = ()
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
@@ -327,7 +327,7 @@ class Findings:
             scans=tuple(scan for one in every for scan in one.scans),
             names=frozenset[TableName]().union(*(one.names for one in every)),
             provisional=any(one.provisional for one in every),
-            facets=frozenset[str]().union(*(one.facets for one in every)),
+            context_dependencies=frozenset[str]().union(*(one.context_dependencies for one in every)),
             substitutions=tuple(dict.fromkeys(pair for one in every for pair in one.substitutions)),
             policy_tables=frozenset[TableName]().union(*(one.policy_tables for one in every)),
             definers=frozenset[Principal]().union(*(one.definers for one in every)),

@@ -34,8 +34,8 @@ from gateway.pipeline.judging import (
     Refusal,
     Rules,
     above,
-    below_a_table,
     not_governable,
+    reject_names_below_table,
     settled,
 )
 from gateway.pipeline.seeing import TextScope
@@ -80,7 +80,7 @@ async def judge(
     tables = above(verdict.names)
     if not tables:
         return verdict
-    below = below_a_table(verdict.names, judging)
+    below = reject_names_below_table(verdict.names, judging)
     if isinstance(below, Refusal):
         return _refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
     return below or replace(verdict, names=verdict.names.union(tables))

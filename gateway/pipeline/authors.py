@@ -16,9 +16,9 @@ from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, V
 from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
-from gateway.pipeline.judging import Governed, Judging
+from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.metrics import Govern, metrics_of
-from gateway.pipeline.seeing import Seen, TextScope
+from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import asked_of_author, called_of_author
 from gateway.sql.required import Unsupported
@@ -38,7 +38,9 @@ class Authors:
     """The functions whose bodies that rests on, and the tables that these may read."""
 
 
-async def authors_of(seen: Seen, govern: Govern, judging: Judging) -> Authors | Unsupported | NeedsCatalog:
+async def authors_of(
+    seen: ColumnAccess, govern: Govern, judging: Judging
+) -> Authors | Unsupported | NeedsCatalog:
     """Return those on whose access the masks and filters of what is read rest.
 
     Unsupported: one of them may not select all that a text of his reads.
@@ -83,7 +85,7 @@ async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Aut
         if isinstance(outcome, NeedsCatalog):
             return outcome
         # INVARIANT (nothing beyond one's own): a view counts with all that it reads.
-        if not isinstance(outcome, Governed) or not outcome.plain:
+        if not isinstance(outcome, RewrittenStatement) or not outcome.plain:
             return None
     return Authors(frozenset({author}), asked.names)
 

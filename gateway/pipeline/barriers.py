@@ -18,14 +18,14 @@ from gateway.policy.engine import TableView
 from gateway.policy.masks import null_of, standard_masks
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import masks_of
-from gateway.sql.guard import NOTHING, Below
+from gateway.sql.guard import NO_CONDITIONS, Below
 from gateway.sql.leakproof import NONE, Above, Leakproof, Passed, Scanned, leakproof
 from gateway.sql.total import total_statement, total_text, total_view
 from gateway.sql.total_values import column_kind
 
 
 @dataclass(frozen=True, slots=True)
-class _Resting:
+class ObligationTotality:
     """A table's filter and masks: the columns that they are made of, and what of them can fail."""
 
     columns: frozenset[str]
@@ -134,10 +134,10 @@ def below_query(
     if views.opening is not None:
         return Placed(below or {}, opened=below is not None)
     below = below or {}
-    opened = {span for span, one in below.items() if one.open_on is not None}
+    opened = {span for span, one in below.items() if one.types_relied_on is not None}
     found = _copies(query, policies, judging, opened, views) if exact else NONE
     for span, conditions in found.copies.items():
-        below[span] = replace(below.get(span, NOTHING), conditions=conditions)
+        below[span] = replace(below.get(span, NO_CONDITIONS), conditions=conditions)
     return Placed(below, found.passed)
 
 
@@ -204,7 +204,7 @@ def _without_barriers(
     """
     if not may_be_without(judging):
         return None
-    tables: dict[Span, tuple[Table, TableView, _Resting]] = {}
+    tables: dict[Span, tuple[Table, TableView, ObligationTotality]] = {}
     for span, name in query.scans.items():
         table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
         if table is None or view is None:
@@ -229,7 +229,7 @@ def _without_barriers(
     if used is None:
         return None
     return {
-        span: Below(open_on=tuple(_types(table, used[span] | on.columns)))
+        span: Below(types_relied_on=tuple(_types(table, used[span] | on.columns)))
         if span in opened
         # A text is one, whatever length its column has.
         else Below(cast=tuple((name, column_kind(type_)) for name, type_ in _types(table, used[span])))
@@ -245,7 +245,7 @@ def _made_of(view: Table) -> tuple[tuple[str, str], ...]:
     return tuple([(name, c.type) for name, c in zip(view.view.output, view.columns, strict=True)])
 
 
-def _resting(table: Table, view: TableView, policies: Policies) -> _Resting:
+def _resting(table: Table, view: TableView, policies: Policies) -> ObligationTotality:
     types = {column.name: column.type.lower() for column in table.columns}
     columns: set[str] = set()
     failing: set[str] = set()
@@ -264,10 +264,10 @@ def _resting(table: Table, view: TableView, policies: Policies) -> _Resting:
         found = total_text(policies.trees.get(text), text, types)
         columns |= found or set()
         firm = firm and found is not None and folded not in policies.reading | policies.choosing
-    return _Resting(frozenset(columns), frozenset(failing), firm)
+    return ObligationTotality(frozenset(columns), frozenset(failing), firm)
 
 
-def _shown(table: Table, view: TableView, resting: _Resting) -> Iterator[tuple[str, str]]:
+def _shown(table: Table, view: TableView, resting: ObligationTotality) -> Iterator[tuple[str, str]]:
     """Yield the columns that a statement can name, and their types; of those whose masks can fail,
     empty ones."""
     for column in table.columns:

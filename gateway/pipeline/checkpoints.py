@@ -17,7 +17,7 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.decision import RowFilter
 from gateway.model.statement import Checkpoint, Cleared, Refused, ScanRecord, Verdict
 from gateway.pipeline.guarded_plans import Guarding, lasting_query
-from gateway.pipeline.judging import Governed, Judging
+from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.plan_texts import PlanTexts
 from gateway.pipeline.policies import Policies
 from gateway.plan.checkpoints import location_option, sources_of
@@ -45,8 +45,8 @@ def checkpoint_of(
     facts: PlanFacts,
     texts: PlanTexts,
     guarding: Sequence[Guarding],
-    governed: Sequence[Governed],
-    bodies: Mapping[TableName, Governed],
+    governed: Sequence[RewrittenStatement],
+    bodies: Mapping[TableName, RewrittenStatement],
     policies: Policies,
     scans: Iterable[ScanRecord],
     judging: Judging,
@@ -104,8 +104,8 @@ def going_on_with(cleared: Cleared, checkpoint: Checkpoint, known: frozenset[str
 def _leaves(
     texts: PlanTexts,
     guarding: Sequence[Guarding],
-    governed: Sequence[Governed],
-    bodies: Mapping[TableName, Governed],
+    governed: Sequence[RewrittenStatement],
+    bodies: Mapping[TableName, RewrittenStatement],
     policies: Policies,
     judging: Judging,
 ) -> dict[int, str]:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from gateway.model.catalog import Table, TableKind, TableName, dotted
 from gateway.model.reading import Reading, RelationRole, Span
-from gateway.pipeline.judging import Governed, Judging, names_with_obligations
+from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.policies import Policies
@@ -19,7 +19,7 @@ from gateway.plan.reading import TableRead
 from gateway.plan.scope import pinned
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
-from gateway.sql.guard import NOTHING, Below
+from gateway.sql.guard import NO_CONDITIONS, Below
 from gateway.sql.names import TempViewName
 from gateway.sql.required import Unsupported
 
@@ -39,7 +39,7 @@ class Guarding:
     query: str | None
     has_obligations: bool
     """Whether it hides or masks something."""
-    body: Governed | None = None
+    body: RewrittenStatement | None = None
     """The text of a view, as it is for this read."""
     barrier: bool = False
     """Whether it is a view that no condition from around may go below."""
@@ -53,11 +53,11 @@ def place_of(position: int) -> Span:
 async def guard_reads(
     facts: PlanFacts,
     policies: Policies,
-    bodies: Mapping[TableName, Governed],
-    narrowed: Mapping[Span, Governed],
+    bodies: Mapping[TableName, RewrittenStatement],
+    narrowed: Mapping[Span, RewrittenStatement],
     below: Mapping[Span, Below],
     barred: AbstractSet[TableName],
-    metrics: Mapping[Span, tuple[str, Governed]],
+    metrics: Mapping[Span, tuple[str, RewrittenStatement]],
     judging: Judging,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
@@ -78,7 +78,7 @@ async def guard_reads(
         if isinstance(suffix, Unsupported):
             return suffix
         place = place_of(position)
-        with_filter = below.get(place, NOTHING)
+        with_filter = below.get(place, NO_CONDITIONS)
         body = narrowed.get(place, bodies.get(name))
         instead: str | None = None
         if metrics_of(table) is not None:
@@ -135,9 +135,9 @@ def _query(
     table: Table | None,
     suffix: str,
     policies: Policies,
-    body: Governed | None,
+    body: RewrittenStatement | None,
     period: int,
-    below: Below = NOTHING,
+    below: Below = NO_CONDITIONS,
     *,
     barrier: bool,
     bare: bool,
@@ -161,7 +161,9 @@ def _query(
     )
 
 
-def lasting_query(one: Guarding, bodies: Mapping[TableName, Governed], policies: Policies) -> str | None:
+def lasting_query(
+    one: Guarding, bodies: Mapping[TableName, RewrittenStatement], policies: Policies
+) -> str | None:
     """Return the query that stands in for a read, without how fast it is read and without the period: the
     same for as long as table and policies are."""
     name = one.read.name

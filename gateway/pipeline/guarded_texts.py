@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gateway.model.catalog import Column, Table, TableName
 from gateway.model.reading import RelationRole, Span, Splice
-from gateway.pipeline.judging import Governed, Judging, names_with_obligations
+from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
 from gateway.pipeline.kept import keeps, nested_text
 from gateway.pipeline.metrics import WrittenOut, metrics_of
 from gateway.pipeline.policies import Policies
@@ -23,8 +23,8 @@ from gateway.sql.required import Unsupported
 def guarded_scans(
     prepared: Prepared,
     policies: Policies,
-    bodies: Mapping[TableName, Governed],
-    narrowed: Mapping[Span, Governed],
+    bodies: Mapping[TableName, RewrittenStatement],
+    narrowed: Mapping[Span, RewrittenStatement],
     below: Mapping[Span, guard.Below],
     barred: AbstractSet[TableName],
     metrics: WrittenOut,
@@ -68,7 +68,9 @@ def guarded_scans(
             within=folded in views_with_obligations,
             period=judging.period if folded in policies.reading else 0,
             barrier=folded in barred,
-            below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
+            below=guard.NO_CONDITIONS
+            if relation.span is None
+            else below.get(relation.span, guard.NO_CONDITIONS),
             bare=judging.bare_builtins,
         )
         if isinstance(scan, Unsupported):

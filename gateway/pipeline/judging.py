@@ -77,7 +77,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Governed(Findings):
+class RewrittenStatement(Findings):
     """One text with its scans guarded and proved."""
 
     text: str
@@ -129,7 +129,7 @@ class Judging:
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
     told: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
-    bodies: dict[BodyKey, Governed] = field(default_factory=dict)
+    bodies: dict[BodyKey, RewrittenStatement] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
     as_author: bool = False
     """Whether it is asked what the author of a policy's text may select."""
@@ -181,7 +181,7 @@ class Judging:
         return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
 
 
-JudgingOutcome = Governed | Refusal | NeedsCatalog
+JudgingOutcome = RewrittenStatement | Refusal | NeedsCatalog
 
 
 def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
@@ -207,7 +207,7 @@ def above(names: Iterable[TableName]) -> tuple[TableName, ...]:
     return tuple(dict.fromkeys(one.folded() for one in found if one is not None))
 
 
-def below_a_table(names: Iterable[TableName], judging: Judging) -> Refusal | NeedsCatalog | None:
+def reject_names_below_table(names: Iterable[TableName], judging: Judging) -> Refusal | NeedsCatalog | None:
     """Say why one of the names may mean another table's rows, None when none does.
 
     INVARIANT (one name): what is named below a table is a version, a branch or metadata of it for Iceberg,
@@ -320,6 +320,6 @@ def names_of(scans: Sequence[ScannedRelation]) -> tuple[TableName, ...]:
     return tuple(name for _, name in scans)
 
 
-def names_with_obligations(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+def names_with_obligations(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
     """Return the views whose sources carry obligations."""
     return frozenset(name for name, body in bodies.items() if body.has_obligations)

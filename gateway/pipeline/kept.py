@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, RelationRole
-from gateway.pipeline.judging import Governed
+from gateway.pipeline.judging import RewrittenStatement
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.varying import not_cached, varying, varying_view
@@ -38,7 +38,7 @@ def collated(what: str) -> Unsupported:
     )
 
 
-def nested_text(body: Governed | None, *, personal: bool = True) -> str | None:
+def nested_text(body: RewrittenStatement | None, *, personal: bool = True) -> str | None:
     """Return the text that a view is written out as: its sources carry obligations, it has barriers,
     conditions or lists of columns that the view itself has not, or, with `personal`, it asks who the user
     is."""
@@ -52,7 +52,7 @@ def varying_text(
     reading: Reading,
     names: Names,
     policies: str,
-    bodies: Mapping[TableName, Governed],
+    bodies: Mapping[TableName, RewrittenStatement],
     *,
     unbound: bool,
 ) -> str:
@@ -70,13 +70,13 @@ def varying_text(
     return found or policies or varying_bodies(bodies.values())
 
 
-def varying_bodies(bodies: Iterable[Governed]) -> str:
+def varying_bodies(bodies: Iterable[RewrittenStatement]) -> str:
     """Return why rows of the views or texts within a statement change, or nothing."""
     return next((body.varying for body in bodies if body.varying), "")
 
 
 def cached_refusal(
-    reading: Reading, required: Required, changing: str, bodies: Mapping[TableName, Governed]
+    reading: Reading, required: Required, changing: str, bodies: Mapping[TableName, RewrittenStatement]
 ) -> Unsupported | None:
     """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
     if required.cached is not None:
@@ -86,7 +86,9 @@ def cached_refusal(
     return None
 
 
-def cached_view_refusal(name: TableName, bodies: Mapping[TableName, Governed]) -> Unsupported | None:
+def cached_view_refusal(
+    name: TableName, bodies: Mapping[TableName, RewrittenStatement]
+) -> Unsupported | None:
     """Refuse to cache a persistent view by its name: Spark takes its text as it is written."""
     body = bodies.get(name.folded())
     if body is None:

@@ -15,7 +15,7 @@ from typing import Final
 from gateway.model.catalog import MetricDefinition, Table, TableName
 from gateway.model.reading import ExpressionNode, Reading, RelationRole, Span, Splice
 from gateway.model.statement import NeedsCatalog, SessionContext
-from gateway.pipeline.judging import Governed, Judging, JudgingOutcome, Refusal, access_denied
+from gateway.pipeline.judging import Judging, JudgingOutcome, Refusal, RewrittenStatement, access_denied
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.policies import Policies, shown_only
 from gateway.pipeline.seeing import Prepared, TextScope
@@ -49,7 +49,7 @@ class WrittenOut:
 
     queries: Mapping[Span, str] = field(default_factory=dict)
     """By the place of the view."""
-    bodies: tuple[Governed, ...] = ()
+    bodies: tuple[RewrittenStatement, ...] = ()
     splices: tuple[Splice, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     """(What we wrote, what the user wrote) pairs for messages."""
@@ -71,7 +71,7 @@ def needs_writing(
     name: TableName,
     table: Table,
     view: TableView,
-    body: Governed | None,
+    body: RewrittenStatement | None,
     barred: AbstractSet[TableName],
     *,
     personal: bool,
@@ -119,7 +119,7 @@ async def source_refusal(metrics: MetricDefinition, text: str, judging: Judging)
 async def write_out(
     prepared: Prepared,
     policies: Policies,
-    bodies: Mapping[TableName, Governed],
+    bodies: Mapping[TableName, RewrittenStatement],
     barred: AbstractSet[TableName],
     rows_of: RowsOf,
     judging: Judging,
@@ -159,7 +159,7 @@ async def write_out(
         return _typed(found, tree, prepared, views, hidden)
     queries: dict[Span, str] = {}
     splices: list[Splice] = []
-    rows: list[Governed] = []
+    rows: list[RewrittenStatement] = []
     inputs: list[str] = []
     for span, table in views.items():
         view = seen[span]
@@ -169,7 +169,7 @@ async def write_out(
         if view is None:
             continue
         body = await rows_of(table, query_of_rows(table, measures))
-        if not isinstance(body, Governed):
+        if not isinstance(body, RewrittenStatement):
             return body
         query = expanded(
             table,
@@ -242,7 +242,7 @@ def query_of_rows(table: Table, measures: ComputedMeasures) -> str:
 
 async def metric_definition(
     prepared: Prepared, govern: Govern, judging: Judging
-) -> Governed | Unsupported | Refusal | NeedsCatalog | None:
+) -> RewrittenStatement | Unsupported | Refusal | NeedsCatalog | None:
     """Judge what a metric view that is made reads, by the access of who makes it; None where none is made.
 
     Masks and filters of his are no obstacle: each reader gets his own. But Spark stores the definition as it
@@ -267,7 +267,7 @@ async def metric_definition(
     body = await govern(query, context, judging, TextScope(commands=False))
     if isinstance(body, Refusal) and body.code == "SPARK":
         return Unsupported("what the metric view reads cannot be read")
-    if not isinstance(body, Governed):
+    if not isinstance(body, RewrittenStatement):
         return body
     if body.hides_columns:
         return Unsupported("a metric view rests on tables of which its author may select all columns")

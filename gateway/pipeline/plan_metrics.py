@@ -10,7 +10,7 @@ from gateway.model.catalog import TableName
 from gateway.model.reading import ExpressionNode, Span
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.guarded_plans import place_of
-from gateway.pipeline.judging import Governed, Judging, Refusal
+from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement
 from gateway.pipeline.metrics import RowsOf, measures_of, metrics_of, needs_writing, query_of_rows
 from gateway.pipeline.plan_texts import PlanTexts
 from gateway.pipeline.policies import Policies
@@ -27,7 +27,7 @@ from gateway.sql.required import Unsupported
 class WrittenReads:
     """What stands for the metric views of a plan, and for the measures in it."""
 
-    queries: Mapping[Span, tuple[str, Governed]] = field(default_factory=dict)
+    queries: Mapping[Span, tuple[str, RewrittenStatement]] = field(default_factory=dict)
     """By the place of the read: the query, and the text of the view as it is in it."""
     measures: tuple[tuple[PlanMeasures, Mapping[str, str]], ...] = ()
 
@@ -41,7 +41,7 @@ async def write_out_reads(
     facts: PlanFacts,
     texts: PlanTexts,
     policies: Policies,
-    bodies: Mapping[TableName, Governed],
+    bodies: Mapping[TableName, RewrittenStatement],
     barred: AbstractSet[TableName],
     rows_of: RowsOf,
     judging: Judging,
@@ -49,7 +49,7 @@ async def write_out_reads(
 ) -> WrittenReads | Unsupported | Refusal | NeedsCatalog:
     """Write out the metric views that a plan reads, where that has to be; see `pipeline.metrics`."""
     trees = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
-    queries: dict[Span, tuple[str, Governed]] = {}
+    queries: dict[Span, tuple[str, RewrittenStatement]] = {}
     measures: list[tuple[PlanMeasures, Mapping[str, str]]] = []
 
     def tree_of(message: object) -> ExpressionNode | None:
@@ -84,7 +84,7 @@ async def write_out_reads(
         if isinstance(computed, Unsupported):
             return computed
         rows = await rows_of(table, query_of_rows(table, computed))
-        if not isinstance(rows, Governed):
+        if not isinstance(rows, RewrittenStatement):
             return rows
         query = expanded(
             table,

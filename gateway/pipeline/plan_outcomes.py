@@ -10,7 +10,7 @@ from gateway.pipeline.judging import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedPlan(Findings):
+class RewrittenPlan(Findings):
     """A plan with everything in it guarded and proved."""
 
     text: str
@@ -31,7 +31,7 @@ class PlanOutcome:
     """How the judging of a plan ended, and the plan as it came, rendered."""
 
     rendering: str
-    end: GovernedPlan | Refusal
+    end: RewrittenPlan | Refusal
     handles: frozenset[SparkHandle] = frozenset()
     lazy: bool = False
     by_id: bool = True

@@ -9,7 +9,7 @@ from gateway.model.catalog import Column, TableName
 from gateway.model.handles import PERSISTED
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
-from gateway.pipeline.judging import Governed, Judging, Refusal, not_governable
+from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement, not_governable
 from gateway.pipeline.seeing import (
     USER,
     Guesses,
@@ -83,7 +83,7 @@ class PlanTexts:
         of_statements: list[IsIdentity | None] = [None] * len(self.statements)
         return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
 
-    def write(self, governed: Sequence[Governed], edits: Edits) -> None:
+    def write(self, governed: Sequence[RewrittenStatement], edits: Edits) -> None:
         """Put the guarded texts in the place of those that the client wrote."""
         count = len(self.statements)
         for (found, _), one in zip(self.statements, governed[:count], strict=True):

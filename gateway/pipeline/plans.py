@@ -29,9 +29,9 @@ from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, 
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
 from gateway.pipeline.judging import (
-    Governed,
     Judging,
     Refusal,
+    RewrittenStatement,
     access_denied,
     agreement,
     commanded,
@@ -45,7 +45,7 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
-from gateway.pipeline.plan_outcomes import GovernedPlan, PlanOutcome
+from gateway.pipeline.plan_outcomes import PlanOutcome, RewrittenPlan
 from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.policies import (
     Policies,
@@ -58,7 +58,7 @@ from gateway.pipeline.policies import (
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import (
     TOP,
-    Seen,
+    ColumnAccess,
     not_there,
     of_files,
     read_by_lists,
@@ -152,7 +152,7 @@ class _Plan:
             # It returns no rows: the schema of a table is what may be seen of it.
             self.evaluation.star_shows_visible = True
 
-    async def govern(self) -> GovernedPlan | Refusal | NeedsCatalog:
+    async def govern(self) -> RewrittenPlan | Refusal | NeedsCatalog:
         original = await in_turn(lambda: bytes_of(self.reading.message))
         facts = await in_turn(lambda: facts_of(self.reading, self.names))
         if isinstance(facts, Unsupported):
@@ -196,7 +196,9 @@ class _Plan:
             return unknown_tables(unknown, [p.required for p in texts.all])
         return all(known)
 
-    def _see(self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent) -> tuple[Seen, ...] | Denied:
+    def _see(
+        self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent
+    ) -> tuple[ColumnAccess, ...] | Denied:
         """Decide on the columns that are used: of the reads first, then of each text."""
         evaluation = self.evaluation
         reads = [one.name for one in facts.reads if one.name is not None]
@@ -208,7 +210,7 @@ class _Plan:
             ]
             found = together(usage, reads, self.judging.snapshot).union(*parts)
         evaluation.context = replace(evaluation.context, accessed_together=found)
-        seen: list[Seen] = []
+        seen: list[ColumnAccess] = []
         refusal: Denied | None = None
         for step in (None, *texts.all):
             if step is None:
@@ -236,11 +238,11 @@ class _Plan:
         facts: PlanFacts,
         texts: PlanTexts,
         usage: Usage | Silent,
-        seen: tuple[Seen, ...],
+        seen: tuple[ColumnAccess, ...],
         original: bytes,
         *,
         exists: bool,
-    ) -> GovernedPlan | Refusal | NeedsCatalog:
+    ) -> RewrittenPlan | Refusal | NeedsCatalog:
         judging, evaluation = self.judging, self.evaluation
         read = tuple(one.name for one in facts.reads if one.name is not None)
         required = facts.commanded
@@ -287,7 +289,7 @@ class _Plan:
         )
         if isinstance(guarding, Unsupported):
             return not_governable(guarding)
-        governed: list[Governed] = []
+        governed: list[RewrittenStatement] = []
         for prepared, one, meaning in zip(texts.all, seen[1:], self.meanings, strict=True):
             outcome = await finish(
                 prepared,
@@ -297,7 +299,7 @@ class _Plan:
                 judging,
                 meaning,
             )
-            if not isinstance(outcome, Governed):
+            if not isinstance(outcome, RewrittenStatement):
                 return outcome
             governed.append(outcome)
         records, of_now = scan_records(seen[0], evaluation), seen[0].versions
@@ -399,8 +401,8 @@ class _Plan:
         facts: PlanFacts,
         texts: PlanTexts,
         guarding: tuple[Guarding, ...],
-        governed: Sequence[Governed],
-        bodies: Mapping[TableName, Governed],
+        governed: Sequence[RewrittenStatement],
+        bodies: Mapping[TableName, RewrittenStatement],
         records: tuple[ScanRecord, ...],
     ) -> Denied | Unsupported | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
@@ -438,18 +440,18 @@ class _Plan:
         facts: PlanFacts,
         texts: PlanTexts,
         usage: Usage | Silent,
-        seen: tuple[Seen, ...],
+        seen: tuple[ColumnAccess, ...],
         guarding: tuple[Guarding, ...],
         metrics: WrittenReads,
         authors: Authors,
-        governed: list[Governed],
-        bodies: dict[TableName, Governed],
+        governed: list[RewrittenStatement],
+        bodies: dict[TableName, RewrittenStatement],
         policies: Policies,
         records: tuple[ScanRecord, ...],
         original: bytes,
         *,
         exists: bool,
-    ) -> GovernedPlan | Refusal:
+    ) -> RewrittenPlan | Refusal:
         """Write everything into the plan and prove it.
 
         The plan is changed in place, so the order counts: what is told of it as it came is taken before the
@@ -526,7 +528,7 @@ class _Plan:
             readers_agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded)),
-            facets=frozenset(evaluation.facets) | policies.facets,
+            context_dependencies=frozenset(evaluation.context_dependencies) | policies.context_dependencies,
             substitutions=words,
             temp_views_read=facts.temp_views.union(*(one.temp_views_read for one in governed)),
             varying=changing,
@@ -547,7 +549,7 @@ class _Plan:
             definers=authors.principals,
             definition=next((one.definition for one in governed if one.definition is not None), None),
         ).merge(inside)
-        return GovernedPlan(
+        return RewrittenPlan(
             text=told,
             root=reading.root,
             message=forwarded,
@@ -565,7 +567,10 @@ class _Plan:
         )
 
     def _answer(
-        self, facts: PlanFacts, governed: list[Governed], bodies: dict[TableName, Governed]
+        self,
+        facts: PlanFacts,
+        governed: list[RewrittenStatement],
+        bodies: dict[TableName, RewrittenStatement],
     ) -> AnswerRule:
         """Return what is done with the answer's rows: those of a catalog call, or of a command in SQL."""
         for part in facts.parts:

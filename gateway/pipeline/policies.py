@@ -11,8 +11,8 @@ from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
-from gateway.pipeline.judging import Governed, Judging
-from gateway.pipeline.seeing import Seen
+from gateway.pipeline.judging import Judging, RewrittenStatement
+from gateway.pipeline.seeing import ColumnAccess
 from gateway.policy.engine import TableView
 from gateway.policy.masks import standard_masks
 from gateway.policy.views import together
@@ -46,7 +46,7 @@ class Policies:
     """What of masks and filters changes with time or with other tables, in words."""
 
     @property
-    def facets(self) -> frozenset[str]:
+    def context_dependencies(self) -> frozenset[str]:
         """Fields of the context that the texts written for them depend on."""
         return frozenset({"period"}) if self.reading else frozenset()
 
@@ -68,7 +68,9 @@ def names_metadata(parts: Iterable[str]) -> bool:
     return "_metadata" in (part.lower() for part in parts)
 
 
-def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: Judging) -> Denied | None:
+def shown_only(
+    kept: Iterable[ScanRecord], bodies: Iterable[RewrittenStatement], judging: Judging
+) -> Denied | None:
     """Deny views over columns that may only be shown: what a later statement does with them is not seen.
 
     `kept` are the scans of a view that is being made.
@@ -83,7 +85,7 @@ def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: 
     return None
 
 
-def past_guards(
+def refuse_unguarded_access(
     reading: Reading, required: Required, with_obligations: Sequence[TableName], judging: Judging
 ) -> Denied | None:
     """Deny what would tell of guarded relations past their guard: plans, metadata."""
@@ -97,7 +99,7 @@ def past_guards(
     return None
 
 
-async def policies_of(seen: Seen, judging: Judging) -> Policies | Unsupported | NeedsCatalog:
+async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupported | NeedsCatalog:
     """Check that row filters and masks speak of columns that exist; find the tables that they read.
 
     A column that is nowhere inside of the guard could be answered by a relation of the user's, outside of it.

@@ -10,7 +10,7 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord, SessionContext
-from gateway.pipeline.judging import Governed, Judging, Refusal, commanded, names_of, not_governable
+from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement, commanded, names_of, not_governable
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by
 from gateway.policy.engine import TableView
 from gateway.policy.views import together
@@ -83,7 +83,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ColumnAccess:
     """What may be seen of the tables that a text reads, by folded name; None: there is no such table."""
 
     tables: Mapping[TableName, SeenTable | None]
@@ -121,7 +121,9 @@ class Seen:
         return (judging.principal,) if table is None else table.readers
 
 
-def read_by_lists(seen: Iterable[Seen], bodies: Mapping[TableName, Governed]) -> tuple[TableName, ...]:
+def read_by_lists(
+    seen: Iterable[ColumnAccess], bodies: Mapping[TableName, RewrittenStatement]
+) -> tuple[TableName, ...]:
     """Return the tables that are read by a list of columns, in views too: plans and the paths of files tell
     more of them, such as the values of partitions, whatever columns are read."""
     own = (name for one in seen for name in one.told_apart(one.tables))
@@ -288,14 +290,14 @@ def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:
         evaluation.tried(usage_of(prepared, evaluation, hidden=True))
 
 
-def see(prepared: Prepared, usage: Usage | Silent, accessing: Accessing) -> Seen | Denied:
+def see(prepared: Prepared, usage: Usage | Silent, accessing: Accessing) -> ColumnAccess | Denied:
     """Decide on the columns that a text uses; what is missing is left with the evaluations."""
     return see_tables(names_of(prepared.scans), usage, accessing, in_view=prepared.place.depth > 0)
 
 
 def see_tables(
     names: Iterable[TableName], usage: Usage | Silent, accessing: Accessing, *, in_view: bool = False
-) -> Seen | Denied:
+) -> ColumnAccess | Denied:
     tables: dict[TableName, SeenTable | None] = {}
     denied: Denied | None = None
     evaluation = accessing.evaluation
@@ -306,7 +308,7 @@ def see_tables(
             denied = denied or seen  # the other tables are decided on all the same, for the record
             continue
         tables[name] = seen
-    return denied or Seen(tables=tables)
+    return denied or ColumnAccess(tables=tables)
 
 
 def _see_table(
@@ -348,7 +350,7 @@ def not_there(name: TableName, context: SessionContext, prepared: Prepared | Non
     return not_governable(table_not_found(parts, context, prepared.reading, at), prepared.text)
 
 
-def scan_records(seen: Seen, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
+def scan_records(seen: ColumnAccess, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
     """Return for the audit record what is read and what was done to it."""
     records = []
     for name, one in seen.tables.items():

@@ -18,10 +18,10 @@ from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
 from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
 from gateway.pipeline.judging import (
-    Governed,
     Judging,
     JudgingOutcome,
     Refusal,
+    RewrittenStatement,
     access_denied,
     agreement,
     commanded,
@@ -43,12 +43,12 @@ from gateway.pipeline.kept import (
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
-from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
+from gateway.pipeline.policies import Policies, policies_of, refuse_unguarded_access, shown_only
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import (
     TOP,
+    ColumnAccess,
     Prepared,
-    Seen,
     TextScope,
     misread_text,
     not_there,
@@ -247,7 +247,7 @@ def ask(prepared: Prepared, accessing: Accessing) -> None:
 async def finish(
     prepared: Prepared,
     usage: Usage | Silent,
-    seen: Seen,
+    seen: ColumnAccess,
     evaluation: Evaluation,
     judging: Judging,
     meaning: IsIdentity | None = None,
@@ -283,7 +283,7 @@ async def finish(
     if required.shares and (whole := await metric_definition(prepared, govern, judging)) is not None:
         if isinstance(whole, Unsupported):
             return not_governable(whole)
-        if not isinstance(whole, Governed):
+        if not isinstance(whole, RewrittenStatement):
             return whole
         bodies[required.pins[0].table.folded()] = whole
     policies = await policies_of(seen, judging)
@@ -327,7 +327,9 @@ async def finish(
         return NeedsCatalog(old, promotes=False, anew=True)
     denied = (
         evaluation.commanded(required, undisclosed_names(bodies))
-        or past_guards(reading, required, [*with_obligations, *_unexplained(required, bodies)], judging)
+        or refuse_unguarded_access(
+            reading, required, [*with_obligations, *_unexplained(required, bodies)], judging
+        )
         or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
     )
     if denied is not None:
@@ -402,7 +404,7 @@ async def finish(
         answer=evaluation.answer(required, undisclosed_names(bodies)),
         readers_agree=agreement(usage) if prepared.scans else None,
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
-        facets=frozenset(evaluation.facets) | policies.facets,
+        context_dependencies=frozenset(evaluation.context_dependencies) | policies.context_dependencies,
         substitutions=(*written[1], *metrics.words),
         temp_views_read=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
         varying=changing,
@@ -425,7 +427,7 @@ async def finish(
         definition=definition,
     ).merge(bodies.values())
     placed_texts = (*narrowed.values(), *metrics.bodies)
-    return Governed(
+    return RewrittenStatement(
         text=forwarded,
         reading=reading,
         required=required,
@@ -442,24 +444,26 @@ async def finish(
     )
 
 
-def undisclosed_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+def undisclosed_names(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
     """Return the views of which nothing but their columns may be told: their sources carry obligations, or
     their texts name what the reader may not select."""
     return names_with_obligations(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
 
 
-def _unexplained(required: Required, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
+def _unexplained(required: Required, bodies: Mapping[TableName, RewrittenStatement]) -> Iterator[TableName]:
     """Yield the views whose plan may not be shown: it has the names of all that they read."""
     if required.explains:
         yield from sorted(undisclosed_names(bodies), key=str)
 
 
-def hidden_within(bodies: Iterable[Governed]) -> bool:
+def hidden_within(bodies: Iterable[RewrittenStatement]) -> bool:
     """Whether the text of a view names, or may name, columns that its reader may not select."""
     return any(body.hides_columns or body.hides_target for body in bodies)
 
 
-def _listed(prepared: Prepared, seen: Seen, guarded: Iterable[guard.GuardedRelation]) -> frozenset[TableName]:
+def _listed(
+    prepared: Prepared, seen: ColumnAccess, guarded: Iterable[guard.GuardedRelation]
+) -> frozenset[TableName]:
     """Return what the text of a view reads by a list of columns alone; a version was described again."""
     if prepared.place.depth == 0:
         return frozenset()

@@ -18,10 +18,10 @@ from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.barriers import Placed, QueriedViews, may_be_without
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
-    Governed,
     Judging,
     JudgingOutcome,
     Refusal,
+    RewrittenStatement,
     access_denied,
     not_governable,
     ungoverned,
@@ -29,12 +29,12 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.kept import collated, nested_text
 from gateway.pipeline.metrics import Govern, metrics_of, source_refusal
 from gateway.pipeline.rights import Rights, asking, view_rights
-from gateway.pipeline.seeing import Seen, TextScope
+from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.sql import guard
 from gateway.sql.evaluate import Denied
 from gateway.sql.required import Unsupported
 
-MOST_NARROWED = 16
+MAX_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
 
 
@@ -42,7 +42,7 @@ MOST_NARROWED = 16
 class ReadViews:
     """The views that a text or a plan reads: by whom, and where."""
 
-    seen: Seen
+    seen: ColumnAccess
     rights: Rights
     """Those of the text itself."""
     place: TextScope
@@ -52,10 +52,12 @@ class ReadViews:
     context: SessionContext
     """What names mean in it; in what a metric view reads they mean the same."""
 
-    async def bodies(self, names: Sequence[TableName]) -> dict[TableName, Governed] | Refusal | NeedsCatalog:
+    async def bodies(
+        self, names: Sequence[TableName]
+    ) -> dict[TableName, RewrittenStatement] | Refusal | NeedsCatalog:
         """Govern the text of every persistent view among `names`, in the session that it was written in and
         by its definer's access."""
-        bodies: dict[TableName, Governed] = {}
+        bodies: dict[TableName, RewrittenStatement] = {}
         for name in dict.fromkeys(name.folded() for name in names):
             table = self.judging.snapshot.catalog.table(name)
             if table is not None and table.kind is TableKind.UNGOVERNED:
@@ -63,12 +65,12 @@ class ReadViews:
             if table is None or table.kind is not TableKind.VIEW:
                 continue
             body = await self._body(table, self._within)
-            if not isinstance(body, Governed):
+            if not isinstance(body, RewrittenStatement):
                 return body
             bodies[name] = body
         return bodies
 
-    def barred(self, bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+    def barred(self, bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
         """Return the views that show what somebody, whose conditions may reach them, may not select.
 
         INVARIANT (a view is a barrier): a condition of theirs, tried on rows that the view's text hides,
@@ -83,11 +85,11 @@ class ReadViews:
         return frozenset(found)
 
     async def opened(
-        self, bodies: Mapping[TableName, Governed], barred: AbstractSet[TableName], *, alone: bool
-    ) -> dict[Span, Governed]:
+        self, bodies: Mapping[TableName, RewrittenStatement], barred: AbstractSet[TableName], *, alone: bool
+    ) -> dict[Span, RewrittenStatement]:
         """Return the texts of views without barriers, of those in which nothing can fail; none where it
         makes no difference. `alone`: the text is all that is asked."""
-        found: dict[Span, Governed] = {}
+        found: dict[Span, RewrittenStatement] = {}
         wanted = alone and (barred or any(body.stands_in for body in bodies.values()))
         if not (wanted or self.place.opening) or not may_be_without(self.judging):
             return found
@@ -98,15 +100,15 @@ class ReadViews:
             if metrics_of(table) is not None:
                 continue
             body = await self._body(table, replace(self._within, opening=table))
-            if isinstance(body, Governed) and body.opened:
+            if isinstance(body, RewrittenStatement) and body.opened:
                 found[span] = replace(body, stands_in=True)
         return found
 
     def queried(
         self,
-        bodies: Mapping[TableName, Governed],
+        bodies: Mapping[TableName, RewrittenStatement],
         barred: AbstractSet[TableName],
-        opened: Mapping[Span, Governed],
+        opened: Mapping[Span, RewrittenStatement],
     ) -> QueriedViews:
         """Return what counts of the views for where conditions may stand."""
         return QueriedViews(
@@ -121,16 +123,16 @@ class ReadViews:
     async def narrowed(
         self,
         placed: Placed,
-        opened: Mapping[Span, Governed],
-        bodies: Mapping[TableName, Governed],
+        opened: Mapping[Span, RewrittenStatement],
+        bodies: Mapping[TableName, RewrittenStatement],
         barred: AbstractSet[TableName],
-    ) -> dict[Span, Governed] | Refusal | NeedsCatalog:
+    ) -> dict[Span, RewrittenStatement] | Refusal | NeedsCatalog:
         """Return the texts of views for those places where they are others than elsewhere: conditions on
         their columns go into them, or they have no barriers."""
-        found: dict[Span, Governed] = {}
+        found: dict[Span, RewrittenStatement] = {}
         for span, name in self.scans.items():
             below = placed.below.get(span)
-            if span in opened and below is not None and below.open_on is not None:
+            if span in opened and below is not None and below.types_relied_on is not None:
                 found[span] = opened[span]
                 continue
             table = self.judging.snapshot.catalog.table(name)
@@ -139,7 +141,7 @@ class ReadViews:
                 continue
             if nested_text(bodies[name.folded()]) is None and not self._may_be_written_out(table):
                 continue
-            if len(self.judging.narrowed) >= MOST_NARROWED:
+            if len(self.judging.narrowed) >= MAX_NARROWED:
                 break
             self.judging.narrowed.append(name)
             above = guard.above_view(table, table.view, conditions)
@@ -147,7 +149,7 @@ class ReadViews:
                 continue
             below_barrier = self.place.below_barrier or name.folded() in barred
             body = await self._body(table, replace(self._within, above=above, below_barrier=below_barrier))
-            if not isinstance(body, Governed):
+            if not isinstance(body, RewrittenStatement):
                 return body
             found[span] = body
         return found
@@ -197,7 +199,7 @@ class ReadViews:
                 )
         body = await self._govern(table, table.view.text, place, readers)
         if (
-            isinstance(body, Governed)
+            isinstance(body, RewrittenStatement)
             and body.listed
             and not (body.walled or self._may_be_written_out(table))
         ):
@@ -205,9 +207,9 @@ class ReadViews:
             if old := self._not_of_this_moment(body.listed):
                 return NeedsCatalog(old, promotes=False, anew=True)
             body = replace(body, listed=frozenset())
-        if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
+        if isinstance(body, RewrittenStatement) and table.view.collation and nested_text(body) is not None:
             return not_governable(collated(f"the view {table.name}"))
-        if isinstance(body, Governed) and place.above is None:
+        if isinstance(body, RewrittenStatement) and place.above is None:
             self.judging.bodies[key] = body
         return body
 

@@ -16,7 +16,7 @@ from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColum
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.lineage_generators import GENERATORS
-from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
+from gateway.sql.analyse_scope import NO_ORIGINS, Origins, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
 
@@ -103,11 +103,11 @@ class Expressions:
                         place.written.setdefault(column.name or "", column.origins)
                 continue
             if len(names) != 1 or len(made) != 1:
-                made = [PlanColumn(None, (), NOTHING)]
+                made = [PlanColumn(None, (), NO_ORIGINS)]
             named = [PlanColumn(name, (), made[0].origins) for name in names]
             for column in named:
                 place.written[column.name or ""] = (
-                    place.written.get(column.name or "", NOTHING) | column.origins
+                    place.written.get(column.name or "", NO_ORIGINS) | column.origins
                 )
             columns += named
         self.findings.count(len(columns))
@@ -132,14 +132,14 @@ class Expressions:
         self.compute((expression,), place)
         if case == "cast" and expression.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
             name = parts_of(expression.cast.expr.unresolved_attribute.unparsed_identifier)[-1]
-            return [PlanColumn(name, (), NOTHING)], True
+            return [PlanColumn(name, (), NO_ORIGINS)], True
         known = True
         if not aliased:
             known = case != "call_function" and not (
                 case == "unresolved_function"
                 and expression.unresolved_function.function_name.lower() in GENERATORS
             )
-        return [PlanColumn(None, (), NOTHING)], known
+        return [PlanColumn(None, (), NO_ORIGINS)], known
 
     def plain(self, attribute: pb.Expression.UnresolvedAttribute, place: ColumnPlace) -> PlanColumn:
         """Note a column that is passed on by its name."""
@@ -183,7 +183,7 @@ class Expressions:
             if origins is not None:
                 found = origins if found is None else found | origins
             elif node.open:
-                found = found or NOTHING
+                found = found or NO_ORIGINS
         if found is None:
             raise Unclear(f"`{'.'.join(parts)}` is not in the relation that it is of")
         return found
@@ -310,7 +310,7 @@ class Expressions:
             self.findings.mark(origins, plain=True)
             return [PlanColumn(name[-1], (), origins)], True
         if name is not None and len(name) == 1 and name[0] in IDENTITIES and place.is_function(name[0]):
-            return [PlanColumn("current_user()", (), NOTHING)], True
+            return [PlanColumn("current_user()", (), NO_ORIGINS)], True
         use = self.texts.get(id(message))
         if use is None:
             raise Unclear("an expression's text was not read")
@@ -320,7 +320,7 @@ class Expressions:
             if not self.findings.asked:
                 raise
             self.findings.unclear = unclear  # told at the end: where the others stand still matters
-            return [PlanColumn(None, (), NOTHING)], False
+            return [PlanColumn(None, (), NO_ORIGINS)], False
         return [PlanColumn(column.name, (), column.origins) for column in output.columns], output.complete
 
 

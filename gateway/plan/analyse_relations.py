@@ -12,7 +12,7 @@ from typing import Never, cast
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
 from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known, shown
-from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
+from gateway.sql.analyse_scope import NO_ORIGINS, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, descriptor_of, pb
 
@@ -117,11 +117,11 @@ class Relations:
         for alias in message.aliases[:]:
             names = [name.lower() for name in alias.name[:]]
             made, _ = self.expressions.project((alias.expr,), place)
-            origins = made[0].origins if len(made) == 1 and len(names) == 1 else NOTHING
+            origins = made[0].origins if len(made) == 1 and len(names) == 1 else NO_ORIGINS
             for name in names:
                 added[name] = PlanColumn(name, (), origins)
                 # Spark makes one projection of them: a later value may use the name of an earlier one.
-                place.written[name] = place.written.get(name, NOTHING) | origins
+                place.written[name] = place.written.get(name, NO_ORIGINS) | origins
         self.findings.count(len(node.columns) + len(added))
         return node.replaced(added)
 
@@ -130,12 +130,12 @@ class Relations:
         node, names = inputs[0], message.cols
         if not names:
             self.findings.use_all(node)
-            columns = [PlanColumn(column.name, column.qualifier, NOTHING) for column in node.columns]
+            columns = [PlanColumn(column.name, column.qualifier, NO_ORIGINS) for column in node.columns]
             return Node(columns, node.complete, node.open)
         self._compute_names(names, node)
         self.findings.count(len(node.columns))
         changed = [parts_of(name)[-1] for name in names]
-        return node.replaced({name: PlanColumn(name, (), NOTHING) for name in changed}, add=False)
+        return node.replaced({name: PlanColumn(name, (), NO_ORIGINS) for name in changed}, add=False)
 
     def _with_columns_renamed(
         self, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: _Outer
@@ -179,7 +179,7 @@ class Relations:
             attribute = expression.unresolved_attribute
             parts = parts_of(attribute.unparsed_identifier)
             self.findings.note(
-                attribute, ColumnPlace(Node([PlanColumn(parts[-1], (), NOTHING)]))
+                attribute, ColumnPlace(Node([PlanColumn(parts[-1], (), NO_ORIGINS)]))
             )  # only a column
             self.findings.count(len(columns))
             columns = self._without(columns, parts, attribute)
@@ -302,12 +302,12 @@ class Relations:
         """Return what a join on columns of both sides gives: each of those once, before the others."""
         merged: dict[str, PlanColumn] = {}
         for name in [name.lower() for name in names[:]]:
-            origins = NOTHING
+            origins = NO_ORIGINS
             for side in (left, right):
                 found = side.find((name,))
                 if found is None and not side.open:
                     raise Unclear(f"the join column `{name}` is in no known relation")
-                origins |= found or NOTHING
+                origins |= found or NO_ORIGINS
             self.findings.mark(origins, plain=False)
             merged[name] = PlanColumn(name, (), origins)
         if not merged:
@@ -413,7 +413,7 @@ def local(schema: str) -> Node:
         names = [str(field["name"]).lower() for field in json.loads(schema)["fields"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return nothing_known()
-    return Node([PlanColumn(name, (), NOTHING) for name in names])
+    return Node([PlanColumn(name, (), NO_ORIGINS) for name in names])
 
 
 __all__ = ["INPUTS", "Relations", "local", "shown"]

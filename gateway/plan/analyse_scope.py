@@ -18,7 +18,7 @@ from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
 from gateway.sql.analyse_scope import (
     LITERAL_FUNCTIONS,
-    NOTHING,
+    NO_ORIGINS,
     Origins,
     OutputColumn,
     Parts,
@@ -109,7 +109,7 @@ class Node:
             if matching:
                 return single(matching, parts)
             if any(unknown[-length:] == qualifier for unknown in self.open):
-                return NOTHING
+                return NO_ORIGINS
         found = self.named(parts[0])
         return single(found, parts) if found else None
 
@@ -196,7 +196,7 @@ class ColumnPlace:
         if below is not None:
             return below
         if perhaps_inner or is_literal(parts):
-            return NOTHING
+            return NO_ORIGINS
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 
     def looks_for(self, parts: Parts) -> str | None:

@@ -14,7 +14,7 @@ from typing import Final, Never
 
 from gateway.model.reading import ExpressionNode
 from gateway.plan.identifiers import attribute_parts
-from gateway.sql.leakproof_copies import MOST_DIGITS, NUMBER
+from gateway.sql.leakproof_copies import MAX_DIGITS, NUMBER
 from gateway.sql.total_columns import made_name
 from gateway.sql.total_values import WORDS
 from gateway.wire.connect import pb
@@ -334,7 +334,7 @@ def _decimal_of(message: pb.Expression.Literal.Decimal) -> str:
         raise _NoTree
     whole, _, rest = message.value.lstrip("-").partition(".")
     digits, behind = max(message.precision, len(whole) + len(rest)), max(message.scale, len(rest))
-    if max(digits, behind) > MOST_DIGITS:
+    if max(digits, behind) > MAX_DIGITS:
         raise _NoTree
     return f"decimal({max(digits, behind)},{behind})"
 

@@ -24,7 +24,7 @@ from gateway.sql.lineage_references import References, add_conjunct, grouped
 from gateway.sql.lineage_scope import (
     AGGREGATED,
     CHOOSING,
-    NOTHING,
+    NO_DEPENDENCIES,
     TRANSFORMED,
     WINDOWED,
     Attribute,
@@ -102,7 +102,7 @@ class PlanLineageExpressions(References):
             if found is not None:
                 return found
         if parts[0] == _METADATA and not place.known(parts)[0]:
-            return Attribute(parts[-1], Value(NOTHING))
+            return Attribute(parts[-1], Value(NO_DEPENDENCIES))
         return self.reference(parts, place)
 
     def named(self, name: str, frame: Frame) -> Attribute:

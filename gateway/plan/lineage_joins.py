@@ -17,7 +17,7 @@ from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
     AGGREGATED,
     CHOOSING,
-    NOTHING,
+    NO_DEPENDENCIES,
     TRANSFORMED,
     Attribute,
     ConditionPart,
@@ -114,7 +114,7 @@ class Grouping(OneInput):
             kept = {id(a.value) for a in ids.attributes}
             named = [a for a in frame.shown if id(a.value) not in kept]
         made = [
-            Attribute(message.variable_column_name.lower(), Value(NOTHING)),
+            Attribute(message.variable_column_name.lower(), Value(NO_DEPENDENCIES)),
             Attribute(message.value_column_name.lower(), merged(a.value for a in named)),
         ]
         return frame.over([*ids.attributes, *made], ids.opens)
@@ -127,7 +127,7 @@ class Grouping(OneInput):
         else:
             chosen = [a for a in frame.shown if _has_statistics(a.value.type)]
         columns = [Attribute(a.name, a.value.within(AGGREGATED, (f"describe({a.name})",))) for a in chosen]
-        return frame.over([Attribute("summary", Value(NOTHING)), *columns])
+        return frame.over([Attribute("summary", Value(NO_DEPENDENCIES)), *columns])
 
     def crosstab(self, message: pb.StatCrosstab, frame: Frame, outer: Outer) -> Frame:
         first, second = (self.named(name, frame).value for name in (message.col1, message.col2))
@@ -215,7 +215,7 @@ class TwoInputs(Grouping):
             names = list(dict.fromkeys(message.using_columns[:]))
             pairs = {name.lower(): (self.named(name, left), self.named(name, right)) for name in names}
             parts = key_parts(pairs, rejecting(side, kind, _identities(left), _identities(right)))
-            decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NOTHING), parts)
+            decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NO_DEPENDENCIES), parts)
         self._meet(message, left, right, both, outer)
         if message.HasField("join_data_type"):
             return _structs(left, right, both.rows)
@@ -241,7 +241,7 @@ class TwoInputs(Grouping):
         if names:
             pairs = {name.lower(): (self.named(name, left), self.named(name, right)) for name in names}
             parts = key_parts(pairs, lambda attribute: False)
-            decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NOTHING), parts)
+            decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NO_DEPENDENCIES), parts)
         if message.HasField("join_expr"):
             self.decide(both.rows, Clause.JOIN, message.join_expr, place)
         return both

@@ -18,7 +18,7 @@ from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_references import add_conjunct, decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
-    NOTHING,
+    NO_DEPENDENCIES,
     TRANSFORMED,
     Attribute,
     Environment,
@@ -169,7 +169,7 @@ class OneInput(PlanLineageExpressions):
         for name in [item.name.lower() for item in message.schema.struct.fields]:
             found = frame.find((name,))[0]
             if not found and not frame.opens:
-                attributes.append(Attribute(name, Value(NOTHING)))  # one that may be NULL is added
+                attributes.append(Attribute(name, Value(NO_DEPENDENCIES)))  # one that may be NULL is added
                 continue
             value = self.named(name, frame).value
             attributes.append(Attribute(name, value.within(TRANSFORMED, (name,))))
@@ -215,7 +215,7 @@ class OneInput(PlanLineageExpressions):
         )
         whole = merged((_whole((frame,)), index)) if index is not None else _whole((frame,))
         made = of_whole([], whole, frame.rows)
-        return made.over([Attribute("key", Value(NOTHING)), *made.attributes])
+        return made.over([Attribute("key", Value(NO_DEPENDENCIES)), *made.attributes])
 
     # ---------------------------------------------------------------- what they share
 

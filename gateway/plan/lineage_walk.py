@@ -23,7 +23,7 @@ from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_scope import (
-    NOTHING,
+    NO_DEPENDENCIES,
     Attribute,
     Environment,
     Frame,
@@ -127,7 +127,7 @@ class PlanLineageWalk(TwoInputs):
         if paths and not is_registrable(source.format or "parquet"):
             return sources.files(paths, columns)
         names = [name for name, _ in columns]
-        return of_whole(names, Value(NOTHING), RelationRows()).relation()
+        return of_whole(names, Value(NO_DEPENDENCIES), RelationRows()).relation()
 
     def _changes(self, relation: pb.Relation, changes: pb.RelationChanges, outer: Outer) -> LineageRelation:
         found = self.extraction.sources.scan(self._parts[id(relation)], self.names)
@@ -140,14 +140,14 @@ class PlanLineageWalk(TwoInputs):
         return LineageRelation(attributes, found.rows, [Open((), o.scan, o.value) for o in found.opens])
 
     def _range(self, relation: pb.Relation, message: pb.Range, outer: Outer) -> LineageRelation:
-        return LineageRelation([Attribute("id", Value(NOTHING))], RelationRows())
+        return LineageRelation([Attribute("id", Value(NO_DEPENDENCIES))], RelationRows())
 
     def _local(self, relation: pb.Relation, local: pb.LocalRelation, outer: Outer) -> LineageRelation:
-        return of_whole(local_names(local), Value(NOTHING), RelationRows()).relation()
+        return of_whole(local_names(local), Value(NO_DEPENDENCIES), RelationRows()).relation()
 
     def _opaque(self, relation: pb.Relation, message: Message, outer: Outer) -> LineageRelation:
         """Return data that come from no table: what the client has sent before, and the like."""
-        return of_whole([], Value(NOTHING), RelationRows()).relation()
+        return of_whole([], Value(NO_DEPENDENCIES), RelationRows()).relation()
 
     def _kept(self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer) -> LineageRelation:
         made = self.kept.get(message.relation_id)

@@ -28,14 +28,14 @@ class NamePin:
     text: str | None
 
 
-NOTHING = Required()
+NOTHING_REQUIRED = Required()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequired:
     """What a command or a catalog call wants, as the SQL statement of the same meaning would."""
 
-    required: Required = NOTHING
+    required: Required = NOTHING_REQUIRED
     names: tuple[NamePin, ...] = ()
     keeps: bool = False
     """Spark keeps its rows' plan under a name, and what later plans do with it is not seen."""

@@ -38,7 +38,7 @@ _OF_RELATIONS = (
     pb.AnalyzePlanRequest.GetStorageLevel,
 )
 """The cases that hold a relation."""
-MOST_HELD = 1024
+MAX_HELD = 1024
 """Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
 
 
@@ -109,7 +109,7 @@ def _walk(walk: PlanWalk) -> None:
         message = pending.pop()
         steps = steps_by_class[type(message)]
         count += 1
-        if count <= MOST_HELD:
+        if count <= MAX_HELD:
             hold(message)
         if count > MAX_MESSAGES:
             raise ProtobufError(

@@ -183,6 +183,6 @@ def _wants_record(
 ) -> bool:
     if not policy.policy.audited:
         return False
-    if policy.facets:
-        question.note(policy.facets)
+    if policy.context_dependencies:
+        question.note(policy.context_dependencies)
     return policy.in_force(asked) is not False

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from gateway.model.context import AccessContext
 
-_MOST_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 """Answers that a memory holds; a full one is emptied, which keeps it bounded and simple."""
 
 K = TypeVar("K", bound=Hashable)
@@ -15,12 +15,12 @@ V = TypeVar("V")
 
 
 class Memory(Generic[K, V]):
-    """Answers by what was asked, with the fields of the context (facets) that each depends on.
+    """Answers by what was asked, with the fields of the context that each depends on.
 
     One for a request that brings tags or roles of its own is not remembered at all.
     """
 
-    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
+    def __init__(self, most: int = _MAX_REMEMBERED) -> None:
         """`most`: what all answers together may weigh; a full memory is emptied."""
         self._known: dict[K, tuple[V, frozenset[str], tuple[object, ...]]] = {}
         self._most = most
@@ -35,18 +35,26 @@ class Memory(Generic[K, V]):
             return None
         return known[0]
 
-    def keep(self, key: K, value: V, context: AccessContext, facets: frozenset[str], *, weight: int = 1) -> V:
-        """Remember an answer that depends on these facets of the context, and return it."""
+    def keep(
+        self,
+        key: K,
+        value: V,
+        context: AccessContext,
+        context_dependencies: frozenset[str],
+        *,
+        weight: int = 1,
+    ) -> V:
+        """Remember an answer that depends on these fields of the context, and return it."""
         if context.tags is None and context.roles is None:
             if self._weight + weight > self._most:
                 self._known.clear()
                 self._weight = 0
             self._weight += weight
-            self._known[key] = (value, facets, context.values(facets))
+            self._known[key] = (value, context_dependencies, context.values(context_dependencies))
         return value
 
 
 def remember(memory: dict[K, V], key: K, value: V) -> None:
-    if len(memory) >= _MOST_REMEMBERED:
+    if len(memory) >= _MAX_REMEMBERED:
         memory.clear()
     memory[key] = value

@@ -93,8 +93,8 @@ def effect_of(
 ) -> PolicyEffect:
     """Return what one policy says of the resource."""
     policy, below, doubted = applying
-    if policy.facets:
-        question.note(policy.facets)
+    if policy.context_dependencies:
+        question.note(policy.context_dependencies)
     deny, allow, rest = policy.effect(question if tag is None else tag, doubted=doubted)
     if allow and question.nested and not grants(question, policy, None if tag is None else tag.hit):
         allow = 0
@@ -175,7 +175,7 @@ def denied_above(question: ResourceQuestion) -> tuple[int, PolicyEffect | None]:
                 if answer.said is not None and not answer.allowed:
                     bits |= bit
                     first = first or answer.said
-        question.note(one.facets)
+        question.note(one.context_dependencies)
     return bits, first
 
 

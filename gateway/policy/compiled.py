@@ -25,7 +25,7 @@ from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS, BY_NAME
 from gateway.policy.conditions import Test, Untranslatable, compile_condition
 from gateway.policy.facts import Facts
 from gateway.policy.hierarchy import MatchType, hierarchy_to
-from gateway.policy.matching import NO_FACETS, is_dynamic
+from gateway.policy.matching import NO_CONTEXT_DEPENDENCIES, is_dynamic
 from gateway.policy.schedules import compile_schedules
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC, Subject
 
@@ -128,13 +128,13 @@ def all_hold(tests: Sequence[Test], asked: Circumstances) -> bool | None:
 
 def told(test: Test, facts: Facts) -> bool | None:
     """Return what a test answers; None also where it asks for tags that are in doubt."""
-    return test(facts) if facts.can_tell(test.facets) else None
+    return test(facts) if facts.can_tell(test.context_dependencies) else None
 
 
 class _Indeterminate:
     """A condition whose script is not of our language: it cannot be told."""
 
-    facets: frozenset[str] = frozenset()
+    context_dependencies: frozenset[str] = frozenset()
 
     def __call__(self, facts: Facts) -> bool | None:
         return None
@@ -155,7 +155,7 @@ class CompiledPolicy:
         "_tests",
         "_types",
         "conditional",
-        "facets",
+        "context_dependencies",
         "obligations",
         "policy",
         "priority",
@@ -192,10 +192,12 @@ class CompiledPolicy:
         tests = [*self._tests, *(test for item in self._items() for test in item.tests)]
         self.conditional = bool(tests or self._applies)
         """Whether anything but subject and owner matters."""
-        self.facets = NO_FACETS
+        self.context_dependencies = NO_CONTEXT_DEPENDENCIES
         """Fields of the context that the policy asks for."""
         if self.conditional:
-            self.facets = NO_FACETS.union({TIME} if self._applies else (), *(test.facets for test in tests))
+            self.context_dependencies = NO_CONTEXT_DEPENDENCIES.union(
+                {TIME} if self._applies else (), *(test.context_dependencies for test in tests)
+            )
 
     def _items(self) -> tuple[CompiledItem, ...]:
         return self._allow + self._deny + self._allow_exceptions + self._deny_exceptions + self.obligations

@@ -30,7 +30,7 @@ class Test(Protocol):
     """One compiled condition."""
 
     @property
-    def facets(self) -> frozenset[str]:
+    def context_dependencies(self) -> frozenset[str]:
         """Fields of the AccessContext that the answer depends on."""
 
     def __call__(self, facts: Facts) -> _Answer:
@@ -39,15 +39,15 @@ class Test(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    facets: frozenset[str]
+    context_dependencies: frozenset[str]
     _answer: Callable[[Facts], _Answer]
 
     def __call__(self, facts: Facts) -> _Answer:
         return self._answer(facts)
 
 
-def _test(answer: Callable[[Facts], _Answer], *facets: str) -> Test:
-    return _Compiled(frozenset(facets), answer)
+def _test(answer: Callable[[Facts], _Answer], *context_dependencies: str) -> Test:
+    return _Compiled(frozenset(context_dependencies), answer)
 
 
 _HOLDS = _test(lambda _: True)
@@ -303,7 +303,7 @@ def _script(values: _Values, options: Options) -> Test:
     if not text:
         return _NOBODY_KNOWS
     script = parse(text)
-    return _Compiled(script.facets, script.holds)
+    return _Compiled(script.context_dependencies, script.holds)
 
 
 def _script_template(values: _Values, options: Options) -> Test:
@@ -312,13 +312,13 @@ def _script_template(values: _Values, options: Options) -> Test:
         return _NOBODY_KNOWS
     script = parse(text)
     if not values or values[0].strip().lower() not in ("no", "false"):
-        return _Compiled(script.facets, script.holds)
+        return _Compiled(script.context_dependencies, script.holds)
 
     def answer(facts: Facts) -> _Answer:
         held = script.holds(facts)
         return None if held is None else not held
 
-    return _Compiled(script.facets, answer)
+    return _Compiled(script.context_dependencies, answer)
 
 
 _EVALUATORS: Mapping[str, Callable[[_Values, Options], Test]] = {

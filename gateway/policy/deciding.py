@@ -44,7 +44,7 @@ from gateway.policy.descendants import (
 )
 from gateway.policy.explaining import consider, speaking
 from gateway.policy.masks import DEFAULT_MASKED_DATE
-from gateway.policy.matching import NO_FACETS, fold
+from gateway.policy.matching import NO_CONTEXT_DEPENDENCIES, fold
 from gateway.policy.nesting import in_other_zone
 from gateway.policy.obligations import ObligationItem, column_mask, find, obligation_item, row_filter
 from gateway.policy.renaming import guards_escaped, renaming_opens
@@ -54,7 +54,7 @@ from gateway.policy.subjects import RoleGraph, Subject
 from gateway.policy.views import Decisions, TableView, Viewing
 from gateway.policy.zones import UNZONED
 
-_MOST_LISTED = 4_000_000
+_MAX_LISTED = 4_000_000
 """Names in remembered lists of tables: nine bytes each, beside those that the catalog keeps anyway."""
 _NOBODY = Principal(user="")
 
@@ -95,7 +95,7 @@ class PolicyEngine:
         self._subjects: dict[Principal, Subject] = {}
         self._views: Memory[tuple[Principal, Resource, str], tuple[Sequence[Column], TableView]] = Memory()
         self._seen: Memory[tuple[Principal, Resource], bool] = Memory()
-        self._lists: Memory[tuple[Principal, Resource], tuple[Sequence[str], bytes]] = Memory(_MOST_LISTED)
+        self._lists: Memory[tuple[Principal, Resource], tuple[Sequence[str], bytes]] = Memory(_MAX_LISTED)
         self._allowed: Memory[tuple[Principal, Resource, str], tuple[bool, frozenset[str]]] = Memory()
         self._filters: dict[tuple[str, Subject], str] = {}
 
@@ -108,14 +108,16 @@ class PolicyEngine:
     def allows(
         self, principal: Principal, resource: Resource, access: str, context: AccessContext = NO_CONTEXT
     ) -> tuple[bool, frozenset[str]]:
-        """Say whether the principal may, as `decide` does, and which facets of the context it depends on."""
+        """Say whether the principal may, as `decide` does, and which fields of the context it depends on."""
         key = (principal, resource, access)
         known = self._allowed.find(key, context)
         if known is not None:
             return known
         request = AccessRequest(principal=principal, resource=resource, access=access, context=context)
         decision = self.decide(request)
-        return self._allowed.keep(key, (decision.allowed, decision.facets), context, decision.facets)
+        return self._allowed.keep(
+            key, (decision.allowed, decision.context_dependencies), context, decision.context_dependencies
+        )
 
     def decide_groups(self, request: AccessRequest, groups: Sequence[frozenset[str]]) -> Decision:
         """Say whether the principal may do something of each group; `request.access` is only told."""
@@ -131,7 +133,7 @@ class PolicyEngine:
         if isinstance(question, str):
             return False
         seen = self._sees(question)
-        return self._seen.keep(key, seen, context, question.facets)
+        return self._seen.keep(key, seen, context, question.context_dependencies)
 
     def visible_tables(
         self,
@@ -146,7 +148,7 @@ class PolicyEngine:
         known = self._lists.find(key, context)
         if known is not None and known[0] == tables:
             return known[1]
-        seen, facets = bytearray(), set[str]()
+        seen, context_dependencies = bytearray(), set[str]()
         for table in tables:
             question = self._question(
                 principal, database.child("table", table), ANY_ACCESS, context, below=True
@@ -155,9 +157,11 @@ class PolicyEngine:
                 seen.append(False)
                 continue
             seen.append(self._sees(question))
-            facets |= question.facets
+            context_dependencies |= question.context_dependencies
         answer = (tables, bytes(seen))
-        return self._lists.keep(key, answer, context, frozenset(facets), weight=1 + len(tables))[1]
+        return self._lists.keep(
+            key, answer, context, frozenset(context_dependencies), weight=1 + len(tables)
+        )[1]
 
     def mask(
         self,
@@ -247,12 +251,12 @@ class PolicyEngine:
             allowed = view.allowed
             if (
                 isinstance(allowed, Decisions)
-                and (now := allowed.within(context, view.facets)) is not allowed
+                and (now := allowed.within(context, view.context_dependencies)) is not allowed
             ):
                 return replace(view, allowed=now)
             return view
         view = self._view(principal, table, columns, access, context)
-        self._views.keep(key, (columns, view), context, view.facets)
+        self._views.keep(key, (columns, view), context, view.context_dependencies)
         return view
 
     def explain(self, request: AccessRequest) -> Explanation:
@@ -427,7 +431,7 @@ class PolicyEngine:
             tag=tag,
             datasets=datasets,
             projects=projects,
-            facets=question.facets,
+            context_dependencies=question.context_dependencies,
         )
 
     def _answer(
@@ -537,15 +541,17 @@ class PolicyEngine:
         ):
             each = {name: name for name in names}
             decisions = Decisions(self.decide, request, names, lambda: each)
-            facets = NO_FACETS.union(*(decision.facets for decision in decisions.values()))
+            context_dependencies = NO_CONTEXT_DEPENDENCIES.union(
+                *(decision.context_dependencies for decision in decisions.values())
+            )
             hidden = frozenset([name for name in names if not decisions[name].allowed])
-            return TableView(decisions, {}, None, hidden, facets)
+            return TableView(decisions, {}, None, hidden, context_dependencies)
         viewing = Viewing(question, columns, self._masked_date)
         hidden = viewing.hidden(self._allows)
         masks = viewing.masks()
         rows = viewing.rows(self._filters)
         decisions = Decisions(self.decide, request, names, viewing.alike)
-        return TableView(decisions, masks, rows, hidden, viewing.facets, viewing.uniform)
+        return TableView(decisions, masks, rows, hidden, viewing.context_dependencies, viewing.uniform)
 
     def _allows(self, question: ResourceQuestion) -> bool:
         request = AccessRequest(

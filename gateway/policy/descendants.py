@@ -23,7 +23,7 @@ def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int)
             if _may_reach(question, value):
                 further = question.instead(value)
                 said = _denied_by_tags(further, zone, bit, priority)
-                question.note(further.facets)
+                question.note(further.context_dependencies)
                 if said is not None:
                     return said
     for policy in question.service.policy_index.path_denials.reachable(question.values[-1]):

@@ -176,14 +176,16 @@ class Engine(PolicyEngine):
 
 def _stricter(decision: Decision, before: Decision) -> Decision:
     """Return the answer of two of which the first allows."""
-    facets = decision.facets | before.facets
+    context_dependencies = decision.context_dependencies | before.context_dependencies
     if before.allowed:
-        return replace(decision, facets=facets)
-    return replace(before, reason=f"{before.reason}, {BEFORE}", facets=facets)
+        return replace(decision, context_dependencies=context_dependencies)
+    return replace(before, reason=f"{before.reason}, {BEFORE}", context_dependencies=context_dependencies)
 
 
 def _mask_of_both(mask: ColumnMask, before: ColumnMask) -> ColumnMask:
-    found = replace(both_masks(mask, before), facets=mask.facets | before.facets)
+    found = replace(
+        both_masks(mask, before), context_dependencies=mask.context_dependencies | before.context_dependencies
+    )
     if mask.expression != before.expression:
         return replace(found, author="")
     if mask.author and before.author and mask.author != before.author:
@@ -192,7 +194,10 @@ def _mask_of_both(mask: ColumnMask, before: ColumnMask) -> ColumnMask:
 
 
 def _filter_of_both(rows: RowFilter, before: RowFilter) -> RowFilter:
-    found = replace(all_filters((rows, before)) or rows, facets=rows.facets | before.facets)
+    found = replace(
+        all_filters((rows, before)) or rows,
+        context_dependencies=rows.context_dependencies | before.context_dependencies,
+    )
     same = rows.expression == before.expression
     if rows.author == before.author or (same and not (rows.author and before.author)):
         return replace(found, author=rows.author or before.author)

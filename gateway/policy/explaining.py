@@ -233,10 +233,10 @@ def _instead(items: Sequence[CompiledItem]) -> str:
     )
     if not names:
         return ""
-    return f"; they name {', '.join(names[:_MOST_NAMED])}{' and others' if len(names) > _MOST_NAMED else ''}"
+    return f"; they name {', '.join(names[:_MAX_NAMED])}{' and others' if len(names) > _MAX_NAMED else ''}"
 
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def _names(names: Sequence[str]) -> str:
@@ -292,6 +292,6 @@ def _mismatch(
 
 
 def _values(values: ResourceValues) -> str:
-    some = " or ".join(values.values[:_MOST_NAMED])
-    more = " or others" if len(values.values) > _MOST_NAMED else ""
+    some = " or ".join(values.values[:_MAX_NAMED])
+    more = " or others" if len(values.values) > _MAX_NAMED else ""
     return f"which it excludes ({some}{more})" if values.excludes else f"not {some}{more}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.model.policy import ResourceDef, ResourceSet, ResourceValues
 from gateway.model.resource import ElementScope
-from gateway.policy.matching import NO_FACETS, Asker, LevelMatcher
+from gateway.policy.matching import NO_CONTEXT_DEPENDENCIES, Asker, LevelMatcher
 
 
 class MatchType(enum.Enum):
@@ -30,7 +30,7 @@ HERE = frozenset({MatchType.SELF, MatchType.SELF_AND_ALL_DESCENDANTS})
 class ResourceEntry:
     """One resource set of a policy, tagged resource or zone: a matcher for each level, from the root down."""
 
-    __slots__ = ("facets", "last_specific", "levels", "matchers", "of", "scripted")
+    __slots__ = ("context_dependencies", "last_specific", "levels", "matchers", "of", "scripted")
 
     def __init__(self, of: Any, levels: tuple[str, ...], matchers: tuple[LevelMatcher, ...]) -> None:
         self.of = of
@@ -40,7 +40,11 @@ class ResourceEntry:
         self.last_specific = max((i for i, m in enumerate(matchers) if not m.any), default=-1)
         self.scripted = any(m.scripted for m in matchers)
         """Whether a match may be one that cannot be told."""
-        self.facets = NO_FACETS.union(*(m.facets for m in matchers)) if self.dynamic else NO_FACETS
+        self.context_dependencies = (
+            NO_CONTEXT_DEPENDENCIES.union(*(m.context_dependencies for m in matchers))
+            if self.dynamic
+            else NO_CONTEXT_DEPENDENCIES
+        )
 
     @property
     def dynamic(self) -> bool:
@@ -112,7 +116,7 @@ def level_sets(levels: Sequence[ResourceDef]) -> frozenset[frozenset[str]]:
     return frozenset(frozenset(step.name for step in way) for way in ways if way is not None)
 
 
-_MOST_SHARED = 65_536
+_MAX_SHARED = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +133,7 @@ class Hierarchy:
             values = resources[name]
             matcher = shared.get(values)
             if matcher is None:
-                if len(shared) >= _MOST_SHARED:
+                if len(shared) >= _MAX_SHARED:
                     shared.clear()
                 matcher = shared[values] = LevelMatcher(level, values)
             matchers.append(matcher)

@@ -20,7 +20,7 @@ from gateway.policy.compiled import CompiledPolicy
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.subjects import Subject
 
-_MOST_KEYS = 64
+_MAX_KEYS = 64
 """A policy with more combinations of plain values than this is filed under fewer of its levels."""
 _SPLIT_AT = 12
 """A file with more entries than this is split by the principals that they name, and by prefix."""
@@ -80,7 +80,7 @@ def _prefixes(entry: ResourceEntry, depth: int, shape: Shape) -> tuple[Collectio
     for at, matcher in enumerate(entry.matchers[:depth]):
         if at not in shape:
             prefixes = matcher.prefixes
-            if 0 < len(prefixes) <= _MOST_KEYS:
+            if 0 < len(prefixes) <= _MAX_KEYS:
                 return prefixes, at
     return (), 0
 
@@ -335,7 +335,7 @@ def _places(entry: ResourceEntry) -> Iterator[_Place]:
     """Yield every place where an entry is filed."""
     matchers = entry.matchers
     plain = [i for i, matcher in enumerate(matchers) if matcher.is_literal]
-    while plain and _combinations(entry, plain) > _MOST_KEYS:
+    while plain and _combinations(entry, plain) > _MAX_KEYS:
         plain.remove(max(plain, key=lambda i: len(matchers[i].literals)))
     levels, last_specific = entry.levels, entry.last_specific
     shape: Shape = ()

@@ -18,7 +18,7 @@ from gateway.policy.diffing import SELECT, AccessQuestion, filter_side, mask_sid
 from gateway.policy.engine import Engine
 
 TablePath = tuple[str, str, str]
-MOST_TABLES_ASKED = 200_000
+MAX_TABLES_ASKED = 200_000
 """Answers about one table for one principal; some 10 s."""
 
 
@@ -62,7 +62,7 @@ class Sights:
     engine: Engine
     principals: Sequence[Principal]
     context: AccessContext
-    most_asked: int = MOST_TABLES_ASKED
+    most_asked: int = MAX_TABLES_ASKED
     asked: int = 0
     cut_off: str = ""
     """Why not everything was asked; empty when it was."""

@@ -67,7 +67,7 @@ class Template:
     """A text whose `${{…}}` are parsed."""
 
     parts: tuple[str | PolicyScript, ...]
-    facets: frozenset[str]
+    context_dependencies: frozenset[str]
     """Fields of the AccessContext that the text depends on."""
 
     def render(self, facts: Facts) -> str | None:
@@ -97,5 +97,7 @@ def compile_template(text: str) -> Template:
         parts += [text[position : found.start()], expression(found["script"])]
         position = found.end()
     parts.append(text[position:])
-    facets = frozenset[str]().union(*(part.facets for part in parts if isinstance(part, PolicyScript)))
-    return Template(tuple(part for part in parts if part != ""), facets)
+    context_dependencies = frozenset[str]().union(
+        *(part.context_dependencies for part in parts if isinstance(part, PolicyScript))
+    )
+    return Template(tuple(part for part in parts if part != ""), context_dependencies)

@@ -25,7 +25,7 @@ _WILDCARD = re.compile(r"[*?]")
 _OWN_TOKENS = frozenset({"USER", "OWNER"})
 _KNOWN_TOKENS = frozenset({"USER", "OWNER", "ROLES"})
 SCRIPT_START = "${{"
-NO_FACETS: frozenset[str] = frozenset()
+NO_CONTEXT_DEPENDENCIES: frozenset[str] = frozenset()
 _MAX_REMEMBERED = 4096
 _REMEMBERED_LENGTH = 128
 """Longer names than anybody gives are folded each time, so that they cannot fill the memory."""
@@ -90,7 +90,7 @@ class Asker:
         """Return everything that a script may ask."""
         return Facts(user=self.user, owner=self.owner)
 
-    def note(self, facets: frozenset[str]) -> None:
+    def note(self, context_dependencies: frozenset[str]) -> None:
         """Take notice of what a match depended on; who remembers no answers need not."""
 
 
@@ -121,7 +121,7 @@ def _parts(value: str, level: ResourceDef) -> tuple[_ValuePart, ...]:
         if isinstance(piece, str):
             parts += _plain_parts(piece, level)
         else:
-            parts.append(_ValuePart("", script=Template((piece,), template.facets)))
+            parts.append(_ValuePart("", script=Template((piece,), template.context_dependencies)))
     return tuple(parts)
 
 
@@ -212,11 +212,13 @@ class _Value:
             self._memory = _UNMADE
 
     @property
-    def facets(self) -> frozenset[str]:
+    def context_dependencies(self) -> frozenset[str]:
         """Return the fields of the context that the value's meaning depends on."""
         tokens = {part.token for part in self._parts} - _KNOWN_TOKENS - {""}
         found = {"attributes"} if tokens else set[str]()
-        return frozenset(found).union(*(part.script.facets for part in self._parts if part.script))
+        return frozenset(found).union(
+            *(part.script.context_dependencies for part in self._parts if part.script)
+        )
 
     @property
     def prefix(self) -> str:
@@ -249,7 +251,7 @@ class _Value:
             live = self._wild and part.script is None
             if part.script is not None:
                 facts = asker.facts()
-                known = part.script is not _LOST and facts.can_tell(part.script.facets)
+                known = part.script is not _LOST and facts.can_tell(part.script.context_dependencies)
                 text = part.script.render(facts) if known else None
             elif part.token:
                 known_as = _token(part.token, asker)
@@ -347,9 +349,9 @@ class LevelMatcher:
         "_quoted",
         "_quotes",
         "any",
+        "context_dependencies",
         "dynamic",
         "excludes",
-        "facets",
         "is_literal",
         "literals",
         "scripted",
@@ -385,7 +387,11 @@ class LevelMatcher:
                 literals.add(fold(value) if definition.ignore_case else value)
         self.literals = frozenset(literals) if literals and not self.any else _NO_LITERALS
         self._others = tuple(others)
-        self.facets = NO_FACETS.union(*(other.facets for other in others)) if self.dynamic else NO_FACETS
+        self.context_dependencies = (
+            NO_CONTEXT_DEPENDENCIES.union(*(other.context_dependencies for other in others))
+            if self.dynamic
+            else NO_CONTEXT_DEPENDENCIES
+        )
         """Fields of the context that the answer depends on."""
         self.is_literal = not (self.any or self.excludes or self._others or self._quotes)
         """Whether membership in `literals` is the whole answer, so that an index may use them as keys."""

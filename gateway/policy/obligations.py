@@ -14,7 +14,7 @@ from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.matching import SCRIPT_START
 from gateway.policy.service import OnTag, ResourceQuestion, TagQuestion
-from gateway.policy.sqltext import bind, facets_of
+from gateway.policy.sqltext import bind, context_dependencies_of
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import NEARNESS
 from gateway.policy.transformers import hive_masking
@@ -63,7 +63,7 @@ def find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool = Fa
         return found
     for one in question.above():
         further = _find(one, type_, any_access=any_access)
-        question.note(one.facets)
+        question.note(one.context_dependencies)
         if further is None:
             continue
         if found is None:
@@ -147,8 +147,8 @@ def _of(
     bits: int,
 ) -> MatchedItem | None:
     policy, _, doubted = applying
-    if policy.facets:
-        question.note(policy.facets)
+    if policy.context_dependencies:
+        question.note(policy.context_dependencies)
     found = policy.obligation(asked, bits, doubted=doubted)
     if found is None or not isinstance(found[0], (MaskItem, FilterItem)):
         return None
@@ -187,7 +187,7 @@ def column_mask(
     else:
         text, facts = item.text, found.asked.facts()
         _note_text(question, text)
-        text = text if facts.can_tell(facets_of(text)) else ""
+        text = text if facts.can_tell(context_dependencies_of(text)) else ""
         expression = mask_expression(
             mask_type,
             column,
@@ -206,7 +206,7 @@ def column_mask(
         expression=expression,
         policy=found.policy.ref,
         predicate=item.predicate,
-        facets=question.facets,
+        context_dependencies=question.context_dependencies,
         author=item.author if mask_type == CUSTOM or item.transformer else "",
     )
 
@@ -241,13 +241,15 @@ def row_filter(
         return None
     text = found.item.filter_expression
     if not found.certain:
-        return RowFilter(expression=NO_ROWS, policy=found.policy.ref, facets=question.facets)
+        return RowFilter(
+            expression=NO_ROWS, policy=found.policy.ref, context_dependencies=question.context_dependencies
+        )
     if not text.strip():
         return None
     if SCRIPT_START in text:
         _note_text(question, text)
         facts = found.asked.facts()
-        bound = bind(text, facts, {}) if facts.can_tell(facets_of(text)) else None
+        bound = bind(text, facts, {}) if facts.can_tell(context_dependencies_of(text)) else None
     else:
         key = (text, question.subject)
         bound = memory.get(key)
@@ -255,7 +257,7 @@ def row_filter(
             subject = question.subject
             known = Facts(user=subject.user, groups=subject.own_groups, user_attributes=subject.attributes)
             bound = bind(text, known, {})
-            if len(memory) >= _MOST_REMEMBERED:
+            if len(memory) >= _MAX_REMEMBERED:
                 memory.clear()
             memory[key] = NO_ROWS if bound is None else bound
     # An attribute that the user does not have leaves no row, never all of them.
@@ -263,14 +265,14 @@ def row_filter(
     return RowFilter(
         expression=expression,
         policy=found.policy.ref,
-        facets=question.facets,
+        context_dependencies=question.context_dependencies,
         author=found.item.author,
     )
 
 
-_MOST_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 
 
 def _note_text(question: ResourceQuestion, text: str) -> None:
     if SCRIPT_START in text:
-        question.note(facets_of(text))
+        question.note(context_dependencies_of(text))

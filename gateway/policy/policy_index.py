@@ -122,7 +122,7 @@ class PolicyIndex:
 
 def _asks(policy: CompiledPolicy, entries: Iterable[ResourceEntry]) -> bool:
     """Say whether what a policy says depends on anything but the subject and the resource's name."""
-    return policy.conditional or any(entry.facets or entry.scripted for entry in entries)
+    return policy.conditional or any(entry.context_dependencies or entry.scripted for entry in entries)
 
 
 def _section(policy: Policy) -> _Section:

@@ -25,9 +25,9 @@ from gateway.policy.script import Untranslatable
 
 OTHER = "some_other"
 """Stands for `*`; what a wildcard covers and nobody names."""
-MOST_CROSSED = 40
+MAX_CROSSED = 40
 """Patterns of one level that are looked at in pairs, for what both of two match."""
-MOST_SUBSTITUTED = 500
+MAX_SUBSTITUTED = 500
 """People whose names are put into values such as `home_{USER}`."""
 
 
@@ -121,7 +121,7 @@ class _ProbeWalk:
         for level in definition.resources:
             self._children[level.parent].append(level.name)
         self._found = found
-        self._principals = principals[:MOST_SUBSTITUTED]
+        self._principals = principals[:MAX_SUBSTITUTED]
         self._seen = set[tuple[tuple[str, str], ...]]()
 
     def probes(self) -> Iterator[Probe]:
@@ -181,7 +181,7 @@ class _ProbeWalk:
                 self._take(values, level, written, text, i)
             if written.excludes:
                 values.samples.setdefault(_folded(OTHER, level), "*")
-        wild = sorted(values.wild)[:MOST_CROSSED]
+        wild = sorted(values.wild)[:MAX_CROSSED]
         for one, other in itertools.combinations(wild, 2):
             both = meeting(one, other)
             if both:

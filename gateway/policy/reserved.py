@@ -27,7 +27,7 @@ _SAME: dict[str, str] = {
 """Scheme → another one by which the same files can be had."""
 _BUCKETS = frozenset({"s3", "gs", "abfs", "wasb", "oss", "cosn", "obs"})
 """Schemes whose URLs name a bucket, and not a server that can have other names."""
-MOST_DECODINGS = 5
+MAX_DECODINGS = 5
 """How often a URL may be percent-encoded over and over."""
 
 
@@ -97,7 +97,7 @@ def _readings(url: str) -> Iterator[str]:
     found = [url]
     while (decoded := _decoded(found[-1])) != found[-1]:
         found.append(decoded)
-        if len(found) > MOST_DECODINGS:
+        if len(found) > MAX_DECODINGS:
             return
     for reading in found:
         yield reading

@@ -15,7 +15,7 @@ from gateway.policy.compiled import AccessBits, Applying
 from gateway.policy.facts import Facts
 from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, hierarchies_of
 from gateway.policy.index import Index
-from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
+from gateway.policy.matching import NO_CONTEXT_DEPENDENCIES, Asker, comparison, fold, is_file_path
 from gateway.policy.policy_index import PolicyIndex
 from gateway.policy.sharing import SharedResources, SharingQuestion
 from gateway.policy.subjects import Subject
@@ -139,8 +139,8 @@ class ResourceQuestion(SharingQuestion):
         "access",
         "below",
         "context",
+        "context_dependencies",
         "element_scopes",
-        "facets",
         "levels",
         "resource",
         "service",
@@ -174,7 +174,7 @@ class ResourceQuestion(SharingQuestion):
         """Whether policies on something further down count as well."""
         self.element_scopes: tuple[ElementScope, ...] = ()
         """How the value of each level is matched; none: as they are."""
-        self.facets = NO_FACETS
+        self.context_dependencies = NO_CONTEXT_DEPENDENCIES
         """Fields of the context that answers so far depend on."""
         self._facts: Facts | None = None
         self._hits: list[TagHit] | None = None
@@ -252,9 +252,9 @@ class ResourceQuestion(SharingQuestion):
             )
         return self._facts
 
-    def note(self, facets: frozenset[str]) -> None:
+    def note(self, context_dependencies: frozenset[str]) -> None:
         """Remember what an answer depends on."""
-        self.facets |= facets
+        self.context_dependencies |= context_dependencies
 
     def hits(self) -> list[TagHit]:
         """Return the tags of the resource, those that came with the request or else those that are known."""
@@ -282,7 +282,7 @@ class ResourceQuestion(SharingQuestion):
                     inherited = [hit for hit in one.hits() if hit.tag not in own]
                     self._inherited |= frozenset(inherited)
                     self._hits += inherited
-                    self.note(one.facets)
+                    self.note(one.context_dependencies)
         return self._hits
 
     def widen(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:
@@ -330,8 +330,8 @@ class ResourceQuestion(SharingQuestion):
                 entries += index.below(self.levels, self.values, subject)
         found: list[Applying] = []
         for entry in entries:
-            if entry.facets:
-                self.note(entry.facets)
+            if entry.context_dependencies:
+                self.note(entry.context_dependencies)
             match = entry.match(self.values, self, self.element_scopes)
             if match in HERE:
                 found.append((entry.of, False, entry.scripted and entry.doubtful(self.values, self)))
@@ -342,8 +342,8 @@ class ResourceQuestion(SharingQuestion):
     def each_below(self, index: Index, subject: Subject) -> Iterator[Applying]:
         """Yield the policies that apply to something below only, in no order."""
         for entry in index.below(self.levels, self.values, subject):
-            if entry.facets:
-                self.note(entry.facets)
+            if entry.context_dependencies:
+                self.note(entry.context_dependencies)
             if entry.match(self.values, self) is MatchType.DESCENDANT:
                 yield entry.of, True, entry.scripted and entry.doubtful(self.values, self)
 
@@ -412,8 +412,8 @@ class TagQuestion(Asker):
         below, doubted = self.hit.match is MatchType.DESCENDANT, self.hit.doubted
         found: list[Applying] = []
         for entry in index.at((root.name,), values, subject):
-            if entry.facets:
-                self.question.note(entry.facets)
+            if entry.context_dependencies:
+                self.question.note(entry.context_dependencies)
             if entry.match(values, self) is not MatchType.NONE:
                 found.append((entry.of, below, doubted or entry.doubtful(values, self)))
         return in_order(found) if len(found) > 1 else found

@@ -92,8 +92,8 @@ class _Holder:
         denied = possible = 0
         found = []
         for policy in self.speaking(question):
-            if policy.facets:
-                question.note(policy.facets)
+            if policy.context_dependencies:
+                question.note(policy.context_dependencies)
             deny, allow, rest = policy.effect(question)
             denied |= deny | rest
             possible |= policy.may_allow(question)
@@ -120,8 +120,10 @@ class _Resource:
     sort_key: tuple[str, int, int]
 
     @property
-    def facets(self) -> frozenset[str]:
-        return frozenset[str]().union(*(test.facets for test in (*self.share.tests, *self.tests)))
+    def context_dependencies(self) -> frozenset[str]:
+        return frozenset[str]().union(
+            *(test.context_dependencies for test in (*self.share.tests, *self.tests))
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,8 +330,8 @@ class SharedResources:
                 resource: _Resource = applying[0]  # type: ignore[assignment]
                 if not resource.bits & bits:
                     continue
-                if resource.facets:
-                    question.note(resource.facets)
+                if resource.context_dependencies:
+                    question.note(resource.context_dependencies)
                 tests = (*resource.share.tests, *resource.tests)
                 told = all_hold(tests, question) if tests else True
                 for applies, dataset in resource.share.datasets:

@@ -175,7 +175,7 @@ class _Bindable:
     """A text ready for binding: fixed SQL, names, and places for values by turns."""
 
     parts: tuple[str | _Placeholder | Callable[[Facts], str], ...]
-    facets: frozenset[str]
+    context_dependencies: frozenset[str]
 
 
 @lru_cache(maxsize=4096)
@@ -184,7 +184,7 @@ def _bindable(text: str) -> _Bindable:
     pieces = cut(text)
     lists = list_places(pieces)
     parts: list[str | _Placeholder | Callable[[Facts], str]] = []
-    facets: set[str] = set()
+    context_dependencies: set[str] = set()
     for number, piece in enumerate(pieces):
         match piece:
             case Plain() | Quoted():
@@ -195,13 +195,15 @@ def _bindable(text: str) -> _Bindable:
                 parts.append(_user_place(piece.attribute, several=number in lists))
             case Macro():
                 script = expression(piece.script)
-                facets |= script.facets
+                context_dependencies |= script.context_dependencies
                 parts.append(_macro_place(script, several=number in lists))
             case Composed():
                 inner = tuple(expression(source) for source in piece.parts[1::2])
-                facets = facets.union(*(script.facets for script in inner))
+                context_dependencies = context_dependencies.union(
+                    *(script.context_dependencies for script in inner)
+                )
                 parts.append(_composed_place(piece.parts[::2], inner))
-    return _Bindable(tuple(parts), frozenset(facets))
+    return _Bindable(tuple(parts), frozenset(context_dependencies))
 
 
 def _literal(text: str) -> str:
@@ -297,10 +299,10 @@ def bind(text: str, facts: Facts, names: Mapping[str, str] | None = None) -> str
     return bound if len(bound) <= MAX_BOUND else None
 
 
-def facets_of(text: str) -> frozenset[str]:
+def context_dependencies_of(text: str) -> frozenset[str]:
     """Return the fields of the AccessContext that the bound text depends on."""
     try:
-        return _bindable(text).facets
+        return _bindable(text).context_dependencies
     except Untranslatable:
         return frozenset()
 

@@ -104,8 +104,8 @@ class Taggings:
                 candidates += self._index.below(levels, values, None)
         found: list[tuple[ResourceEntry, MatchType]] = []
         for entry in dict.fromkeys(candidates):
-            if entry.facets:
-                asker.note(entry.facets)
+            if entry.context_dependencies:
+                asker.note(entry.context_dependencies)
             match = entry.match(values, asker, scopes)
             if match is not MatchType.NONE and (below or match is not MatchType.DESCENDANT):
                 found.append((entry, match))

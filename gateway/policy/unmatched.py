@@ -28,7 +28,7 @@ from gateway.policy.matching import NOBODY, LevelMatcher, comparison, fold
 
 _TABLE, _COLUMN = "table", "column"
 _ABOVE = ("catalog", "database")
-_MOST_SHARED = 65_536
+_MAX_SHARED = 65_536
 _Level = tuple[str, Callable[[str], str], LevelMatcher]
 
 
@@ -216,7 +216,7 @@ class _Shared:
     def level(self, level: ResourceDef, values: ResourceValues) -> _Level:
         found = self._levels.get((level, values))
         if found is None:
-            if len(self._levels) >= _MOST_SHARED:
+            if len(self._levels) >= _MAX_SHARED:
                 self._levels.clear()
             found = level.name, comparison(level), LevelMatcher(level, values)
             self._levels[level, values] = found
@@ -225,7 +225,7 @@ class _Shared:
     def column(self, level: ResourceDef, text: str) -> ColumnValue:
         found = self._columns.get((level, text))
         if found is None:
-            if len(self._columns) >= _MOST_SHARED:
+            if len(self._columns) >= _MAX_SHARED:
                 self._columns.clear()
             found = ColumnValue(text, LevelMatcher(level, ResourceValues(values=(text,))))
             self._columns[level, text] = found

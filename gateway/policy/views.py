@@ -18,7 +18,7 @@ from gateway.policy.combining import effect_of, settle
 from gateway.policy.facts import NO_NAMES
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.masks import null_of
-from gateway.policy.matching import NO_FACETS
+from gateway.policy.matching import NO_CONTEXT_DEPENDENCIES
 from gateway.policy.obligations import CUSTOM, MatchedItem, column_mask, find, find_in, row_filter
 from gateway.policy.service import COLUMN, ResourceQuestion, TagQuestion
 from gateway.policy.subjects import Subject
@@ -40,7 +40,7 @@ class TableView:
     row_filter: RowFilter | None
     hidden: frozenset[str]
     """The columns that may not be accessed: told without making a Decision of each."""
-    facets: frozenset[str] = NO_FACETS
+    context_dependencies: frozenset[str] = NO_CONTEXT_DEPENDENCIES
     """Fields of the AccessContext that any of it depends on."""
     uniform: Callable[[], bool] = _not_uniform
     """Says whether columns that the table had, or will have, would be seen as those are that it has: nothing
@@ -86,8 +86,8 @@ class Decisions(Mapping[str, Decision]):
             context=table.context,
         )
 
-    def within(self, context: AccessContext, facets: frozenset[str]) -> Decisions:
-        """Return the same for requests in another context, which has these facets in common with this one.
+    def within(self, context: AccessContext, context_dependencies: frozenset[str]) -> Decisions:
+        """Return the same for requests in another context, which has these fields in common with this one.
 
         A decision that depends on nothing else is the same there, and is not made again.
         """
@@ -96,7 +96,11 @@ class Decisions(Mapping[str, Decision]):
 
         def decide(request: AccessRequest) -> Decision:
             known = self[request.resource.elements[-1][1]]
-            return _moved(known, request) if known.facets <= facets else self._decide(request)
+            return (
+                _moved(known, request)
+                if known.context_dependencies <= context_dependencies
+                else self._decide(request)
+            )
 
         request = replace(self._request, context=context)
         return Decisions(decide, request, self._names, lambda: {name: name for name in self._names})
@@ -121,7 +125,7 @@ def _moved(decision: Decision, request: AccessRequest) -> Decision:
         tag=decision.tag,
         datasets=decision.datasets,
         projects=decision.projects,
-        facets=decision.facets,
+        context_dependencies=decision.context_dependencies,
     )
 
 
@@ -161,7 +165,7 @@ def sort_columns(
     """Return what speaks of the table's columns to a subject, or to anybody."""
     service = question.service
     entries = question.column_entries(service.policy_index.index(zone, type_), subject)
-    plain = not any(e.of.conditional or e.facets or e.scripted for e in entries)
+    plain = not any(e.of.conditional or e.context_dependencies or e.scripted for e in entries)
     policy_index = service.tag_policy_index
     if question.context.tags is not None:
         return Sorting(entries, (), plain=False, given=True)
@@ -173,7 +177,9 @@ def sort_columns(
     tagged = [
         entry for entry, _ in service.taggings.on(question.levels, question.values, question, below=True)
     ]
-    changing = policy_index.conditional or any(e.of.temporal or e.facets or e.scripted for e in tagged)
+    changing = policy_index.conditional or any(
+        e.of.temporal or e.context_dependencies or e.scripted for e in tagged
+    )
     plain = plain and not (tagged and changing)
     return Sorting(entries, tagged, plain)
 
@@ -195,7 +201,7 @@ class Viewing:
         self._shared = shared
         self._zone = None if shared or question.nested else uniform_zone(question)
         """None: every column is asked by itself."""
-        self.facets = question.facets
+        self.context_dependencies = question.context_dependencies
         """Fields of the context that what was answered depends on."""
 
     def uniform(self) -> bool:
@@ -273,9 +279,9 @@ class Viewing:
         sorting = sort_columns(question, PolicyType.ACCESS, zone, question.subject)
         if not sorting.plain or sorting.tagged:
             alike = sorting.groups(names, self._as_compared, question)
-            self.facets |= question.facets
+            self.context_dependencies |= question.context_dependencies
             return self._hidden(alike, allows)
-        self.facets |= question.facets
+        self.context_dependencies |= question.context_dependencies
         said = [(e.matchers[-1], effect_of(question, None, (e.of, False, False))) for e in sorting.entries]
         some = [m for m, _ in said if not m.any]
         if not some:
@@ -296,7 +302,7 @@ class Viewing:
             question = self._column(name)
             if not allows(question):
                 hidden.add(name)
-            self.facets |= question.facets
+            self.context_dependencies |= question.context_dependencies
         return frozenset(name for name, asked in alike.items() if asked in hidden)
 
     def masks(self) -> Mapping[str, ColumnMask]:
@@ -309,13 +315,13 @@ class Viewing:
         question = self._table()
         sorting = None if zone is None else sort_columns(question, PolicyType.MASK, zone, question.subject)
         if sorting is not None and not (sorting.entries or sorting.tagged or sorting.given):
-            self.facets |= question.facets
+            self.context_dependencies |= question.context_dependencies
             return {}
         plain = sorting is not None and sorting.plain
         alike = (
             sorting.groups(self._names, self._as_compared, question) if sorting is not None and plain else {}
         )
-        self.facets |= question.facets
+        self.context_dependencies |= question.context_dependencies
         found: dict[str, MatchedItem | None] = {}
         masks: dict[str, ColumnMask] = {}
         for column in self._columns:
@@ -333,7 +339,7 @@ class Viewing:
                     about = self._column(name)
                     one = find(about, PolicyType.MASK)
                 mask = column_mask(one, name, column.type, about, self._masked_date)
-                self.facets |= about.facets
+                self.context_dependencies |= about.context_dependencies
                 if mask is not None:
                     masks[name] = mask
         return masks
@@ -354,7 +360,7 @@ class Viewing:
     def _by_itself(self, name: str) -> MatchedItem | None:
         question = self._column(name)
         found = find(question, PolicyType.MASK)
-        self.facets |= question.facets
+        self.context_dependencies |= question.context_dependencies
         return found
 
     def rows(self, memory: dict[tuple[str, Subject], str]) -> RowFilter | None:
@@ -365,7 +371,7 @@ class Viewing:
             return None
         question = self._table()
         rows = row_filter(find(question, PolicyType.ROW_FILTER), question, memory)
-        self.facets |= question.facets
+        self.context_dependencies |= question.context_dependencies
         return rows
 
 
@@ -395,7 +401,7 @@ def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
         masks=masks,
         row_filter=all_filters([view.row_filter for view in views if view.row_filter is not None]),
         hidden=hidden,
-        facets=frozenset[str]().union(*(view.facets for view in views)),
+        context_dependencies=frozenset[str]().union(*(view.context_dependencies for view in views)),
         uniform=lambda: all(view.uniform() for view in views),
     )
 
@@ -404,8 +410,13 @@ def both_masks(one: ColumnMask, other: ColumnMask) -> ColumnMask:
     """Return the mask of a column that has two."""
     found = other
     if one.expression != other.expression:
-        null, facets = null_of(one.column), one.facets | other.facets
-        found = replace(one, mask_type="MASK_NULL", expression=null, facets=facets)
+        null, context_dependencies = (
+            null_of(one.column),
+            one.context_dependencies | other.context_dependencies,
+        )
+        found = replace(
+            one, mask_type="MASK_NULL", expression=null, context_dependencies=context_dependencies
+        )
     return replace(found, predicate="deny") if "deny" in (one.predicate, other.predicate) else found
 
 
@@ -417,5 +428,5 @@ def all_filters(filters: Sequence[RowFilter]) -> RowFilter | None:
     return replace(
         found[0],
         expression=" AND ".join(f"({one.expression})" for one in found),
-        facets=frozenset[str]().union(*(one.facets for one in found)),
+        context_dependencies=frozenset[str]().union(*(one.context_dependencies for one in found)),
     )

@@ -53,8 +53,8 @@ class Zones:
                 *self._index.above(levels, values),
             ]
         for entry in entries:
-            if entry.facets:
-                asker.note(entry.facets)
+            if entry.context_dependencies:
+                asker.note(entry.context_dependencies)
             match = entry.match(values, asker, scopes)
             if match is not MatchType.NONE:
                 found[entry.of] = None

@@ -90,7 +90,7 @@ NOT_THERE = "42P01"
 """The SQLSTATE of a table or view that is not there."""
 
 
-async def while_views_stay(
+async def retry_if_views_changed(
     prepare: Callable[[], Awaitable[None]], start: Callable[[], Awaitable[T]], *, wait_s: float
 ) -> T:
     """Prepare a session and start a statement in it; once more where its temporary views moved meanwhile.

@@ -101,7 +101,7 @@ class Own:
         literals: set[str] = set()
         words = {"spark_catalog"}
         if sum(map(len, texts)) > MAX_TEXT_CHARS:
-            return NOTHING
+            return NO_PARAMETERS_SHOWN
         for text in texts:
             for found in _LITERAL.finditer(text):
                 literals.add(found[1] if found[1] is not None else found[2])
@@ -109,7 +109,7 @@ class Own:
         return cls(frozenset(words), frozenset(literals) if len(literals) <= MAX_LITERALS else frozenset())
 
 
-NOTHING = Own()
+NO_PARAMETERS_SHOWN = Own()
 
 
 @cache
@@ -152,7 +152,12 @@ def sqlstates() -> frozenset[str]:
 
 
 def sentence(
-    name: str, exception: str, message: str, *, own: Own = NOTHING, given: Mapping[str, str] | None = None
+    name: str,
+    exception: str,
+    message: str,
+    *,
+    own: Own = NO_PARAMETERS_SHOWN,
+    given: Mapping[str, str] | None = None,
 ) -> str | None:
     """Return Spark's sentence for a condition, with stars for what may be a value of a row.
 
@@ -171,7 +176,7 @@ def sentence(
     return " ".join(_PARAMETER.sub(told, known.text).split())
 
 
-def shown(name: str, parameter: str, value: str, exception: str, own: Own = NOTHING) -> bool:
+def shown(name: str, parameter: str, value: str, exception: str, own: Own = NO_PARAMETERS_SHOWN) -> bool:
     """Whether a parameter of a condition may be told under obligations.
 
     INVARIANT (no values under obligations): what is not listed, does not look as it should, or could have

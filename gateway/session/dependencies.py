@@ -29,7 +29,7 @@ class Dependencies(VerdictInputs):
     """Where sessions of HiveServer2 clients begin."""
     secrets: Sequence[str] = ()
     """Secrets of catalogs, which no client may read in what Spark says; there may be more later."""
-    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    session_catalogs: Callable[[], Mapping[str, int]] = dict
     """Catalogs that come and go, as a session that is opened now is told of them, with their revisions."""
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     recorder: Recorder = field(init=False)

@@ -14,7 +14,7 @@ from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import StatementOutcome
-from gateway.session.conditions import NOTHING, Own
+from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
@@ -108,7 +108,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         try:
             session.require_open()
             await self._ask_settings(session)
-            return await barriers.while_views_stay(
+            return await barriers.retry_if_views_changed(
                 lambda: self.prepare(session, session.client),
                 lambda: self._start(session, self.own(session, text), timeout_s, waited=waited),
                 wait_s=self._limits.catalog_wait_s,
@@ -170,7 +170,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         )
         if operation.let_go:
             # Its client no longer wants it: it was judged again for nothing.
-            self._let_names_go(operation)
+            self._release_name_locks(operation)
             return operation
         session.operations[operation.handle.guid] = operation
         if session.closed:
@@ -181,7 +181,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         has_room = inside or session.slot is not None
         if not (has_room and await self._forward(operation, cleared, timeout_s, wait=inside)):
             # Nobody waits for Spark with names that others wait for.
-            self._let_names_go(operation)
+            self._release_name_locks(operation)
             self._waiting.enqueue(operation)
             return operation
         if operation.changes_names:
@@ -219,7 +219,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         if waited is not None:
             waited.statement_id, waited.completed = statement_id, isinstance(verdict, Refused)
 
-    def _let_names_go(self, operation: ThriftOperation) -> None:
+    def _release_name_locks(self, operation: ThriftOperation) -> None:
         operation.hold.end()
         operation.hold = NO_LOCKS
 
@@ -555,7 +555,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,
             details=fault.details,
-            own=Own.of((cleared.statement.text,)) if cleared is not None else NOTHING,
+            own=Own.of((cleared.statement.text,)) if cleared is not None else NO_PARAMETERS_SHOWN,
         )
         sqlstate = fault.sqlstate or told_sqlstate(message) or "HY000"
         return StatementFailed(message, sqlstate, fault.error_code, operation.statement_id)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.session.conditions import NOTHING, Own, sentence, sqlstate_of, sqlstates
+from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own, sentence, sqlstate_of, sqlstates
 from gateway.session.raised import Raised, raised
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
@@ -115,7 +115,7 @@ def redact(
     hides_target: bool = False,
     kind: ErrorKind | None = None,
     details: Sequence[str] = (),
-    own: Own = NOTHING,
+    own: Own = NO_PARAMETERS_SHOWN,
 ) -> str:
     """Return what of Spark's `message` may be shown.
 
@@ -139,7 +139,7 @@ def redact(
         if kind.analysis:
             return _tell(condition, UNNAMED, state)
         if hides_target:
-            own = NOTHING
+            own = NO_PARAMETERS_SHOWN
         return _tell(condition, _without_values(kind, text, own), state)
     end = _END.search(body)
     body = _SQLSTATE.sub("", body[: end.start()] if end else body)

@@ -87,8 +87,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         self._registry.reserve(principal.user)
-        told_catalogs, first = self._dependencies.told_catalogs, self._dependencies.first_context
-        catalogs = frozenset(told_catalogs().items())
+        session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
+        catalogs = frozenset(session_catalogs().items())
         try:
             async with bounded_login(self.limits):
                 backend = await self._backend.open_session(
@@ -107,7 +107,7 @@ class Sessions(EndpointSessions[bytes, Session]):
             backend=backend,
             opened=self._clock(),
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
-            context=replace(first, catalogs=catalogs & frozenset(told_catalogs().items())),
+            context=replace(first, catalogs=catalogs & frozenset(session_catalogs().items())),
         )
         self._registry.add(session.handle.guid, session)
         begun = False

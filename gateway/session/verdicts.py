@@ -430,4 +430,4 @@ def _still_rests(cleared: Cleared, catalog: CatalogSnapshot, principals: Mapping
 
 
 def _circumstances(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:
-    return context.values(sorted(cleared.facets - _TEXTS_OWN))
+    return context.values(sorted(cleared.context_dependencies - _TEXTS_OWN))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 FIRST_S = 1.0
-MOST_S = 120.0
+MAX_S = 120.0
 SPREAD = 0.1
 
 
@@ -28,6 +28,6 @@ class Backoff:
     def failed(self) -> float:
         """Return the seconds until the next try: 1, 2, 4, … up to 120, each less up to half of it."""
         # 2**10 seconds are beyond the limit already; the exponent must not grow for days.
-        delay = min(MOST_S, FIRST_S * 2.0 ** min(self._failures, 10))
+        delay = min(MAX_S, FIRST_S * 2.0 ** min(self._failures, 10))
         self._failures += 1
         return delay * self._random.uniform(0.5, 1)

@@ -72,7 +72,7 @@ class MetalakeRules:
 
     tagged: tuple[TaggedResource, ...] = ()
     policies: tuple[Policy, ...] = ()
-    not_mapped: Mapping[str, int] = field(default_factory=dict)
+    unmapped_privileges: Mapping[str, int] = field(default_factory=dict)
     """What cannot be said in access types, or of tables → how often."""
     hidden_roles: tuple[str, ...] = ()
     """Roles of users and groups that the server does not show; whoever has one is denied everything."""
@@ -91,7 +91,7 @@ def rules_of(
         policies = _Grants(metalake, catalogs, lost).policies(name, service)
         hidden = tuple(sorted(metalake.hidden_roles))
     return MetalakeRules(
-        tagged=tagged, policies=policies, not_mapped=dict(sorted(lost.items())), hidden_roles=hidden
+        tagged=tagged, policies=policies, unmapped_privileges=dict(sorted(lost.items())), hidden_roles=hidden
     )
 
 

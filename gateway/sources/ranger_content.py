@@ -15,7 +15,7 @@ from gateway.policy.json_writing import pieces
 from gateway.policy.ranger import Converted, Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
 from gateway.sources.ranger_client import DownloadKind
 
-NOTHING = -1
+NO_VERSION = -1
 """The version that a plugin tells when it has nothing."""
 _VERSION_KEYS = {
     DownloadKind.ROLES: "roleVersion",
@@ -58,7 +58,7 @@ class Copy:
 
     content: Mapping[str, Any] | None = None
     """None: the Admin has nothing of this kind."""
-    version: int = NOTHING
+    version: int = NO_VERSION
     digest: bytes = b""
     """Of the answer that it came with, for knowing the same answer again."""
     attributes: bool = False
@@ -97,7 +97,7 @@ def read_answer(kind: DownloadKind, content: bytes, own: Copy, service: str) -> 
 
 def nothing_shared(service: str) -> Copy:
     """Return what stands for the data sharing of an Admin that has none; it has no version."""
-    return Copy(content={"serviceName": service, _VERSION_KEYS[DownloadKind.SHARING]: NOTHING})
+    return Copy(content={"serviceName": service, _VERSION_KEYS[DownloadKind.SHARING]: NO_VERSION})
 
 
 def copy_of(
@@ -146,7 +146,7 @@ def version_of(kind: DownloadKind, content: Mapping[str, Any], service: str) -> 
     """Return a download's version, −1 when it has none. Raises Faults."""
     version = content.get(_VERSION_KEYS[kind])
     if version is None:
-        return NOTHING
+        return NO_VERSION
     if not isinstance(version, int) or isinstance(version, bool):
         raise Faults([f"{where(service, kind)}: `{_VERSION_KEYS[kind]}` is not a whole number"])
     return version
@@ -163,7 +163,7 @@ def _with_deltas(kind: DownloadKind, download: dict[str, Any], own: Copy, servic
 
 
 def _says_nothing(kind: DownloadKind, copy: Copy) -> bool:
-    return kind is DownloadKind.SHARING and copy.version == NOTHING
+    return kind is DownloadKind.SHARING and copy.version == NO_VERSION
 
 
 class Conversion:

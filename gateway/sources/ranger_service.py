@@ -28,7 +28,7 @@ from gateway.sources.ranger_client import (
     Unchanged,
 )
 from gateway.sources.ranger_content import (
-    NOTHING,
+    NO_VERSION,
     CachedService,
     Conversion,
     Copies,
@@ -244,7 +244,7 @@ class RangerService:
         self._whole_next.discard(kind)
         answer = await self._client.ask(
             kind,
-            NOTHING if whole else own.version,
+            NO_VERSION if whole else own.version,
             deltas=self._options.deltas and not whole,
             activated_ms=self._activated_ms,
         )
@@ -258,11 +258,11 @@ class RangerService:
             case Gone() if kind is DownloadKind.POLICIES:
                 self._confirmed[kind] = self._clock()
                 return None
-            case Gone() if kind is DownloadKind.SHARING and own.version == NOTHING:
+            case Gone() if kind is DownloadKind.SHARING and own.version == NO_VERSION:
                 # An older Admin has no such address: nothing is shared, and that is remembered.
                 self._succeeded(kind)
                 return None if own.content is not None else nothing_shared(self.name)
-            case Unchanged() if own.version == NOTHING and (
+            case Unchanged() if own.version == NO_VERSION and (
                 own.content is None or kind is DownloadKind.SHARING
             ):
                 # An Admin that is busy says so too, and then there may be some.

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from gateway.sql.analyse_scope import (
-    NOTHING,
+    NO_ORIGINS,
     ColumnEnvironment,
     ColumnFrame,
     Origins,
@@ -252,7 +252,7 @@ class _PipeStep:
         items = _select(f"SELECT {written}").expressions if written.strip() else []
         keys = _select(f"SELECT {grouped}").expressions if grouped is not None else []
         # A key may be an alias of a value, and the other way round.
-        aliases: dict[str, Origins] = dict.fromkeys(_aliases(items), NOTHING)
+        aliases: dict[str, Origins] = dict.fromkeys(_aliases(items), NO_ORIGINS)
         named: list[OutputColumn] = []
         for key in keys:
             if counts_outputs(exp.Group(expressions=[key.unalias()])):
@@ -261,9 +261,9 @@ class _PipeStep:
             place = ColumnEnvironment(self.frame, self.outer, aliases)
             output, _ = self.walk.select_list([key], place, self.ctes)
             named += output.columns
-            aliases |= dict.fromkeys(_aliases([key]), NOTHING)
+            aliases |= dict.fromkeys(_aliases([key]), NO_ORIGINS)
         self.walk.found.compute(named)
-        around = ColumnEnvironment(self.frame, self.outer, dict.fromkeys(_aliases(keys), NOTHING))
+        around = ColumnEnvironment(self.frame, self.outer, dict.fromkeys(_aliases(keys), NO_ORIGINS))
         output, _ = self.walk.select_list(items, around, self.ctes)
         return _shown(Output(named + output.columns, output.complete), self.frame)
 
@@ -274,7 +274,7 @@ class _PipeStep:
         number = int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else 0
         if not self.frame.complete or not 0 < number <= len(self.frame.star):
             self.walk.found.compute(shown.column for shown in self.frame.star)
-            return OutputColumn(None, NOTHING)
+            return OutputColumn(None, NO_ORIGINS)
         column = self.frame.star[number - 1].column
         return OutputColumn(key.alias.lower(), column.origins) if key.alias else column
 

@@ -18,7 +18,7 @@ Parts = tuple[str, ...]
 Origins = frozenset[tuple[TableName, str]]
 """The base columns whose values a column passes on unchanged; none for a computed column."""
 
-NOTHING: Origins = frozenset()
+NO_ORIGINS: Origins = frozenset()
 
 GUESSED: Final = "?"
 """What the name of a column begins with that a table may have, for all that is told of it."""
@@ -127,7 +127,7 @@ class ScopeSource:
             if column.name is None:
                 self.open = True
             else:
-                self.names[column.name] = self.names.get(column.name, NOTHING) | column.origins
+                self.names[column.name] = self.names.get(column.name, NO_ORIGINS) | column.origins
 
     def renamed(self, alias: str, columns: Sequence[str]) -> ScopeSource:
         """Return the relation under an alias, with its columns renamed by position if names are given."""
@@ -136,7 +136,7 @@ class ScopeSource:
         if not self.complete:
             if any(column.origins for column in self.columns):
                 raise Unclear(f"the columns of `{alias}` cannot be counted")
-            return ScopeSource((alias,), [OutputColumn(name, NOTHING) for name in columns], self.table)
+            return ScopeSource((alias,), [OutputColumn(name, NO_ORIGINS) for name in columns], self.table)
         if len(columns) != len(self.columns):
             raise Unclear(f"`{alias}` has {len(self.columns)} columns, not {len(columns)}")
         return ScopeSource(
@@ -222,7 +222,7 @@ class ColumnFrame:
                         known.append(source.names[name])
                     unknown = unknown or source.open
             if known or unknown:
-                return _single(known, parts) if known else NOTHING
+                return _single(known, parts) if known else NO_ORIGINS
         if parts[0] in self.merged:
             return self.merged[parts[0]]
         found = [source.names[parts[0]] for source in self.sources if parts[0] in source.names]
@@ -280,7 +280,7 @@ class ColumnEnvironment:
             perhaps_inner = perhaps_inner or place.frame.open
             place = place.parent
         if perhaps_inner or is_literal(parts):
-            return NOTHING
+            return NO_ORIGINS
         # Other names than plain ones may be those that Spark makes up.
         kind = Unfound if len(parts) == 1 and parts[0].isidentifier() else Unclear
         raise kind(f"`{'.'.join(parts)}` is in no relation in scope")

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from gateway.sql.analyse_scope import (
     LITERAL_FUNCTIONS,
-    NOTHING,
+    NO_ORIGINS,
     ColumnEnvironment,
     ColumnFindings,
     ColumnFrame,
@@ -180,8 +180,8 @@ class SqlColumnWalk:
             if isinstance(item, exp.Aliases):
                 self.expression(item.this, place, ctes)
                 names = names_of(item.expressions)
-                columns += [OutputColumn(name, NOTHING) for name in names]
-                written.update(dict.fromkeys(names, NOTHING))
+                columns += [OutputColumn(name, NO_ORIGINS) for name in names]
+                written.update(dict.fromkeys(names, NO_ORIGINS))
                 continue
             name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
             value = item.this if isinstance(item, exp.Alias) else item
@@ -200,13 +200,13 @@ class SqlColumnWalk:
                 passed = self.passed(parts, place.frame) if name is None else None
                 columns.append(passed or OutputColumn(name or parts[-1], origins))
             else:
-                origins = NOTHING
+                origins = NO_ORIGINS
                 self.expression(value, place, ctes)
-                columns.append(OutputColumn(name if name is not None else self.made_up(value), NOTHING))
+                columns.append(OutputColumn(name if name is not None else self.made_up(value), NO_ORIGINS))
                 # Without an alias a generator may make any number of columns.
                 complete = complete and not (name is None and isinstance(value, _MAY_BE_MANY))
             if name is not None:
-                written[name] = written.get(name, NOTHING) | origins
+                written[name] = written.get(name, NO_ORIGINS) | origins
         return Output(columns, complete), ScopeSource((), columns).names
 
     def passed(self, parts: Parts, frame: ColumnFrame) -> OutputColumn | None:
@@ -336,7 +336,7 @@ class SqlColumnWalk:
         for row in node.expressions:
             self.expression(row, place, ctes)
             width = max(width, len(row.expressions) if isinstance(row, exp.Tuple) else 1)
-        return ScopeSource((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
+        return ScopeSource((), [OutputColumn(f"col{i}", NO_ORIGINS) for i in range(1, width + 1)])
 
     def lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         only(node, LATERAL_PARTS)
@@ -446,7 +446,7 @@ class SqlColumnWalk:
             elif (bare := bare_name(node, self.bare)) is not None:
                 self._reference((bare,), place, plain=False)
             elif isinstance(node, exp.Lambda):
-                variables = dict.fromkeys(names_of(node.expressions), NOTHING)
+                variables = dict.fromkeys(names_of(node.expressions), NO_ORIGINS)
                 inner = ColumnEnvironment(ColumnFrame(), place, variables, "outputs")
                 self.expression(node.this, inner, ctes)
             elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):

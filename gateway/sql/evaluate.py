@@ -64,7 +64,7 @@ class Evaluation:
     """What policies name, where a table is closed that lacks a column of theirs."""
     decisions: list[Decision] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    facets: set[str] = field(default_factory=set)
+    context_dependencies: set[str] = field(default_factory=set)
     """Fields of the context that some answer depended on."""
     unsure: set[TableName] = field(default_factory=set)
     """Tables that must be looked up first, because it matters who owns them."""
@@ -83,7 +83,7 @@ class Evaluation:
     def table_view(self, table: Table) -> TableView:
         """Return what the principal may see of a table that is there."""
         view = closed_view(self._seen(table, self.context), table, self.catalog, self.names)
-        self.facets |= view.facets
+        self.context_dependencies |= view.context_dependencies
         return view
 
     def _seen(self, table: Table, context: AccessContext) -> TableView:
@@ -190,13 +190,13 @@ class Evaluation:
         """Return the columns that the principal may select, or may in other company than they are in now:
         those that the principal may know of."""
         view = self._seen(table, replace(self.context, accessed_together=frozenset()))
-        self.facets |= view.facets
+        self.context_dependencies |= view.context_dependencies
         if not view.hidden:
             return table.columns
         return tuple(
             c
             for c in table.columns
-            if c.name not in view.hidden or "accessed_together" in view.allowed[c.name].facets
+            if c.name not in view.hidden or "accessed_together" in view.allowed[c.name].context_dependencies
         )
 
     def may_name_hidden(self, names: Iterable[TableName], written: AbstractSet[str]) -> bool:
@@ -457,15 +457,15 @@ class Evaluation:
             AccessRequest(principal=self.principal, resource=resource, access=access, context=self.context)
         )
         self.decisions.append(decision)
-        self.facets |= decision.facets
+        self.context_dependencies |= decision.context_dependencies
         return decision
 
     def _visible(self, resource: Resource) -> bool:
         return self._allowed(resource, ANY_ACCESS)
 
     def _allowed(self, resource: Resource, access: str) -> bool:
-        allowed, facets = self.engine.allows(self.principal, resource, access, self.context)
-        self.facets |= facets
+        allowed, context_dependencies = self.engine.allows(self.principal, resource, access, self.context)
+        self.context_dependencies |= context_dependencies
         return allowed
 
     def _owned(self, resource: Resource, access: str) -> Resource | None:

@@ -46,14 +46,14 @@ class Below:
 
     conditions: tuple[str, ...] = ()
     """Leakproof ones, below the barrier."""
-    open_on: tuple[tuple[str, str], ...] | None = None
+    types_relied_on: tuple[tuple[str, str], ...] | None = None
     """Set where no barrier is needed, since nothing in the query can fail: the columns, and their types
     (lower case), that this rests on."""
     cast: tuple[tuple[str, str], ...] = ()
     """The same of a table beside one without a barrier: what the columns are cast to."""
 
 
-NOTHING: Final = Below()
+NO_CONDITIONS: Final = Below()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def guarded_query(
     stream: bool = False,
     period: int = 0,
     barrier: bool = False,
-    below: Below = NOTHING,
+    below: Below = NO_CONDITIONS,
     bare: bool = False,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
@@ -112,9 +112,9 @@ def guarded_query(
     alias = quote(table.name.table)
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
     conditions = [] if row_filter is None else [f"({row_filter.expression})"]
-    opened = below.open_on is not None and not stream and not period
+    opened = below.types_relied_on is not None and not stream and not period
     if opened:
-        conditions += _types_as_judged(below.open_on or (), bare=bare)
+        conditions += _types_as_judged(below.types_relied_on or (), bare=bare)
     else:
         conditions += below.conditions
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -187,7 +187,7 @@ def guard_scan(
     within: bool,
     period: int = 0,
     barrier: bool = False,
-    below: Below = NOTHING,
+    below: Below = NO_CONDITIONS,
     bare: bool = False,
 ) -> GuardedRelation | Unsupported:
     """Return what stands in for one scan.
@@ -258,7 +258,7 @@ def table_query(
     body: str | None,
     period: int = 0,
     barrier: bool = False,
-    below: Below = NOTHING,
+    below: Below = NO_CONDITIONS,
     bare: bool = False,
 ) -> str | Unsupported | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
@@ -266,7 +266,7 @@ def table_query(
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
     plain = not has_obligations(table, view) and not barrier
-    plain = plain and not (below.cast or below.conditions or below.open_on)
+    plain = plain and not (below.cast or below.conditions or below.types_relied_on)
     if body is None and plain and not _is_narrowed(view):
         return None
     if table.unfollowed and not (plain and view.uniform()):
@@ -280,7 +280,7 @@ def table_query(
         source = view_source(table, table.view, body)
     elif table.renamed:
         # Conditions from around would ask by the names of then, below what has those of now.
-        source, below = _source_named_now(table, suffix), replace(below, conditions=(), open_on=None)
+        source, below = _source_named_now(table, suffix), replace(below, conditions=(), types_relied_on=None)
     if isinstance(source, Unsupported):
         return source
     gone = {name.lower() for name in hidden}

@@ -22,11 +22,11 @@ from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, VARYING_BY_ROW, builtin_name
 from gateway.sql.leakproof_copies import copy_of, references
 
-MOST_CHARS: Final = 16_384
+MAX_CHARS: Final = 16_384
 """Characters of the copies for one scan; those beyond it are left out."""
-MOST_CHARS_OF_ALL: Final = 4 * MOST_CHARS
+MAX_CHARS_OF_ALL: Final = 4 * MAX_CHARS
 """The same for all scans of a statement."""
-MOST_STEPS: Final = 300_000
+MAX_STEPS: Final = 300_000
 """What is looked at while columns are followed from plan to plan, about a tenth of a second of it. A
 statement that needs more has no copies."""
 
@@ -205,7 +205,7 @@ def _fitting(copies: Mapping[Span, Iterable[str]]) -> Mapping[Span, tuple[str, .
         taken: list[str] = []
         chars = 0
         for copy in dict.fromkeys(written):
-            if chars + len(copy) <= MOST_CHARS and of_all + len(copy) <= MOST_CHARS_OF_ALL:
+            if chars + len(copy) <= MAX_CHARS and of_all + len(copy) <= MAX_CHARS_OF_ALL:
                 taken.append(copy)
                 chars += len(copy)
                 of_all += len(copy)
@@ -279,7 +279,7 @@ class _LeakWalk:
 
     def _step(self, count: int) -> None:
         self.steps += count
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             raise _TooMuch
 
     def _outputs(self, node: ExpressionNode, scope: _Scope) -> _Outputs:

@@ -34,13 +34,13 @@ INTEGERS: Final = {"tinyint": (8, "Y"), "smallint": (16, "S"), "int": (32, ""), 
 """Bits, and what is behind a literal of the type."""
 DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Digits of the decimal that Spark takes a whole number for."""
-MOST_DIGITS: Final = 38
+MAX_DIGITS: Final = 38
 """Digits of a decimal."""
 DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
 NUMBER = re.compile(r"-?[0-9]{1,38}(?:\.[0-9]{1,38})?\Z")
-MOST_ANY: Final = 3
+MAX_ANY: Final = 3
 """How often a pattern may say `%`. Of four, a text of a hundred letters may take seconds."""
-MOST_OF_PATTERN: Final = 1_000
+MAX_OF_PATTERN: Final = 1_000
 """Characters of a pattern."""
 TEXT = re.compile(r"string\Z|varchar\(\d+\)\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
@@ -141,7 +141,7 @@ def is_simple_pattern(node: ExpressionNode) -> bool:
     would tell by hours that a hidden row begins so."""
     if node.node != "Literal" or node.type != "string" or not node.value:
         return False
-    short = len(node.value) <= MOST_OF_PATTERN and node.value.count("%") <= MOST_ANY
+    short = len(node.value) <= MAX_OF_PATTERN and node.value.count("%") <= MAX_ANY
     return short and "\\" not in node.value
 
 
@@ -174,7 +174,7 @@ def _in_one_decimal(before: int, behind: int, kind: str) -> bool:
     decimal. Otherwise Spark rounds both, and the comparison is of other values."""
     found = DECIMAL.match(kind)
     whole = int(found[1]) - int(found[2]) if found else DIGITS[kind]
-    return max(before, whole) + max(behind, int(found[2]) if found else 0) <= MOST_DIGITS
+    return max(before, whole) + max(behind, int(found[2]) if found else 0) <= MAX_DIGITS
 
 
 def date_of(node: ExpressionNode) -> str | None:

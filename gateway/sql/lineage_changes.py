@@ -13,7 +13,14 @@ from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, only, parts_of
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_references import References
-from gateway.sql.lineage_scope import NOTHING, Environment, Frame, LineageRelation, RelationRows, Value
+from gateway.sql.lineage_scope import (
+    NO_DEPENDENCIES,
+    Environment,
+    Frame,
+    LineageRelation,
+    RelationRows,
+    Value,
+)
 from gateway.sql.lineage_walk import SqlLineageWalk
 from gateway.sql.lineage_writes import Assigned, Write
 
@@ -87,7 +94,7 @@ def every_column(write: Write, target: LineageRelation) -> list[TargetValue]:
     """Return all columns of a target, with values that no column is in."""
     assigned = Assigned(write.dataset)
     for attribute in target.attributes:
-        assigned.add(attribute.name or ANY_COLUMN, Value(NOTHING))
+        assigned.add(attribute.name or ANY_COLUMN, Value(NO_DEPENDENCIES))
     return assigned.targets()
 
 
@@ -109,7 +116,7 @@ def _assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Frame) 
 def _assigned_value(walk: SqlLineageWalk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
     if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.upper() == "DEFAULT":
         walk.references.add(("default",))
-        return Value(NOTHING)
+        return Value(NO_DEPENDENCIES)
     return walk.value(node, place, ctes)
 
 

@@ -11,7 +11,7 @@ from gateway.model.reading import UnnamedColumn
 from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
-    NOTHING,
+    NO_DEPENDENCIES,
     TRANSFORMED,
     WAYS,
     WINDOW,
@@ -53,7 +53,7 @@ class References(ABC):
         found = self._known(parts, place) or self._guess(parts, place)
         if found is None:
             if is_literal(parts):
-                return Attribute(f"{parts[0]}()" if parts[0] in _CALLED_SO else None, Value(NOTHING))
+                return Attribute(f"{parts[0]}()" if parts[0] in _CALLED_SO else None, Value(NO_DEPENDENCIES))
             raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
         return found
 
@@ -61,7 +61,7 @@ class References(ABC):
         around: Environment | None = place
         while around is not None:
             if parts[0] in around.variables:
-                return Attribute(parts[-1], Value(NOTHING))
+                return Attribute(parts[-1], Value(NO_DEPENDENCIES))
             found, length = around.known(parts)
             if found:
                 return self._one(found, parts, length)
@@ -104,7 +104,7 @@ class References(ABC):
         while around is not None:
             unknown, at = around.frame.candidates(parts)
             if unknown and not is_literal(parts):
-                return Attribute(parts[at], Value(NOTHING)), parts[at:]
+                return Attribute(parts[at], Value(NO_DEPENDENCIES)), parts[at:]
             around = around.parent
         return None, ()
 

@@ -107,7 +107,7 @@ class RelationRows:
     """Set where an aggregate is computed: the GROUP BY that says over what."""
 
 
-NOTHING: AttributeDependencies = {}
+NO_DEPENDENCIES: AttributeDependencies = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ class Open:
     qualifier: Parts
     scan: int | None
     """The scan whose columns they are; None for a function or the like, where each has `value`."""
-    value: Value = Value(NOTHING)
+    value: Value = Value(NO_DEPENDENCIES)
 
 
 @dataclass(slots=True, eq=False)

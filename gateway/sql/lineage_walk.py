@@ -45,7 +45,7 @@ from gateway.sql.lineage_joins import (
 from gateway.sql.lineage_pivots import pivoted
 from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
-    NOTHING,
+    NO_DEPENDENCIES,
     Attribute,
     Environment,
     Frame,
@@ -491,7 +491,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             )
             parts = key_parts(pairs, rejects)
             written = f"{method or 'USING'} ({', '.join(keys)})"
-            decide_by(frame.rows, Clause.JOIN, written, Value(NOTHING), parts)
+            decide_by(frame.rows, Clause.JOIN, written, Value(NO_DEPENDENCIES), parts)
         if (on := args.get("on")) is not None:
             outer_join = side in ("LEFT", "RIGHT", "FULL") and kind not in ("SEMI", "ANTI")
             condition = self.decide(

@@ -25,7 +25,7 @@ from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_scope import NOTHING, Attribute, LineageRelation, Value, merged
+from gateway.sql.lineage_scope import NO_DEPENDENCIES, Attribute, LineageRelation, Value, merged
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
 from gateway.sql.lineage_text import Text, query_start
 from gateway.sql.tokens import tokens_of
@@ -269,7 +269,7 @@ def matched(write: Write, relation: LineageRelation, catalog: LineageCatalog) ->
         (ColumnVertex(write.dataset, name), merged(many) if len(many) > 1 else many[0])
         for name, many in found.items()
     ]
-    return targets + [(ColumnVertex(write.dataset, n), Value(NOTHING)) for n in write.static]
+    return targets + [(ColumnVertex(write.dataset, n), Value(NO_DEPENDENCIES)) for n in write.static]
 
 
 def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCatalog) -> list[str]:

@@ -60,7 +60,7 @@ from gateway.sql.total_values import (
     word,
 )
 
-MOST_STEPS: Final = 100_000
+MAX_STEPS: Final = 100_000
 """Columns and expressions that are looked at; a larger statement keeps its barriers."""
 
 _PASSING: Final = frozenset("Distinct UnresolvedHint".split())
@@ -177,7 +177,7 @@ class _FailureWalk:
 
     def _step(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             raise _NotTotal
 
     def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> TypedColumns:

@@ -17,24 +17,24 @@ from gateway.sql.leakproof_copies import (
     DECIMAL,
     DIGITS,
     INTEGERS,
-    MOST_DIGITS,
+    MAX_DIGITS,
     TEXT,
     date_of,
     is_simple_pattern,
     timestamp_of,
 )
 
-MOST_CALCULATED: Final = 31
+MAX_CALCULATED: Final = 31
 """Digits of a sum or product of decimals; databases have room for no more, Spark for 38."""
 
 _INTEGER_TYPES: Final = tuple(INTEGERS)
 """From the narrowest to the widest."""
 _FRACTIONS: Final = frozenset({"float", "double"})
 KNOWN: Final = frozenset({*_INTEGER_TYPES, *_FRACTIONS, "boolean", "date", "timestamp", "string"})
-_MOST_DAYS: Final = 40_000
-_MOST_MONTHS: Final = 1_200
+_MAX_DAYS: Final = 40_000
+_MAX_MONTHS: Final = 1_200
 """How far from a date of four digits one may go that is still a date."""
-_MOST_PLACES: Final = (1 << 31) - 1
+_MAX_PLACES: Final = (1 << 31) - 1
 """Of a text."""
 _MICROS_A_DAY: Final = 86_400_000_000
 
@@ -287,7 +287,7 @@ def _comparable(one: TotalValue, other: TotalValue) -> bool:
 def _room(values: Iterable[TotalValue]) -> bool:
     """Whether there is a decimal for all of these numbers."""
     digits = [found for one in values if (found := _digits(one.type)) is not None]
-    return max([a for a, _ in digits], default=0) + max([b for _, b in digits], default=0) <= MOST_DIGITS
+    return max([a for a, _ in digits], default=0) + max([b for _, b in digits], default=0) <= MAX_DIGITS
 
 
 def _alike(values: Iterable[TotalValue]) -> bool:
@@ -321,7 +321,7 @@ def _part(operands: Sequence[TotalValue]) -> TotalValue:
         return FAILING
     text, *places = operands
     known = text.type == "string" and len(places) in (1, 2)
-    known = known and all(0 < (one.number or 0) <= _MOST_PLACES for one in places)
+    known = known and all(0 < (one.number or 0) <= _MAX_PLACES for one in places)
     return TotalValue("string") if known else FAILING
 
 
@@ -334,7 +334,7 @@ def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
         return FAILING
     before, behind = int(found[1]) - int(found[2]) + 1, max(0, min(int(found[2]), places))
     before = max(before, 1 - places)
-    if before + behind > MOST_CALCULATED:
+    if before + behind > MAX_CALCULATED:
         return FAILING
     return TotalValue(f"decimal({before + behind},{behind})")
 
@@ -342,7 +342,7 @@ def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
 def _days(operands: Sequence[TotalValue]) -> TotalValue:
     """A day so many days from a known one."""
     start, days = operands
-    near = start.fixed and days.number is not None and abs(days.number) <= _MOST_DAYS
+    near = start.fixed and days.number is not None and abs(days.number) <= _MAX_DAYS
     return TotalValue("date", fixed=True) if near else FAILING
 
 
@@ -379,7 +379,7 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalVa
         needed, behind, spare = a + c, b + d, 1
     else:
         needed, behind, spare = max(a, c) + 1, max(b, d), 0
-    fits = needed + behind <= MOST_CALCULATED
+    fits = needed + behind <= MAX_CALCULATED
     return TotalValue(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
 
 
@@ -405,8 +405,8 @@ def _is_near(node: ExpressionNode) -> bool:
     if node.node != "Literal" or node.value is None:
         return False
     if node.type in ("interval year", "interval month", "interval year to month"):
-        return abs(int(node.value)) <= _MOST_MONTHS
-    return node.type.startswith("interval ") and abs(int(node.value)) <= _MOST_DAYS * _MICROS_A_DAY
+        return abs(int(node.value)) <= _MAX_MONTHS
+    return node.type.startswith("interval ") and abs(int(node.value)) <= _MAX_DAYS * _MICROS_A_DAY
 
 
 def _is_whole_days(node: ExpressionNode) -> bool:
@@ -449,7 +449,7 @@ def aggregate(name: str, operands: Sequence[TotalValue]) -> TotalValue:
         made = "bigint"
     elif name in ("avg", "mean", "sum") and digits is not None:
         more, behind = (10, 0) if name == "sum" else (4, 4)
-        fits = digits[0] + digits[1] + more <= MOST_DIGITS
+        fits = digits[0] + digits[1] + more <= MAX_DIGITS
         made = f"decimal({digits[0] + digits[1] + more},{digits[1] + behind})" if fits else ""
     return TotalValue(made, grouped=True, below=below)
 

@@ -106,6 +106,6 @@ def of_version(table: Table, then: TableView, now: TableView) -> TableView:
         masks=masks,
         row_filter=then.row_filter,
         hidden=frozenset(hidden),
-        facets=then.facets | now.facets,
+        context_dependencies=then.context_dependencies | now.context_dependencies,
         uniform=lambda: then.uniform() and now.uniform(),
     )

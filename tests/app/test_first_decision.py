@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.model.catalog import Column
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -56,7 +56,7 @@ def _calls_of(work: Callable[[], object]) -> int:
     return count
 
 
-def first(rules: RulesInForce, catalog: str) -> int:
+def first(rules: PolicyRegistry, catalog: str) -> int:
     """Return what the first questions of a statement cost, on a table and on a path, allowed and denied."""
     tables = [Resource.table(catalog, "shop", "t1"), Resource.table(catalog, "shop", "nowhere")]
 
@@ -93,14 +93,14 @@ def of_ranger(count: int) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def packs(directory: Path, count: int) -> AsyncIterator[RulesInForce]:
+async def packs(directory: Path, count: int) -> AsyncIterator[PolicyRegistry]:
     (directory / "p.yaml").write_text(pack(count))
-    async with RulesInForce(PolicySettings(paths=(directory,)), ReaderThatCounts()) as rules:
+    async with PolicyRegistry(PolicySettings(paths=(directory,)), ReaderThatCounts()) as rules:
         yield rules
 
 
 @asynccontextmanager
-async def reloaded_packs(directory: Path, count: int) -> AsyncIterator[RulesInForce]:
+async def reloaded_packs(directory: Path, count: int) -> AsyncIterator[PolicyRegistry]:
     async with packs(directory, count) as rules:
         engine_for(rules.current).table_view(ANN, Resource.table("spark_catalog", "shop", "t1"), COLUMNS)
         one_more = "  - name: last\n    on: {catalog: x}\n    allow: [{users: [ann], access: [use]}]\n"
@@ -110,17 +110,17 @@ async def reloaded_packs(directory: Path, count: int) -> AsyncIterator[RulesInFo
 
 
 @asynccontextmanager
-async def cached_file(directory: Path, count: int) -> AsyncIterator[RulesInForce]:
+async def cached_file(directory: Path, count: int) -> AsyncIterator[PolicyRegistry]:
     """What a plugin of Ranger has downloaded, as a file."""
     file = directory / "hive.json"
     file.write_bytes(orjson.dumps(service_policies(1, *of_ranger(count))))
     settings = PolicySettings(paths=(file,), catalogs={"hive": SERVICE})
-    async with RulesInForce(settings, ReaderThatCounts()) as rules:
+    async with PolicyRegistry(settings, ReaderThatCounts()) as rules:
         yield rules
 
 
 @asynccontextmanager
-async def behind_an_admin(directory: Path, count: int) -> AsyncIterator[tuple[RulesInForce, FakeAdmin]]:
+async def behind_an_admin(directory: Path, count: int) -> AsyncIterator[tuple[PolicyRegistry, FakeAdmin]]:
     content = {DownloadKind.POLICIES: service_policies(17, *of_ranger(count)), DownloadKind.ROLES: roles(4)}
     async with running(FakeAdmin(content=content)) as admin:
         settings = PolicySettings(
@@ -128,18 +128,18 @@ async def behind_an_admin(directory: Path, count: int) -> AsyncIterator[tuple[Ru
             ranger=(RangerAdminSettings(service=SERVICE, urls=(admin.url,)),),
             catalogs={"hive": SERVICE},
         )
-        async with RulesInForce(settings, ReaderThatCounts()) as rules:
+        async with PolicyRegistry(settings, ReaderThatCounts()) as rules:
             yield rules, admin
 
 
 @asynccontextmanager
-async def downloaded(directory: Path, count: int) -> AsyncIterator[RulesInForce]:
+async def downloaded(directory: Path, count: int) -> AsyncIterator[PolicyRegistry]:
     async with behind_an_admin(directory, count) as (rules, _):
         yield rules
 
 
 @asynccontextmanager
-async def changed_by_deltas(directory: Path, count: int) -> AsyncIterator[RulesInForce]:
+async def changed_by_deltas(directory: Path, count: int) -> AsyncIterator[PolicyRegistry]:
     async with behind_an_admin(directory, count) as (rules, admin):
         before = rules.current
         engine_for(before).table_view(ANN, Resource.table("hive", "shop", "t1"), COLUMNS)

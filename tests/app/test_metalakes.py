@@ -436,11 +436,11 @@ async def test_what_a_server_may_not_say_is_left_out_and_counted(tmp_path: Path)
         conf = SparkCatalogs((), one.metalakes).of_sessions()
         assert conf["spark.sql.catalog.pg.fetchsize"] == "10"
         assert "DROP" not in str(conf)
-        assert one.state().not_mapped == {"property spark.bypass.sessionInitStatement of pg": 1}
+        assert one.state().unmapped_privileges == {"property spark.bypass.sessionInitStatement of pg": 1}
         assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
         double.catalogs["pg"]["properties"].pop("spark.bypass.sessionInitStatement")
         await one.metalakes.look()
-        assert one.state().not_mapped == {}
+        assert one.state().unmapped_privileges == {}
 
 
 async def test_passwords_of_the_server_are_hidden_from_clients_and_reprs(tmp_path: Path) -> None:
@@ -499,7 +499,7 @@ async def test_tags_move_and_roles_are_revoked(tmp_path: Path) -> None:
         assert one.metalakes.listed().revisions == revisions
         double.grant("reader", "catalog", "pg", "create_view")
         await one.metalakes.look()
-        assert one.state().not_mapped == {"ALLOW CREATE_VIEW on CATALOG": 1}
+        assert one.state().unmapped_privileges == {"ALLOW CREATE_VIEW on CATALOG": 1}
         assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
         double.broken, double.mood = "/tags/", "error"
         double.tags.clear()

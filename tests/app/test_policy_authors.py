@@ -19,8 +19,8 @@ from gateway.reader.pool import ReaderPool
 from gateway.settings.models import PolicySettings, RangerApiSettings
 from tests.frontends.listening import Gateway
 from tests.judge_world import World
+from tests.pipeline.test_authors import CALLING, function, world
 from tests.session.fakes import World as Served
-from tests.test_pipeline_authors import CALLING, function, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

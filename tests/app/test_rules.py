@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.app.files_at_fault import told_of_files
 from gateway.app.proving import Proofs
-from gateway.app.rules import RulesInForce, fingerprint, read_rules, rule_paths, shipped_rules
+from gateway.app.rules import PolicyRegistry, fingerprint, read_rules, rule_paths, shipped_rules
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
@@ -39,8 +39,8 @@ policies:
 """
 
 
-def rules_of(directory: Path) -> RulesInForce:
-    return RulesInForce(PolicySettings(paths=(directory,)), ReaderThatCounts())
+def rules_of(directory: Path) -> PolicyRegistry:
+    return PolicyRegistry(PolicySettings(paths=(directory,)), ReaderThatCounts())
 
 
 def write(directory: Path, where: str, name: str = "hr.yaml") -> None:
@@ -154,7 +154,7 @@ def failing(pack: str, table: str = "employee", line: str = "deny") -> str:
 async def test_a_file_whose_own_case_fails_takes_away_and_gives_nothing(tmp_path: Path) -> None:
     write(tmp_path, "true")
     now, reader = [0.0], ReaderThatCounts()
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), reader, clock=lambda: now[0])
+    rules = PolicyRegistry(PolicySettings(paths=(tmp_path,)), reader, clock=lambda: now[0])
     await rules.start()
     pack = (tmp_path / "hr.yaml").read_text()
     denial, more = DENIAL.partition("policies:\n")[2], pack.replace("analysts read", "all read")
@@ -213,7 +213,7 @@ async def test_a_file_that_is_none_has_what_it_had_for_a_time(tmp_path: Path) ->
     write(tmp_path, "true")
     now = [0.0]
     settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60)
-    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    rules = PolicyRegistry(settings, ReaderThatCounts(), clock=lambda: now[0])
     await rules.start()
     good = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text(f"{good}tags: [")
@@ -245,7 +245,7 @@ async def test_the_age_of_a_file_that_is_mended_counts_for_no_other(tmp_path: Pa
     write(tmp_path, "true")
     now = [0.0]
     settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60)
-    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    rules = PolicyRegistry(settings, ReaderThatCounts(), clock=lambda: now[0])
     await rules.start()
     good = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text("a: [")
@@ -267,7 +267,7 @@ async def test_what_is_told_of_files_is_what_is_wrong_now(
     write(tmp_path, "true")
     now = [0.0]
     settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60)
-    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    rules = PolicyRegistry(settings, ReaderThatCounts(), clock=lambda: now[0])
     await rules.start()
     (tmp_path / "hr.yaml").write_text("policies: [")
     with monkeypatch.context() as patch:
@@ -288,7 +288,7 @@ async def test_what_is_told_of_files_is_what_is_wrong_now(
 ANN = Principal(user="ann", groups=frozenset({"analysts"}))
 
 
-def page_of(rules: RulesInForce) -> str:
+def page_of(rules: PolicyRegistry) -> str:
     registry = CollectorRegistry()
     registry.register(SourcesCollector(rules.sources))
     return generate_latest(registry).decode()
@@ -438,7 +438,7 @@ policies:
 
 
 def may_read(
-    rules: RulesInForce, table: str, kind: str = "column", column: str = "name", database: str = "hr"
+    rules: PolicyRegistry, table: str, kind: str = "column", column: str = "name", database: str = "hr"
 ) -> bool:
     """Whether an analyst may select a column of a table, or the table."""
     resource = Resource.table("spark_catalog", database, table)
@@ -470,14 +470,14 @@ async def test_a_gateway_does_not_start_on_broken_rules(tmp_path: Path) -> None:
 async def test_listeners_hear_of_new_policies(tmp_path: Path) -> None:
     heard: list[PolicySet] = []
     write(tmp_path, "true")
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), ReaderThatCounts(), on_change=heard.append)
+    rules = PolicyRegistry(PolicySettings(paths=(tmp_path,)), ReaderThatCounts(), on_change=heard.append)
     await rules.start()
     assert heard == [rules.current]
 
 
 async def test_a_bug_met_while_reading_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "true")
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,), reload_s=0.001), ReaderThatCounts())
+    rules = PolicyRegistry(PolicySettings(paths=(tmp_path,), reload_s=0.001), ReaderThatCounts())
     await rules.start()
     good = rules.current
     twice = asyncio.Event()
@@ -557,7 +557,7 @@ async def test_policies_that_could_not_be_read_for_too_long_are_stale(tmp_path: 
     directory.mkdir()
     write(directory, "region = 'EMEA'")
     settings = PolicySettings(paths=(directory,), files_max_stale_s=60)
-    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    rules = PolicyRegistry(settings, ReaderThatCounts(), clock=lambda: now[0])
     await rules.start()
     directory.rename(tmp_path / "away")
     assert not await rules.look()
@@ -579,7 +579,7 @@ async def test_a_look_at_the_files_that_does_not_end_is_none(
     write(tmp_path, "region = 'EMEA'")
     now, begun = [0.0], asyncio.Event()
     settings = PolicySettings(paths=(tmp_path,), files_max_stale_s=60, reload_s=0.001)
-    rules = RulesInForce(settings, ReaderThatCounts(), clock=lambda: now[0])
+    rules = PolicyRegistry(settings, ReaderThatCounts(), clock=lambda: now[0])
     await rules.start()
 
     async def hang() -> bool:
@@ -703,7 +703,7 @@ async def test_a_text_is_at_fault_only_where_the_parser_answers_about_others(wor
 async def test_a_text_that_the_parser_never_ends_with_is_asked_once_for_all_changes(tmp_path: Path) -> None:
     write(tmp_path, "region = 'EMEA'")
     reader = Slow("slow")
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), reader)
+    rules = PolicyRegistry(PolicySettings(paths=(tmp_path,)), reader)
     await rules.start()
     write(tmp_path, "region = 'slow'")
     assert await rules.look()
@@ -729,7 +729,7 @@ async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_
     monkeypatch.setattr("gateway.app.proving.ALONE_S", -1.0)
     write(tmp_path, "region = 'EMEA'")
     reader = Slow("slow")
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), reader)
+    rules = PolicyRegistry(PolicySettings(paths=(tmp_path,)), reader)
     await rules.start()
     write(tmp_path, "region = 'slow'")
     (tmp_path / "no.yaml").write_text(DENIAL)
@@ -782,7 +782,7 @@ def test_a_change_that_keeps_time_and_size_is_one(tmp_path: Path) -> None:
     assert fingerprint(settings) != before
 
 
-def hides(rules: RulesInForce, table: str) -> bool:
+def hides(rules: PolicyRegistry, table: str) -> bool:
     """Whether an analyst is shown no salary of a table in `hr` by those whose access is not asked for."""
     resource = Resource.table("spark_catalog", "hr", table)
     engine = engine_for(rules.current)

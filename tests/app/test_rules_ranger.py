@@ -20,7 +20,7 @@ from gateway.app import collector_tuning
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.combining import Part, combine
 from gateway.app.proving import unparsable
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.errors import Faults
 from gateway.model.catalog import CatalogSnapshot
@@ -56,7 +56,7 @@ policies:
 @asynccontextmanager
 async def rules_of(
     tmp_path: Path, *urls: str, pack: str = PACK, catalogs: Mapping[str, str] | None = None, **more: Any
-) -> AsyncIterator[tuple[RulesInForce, ReaderThatCounts]]:
+) -> AsyncIterator[tuple[PolicyRegistry, ReaderThatCounts]]:
     packs = tmp_path / "packs"
     packs.mkdir(exist_ok=True)
     (packs / "hr.yaml").write_text(pack)
@@ -64,7 +64,7 @@ async def rules_of(
     spoken = {"spark_catalog": "spark", "hive": "dev_hive"} if catalogs is None else dict(catalogs)
     settings = PolicySettings(paths=(packs,), ranger=entries, catalogs=spoken)
     reader = ReaderThatCounts()
-    async with RulesInForce(settings, reader) as rules:
+    async with PolicyRegistry(settings, reader) as rules:
         yield rules, reader
 
 
@@ -74,13 +74,13 @@ def admin_with(*policies: dict[str, Any], version: int = 17) -> FakeAdmin:
     )
 
 
-def may_read(rules: RulesInForce, user: str, catalog: str, database: str, table: str, column: str) -> bool:
+def may_read(rules: PolicyRegistry, user: str, catalog: str, database: str, table: str, column: str) -> bool:
     resource = Resource.table(catalog, database, table).child("column", column)
     request = AccessRequest(principal=Principal(user=user), resource=resource, access="select")
     return engine_for(rules.current).decide(request).allowed
 
 
-async def look(rules: RulesInForce) -> bool:
+async def look(rules: PolicyRegistry) -> bool:
     """Have the Admin asked now, whatever is due when."""
     (service,) = rules._services
     service._due = dict.fromkeys(service._due, float("-inf"))

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.app.tag_propagation import Accepted, TagPropagation, connected, in_own_loop
 from gateway.app.tags_admin import TagsAdmin
 from gateway.frontends.doors import Door
@@ -64,7 +64,7 @@ policies:
 @asynccontextmanager
 async def gateway(
     database: str, tmp_path: Path, pack: str = PACK, catalogs: dict[str, str] | None = None
-) -> AsyncIterator[tuple[RulesInForce, AcceptedTags]]:
+) -> AsyncIterator[tuple[PolicyRegistry, AcceptedTags]]:
     """A gateway's policies, with a cache of its own."""
     own = tmp_path / uuid.uuid4().hex
     own.mkdir()
@@ -72,17 +72,17 @@ async def gateway(
     accepted = Accepted(database)
     source = AcceptedTags(accepted.fetch, cache=own / "accepted.json")
     settings = PolicySettings(paths=(own / "pack.yaml",), catalogs=catalogs or {"spark_catalog": "spark"})
-    async with RulesInForce(settings, ReaderThatCounts(), accepted=source) as rules:
+    async with PolicyRegistry(settings, ReaderThatCounts(), accepted=source) as rules:
         yield rules, source
     accepted.close()
 
 
-def masked(rules: RulesInForce, table: str, column: str) -> bool:
+def masked(rules: PolicyRegistry, table: str, column: str) -> bool:
     resource = Resource.table("spark_catalog", "lab", table).child("column", column)
     return engine_for(rules.current).mask(ANN, resource, "string") is not None
 
 
-async def flow(database: str, *lines: str, rules: RulesInForce) -> None:
+async def flow(database: str, *lines: str, rules: PolicyRegistry) -> None:
     async with connected(database) as connection:
         await bring(connection, [seen(line) for line in lines])
     await TagPropagation(TagPropagationSettings(), database, lambda: rules.current).look()

@@ -420,7 +420,7 @@ async def test_a_session_of_before_says_which_catalogs_it_was_told_of() -> None:
             host="127.0.0.1",
             port=server.port,
             catalogs=lambda: {f"{place}Grav": "x.Catalog", f"{place}Grav.url": "y", f"{place}own": "z"},
-            told_catalogs=lambda: told,
+            session_catalogs=lambda: told,
         )
         backend = SparkConnectBackend(options)
         # Where nothing comes and goes nobody asks.
@@ -443,7 +443,7 @@ async def test_a_session_is_one_gateways(told: dict[str, int]) -> None:
                 port=server.port,
                 gateway=gateway,
                 catalogs=lambda: {"spark.sql.catalog.grav": gateway},
-                told_catalogs=lambda: told,
+                session_catalogs=lambda: told,
             )
             return SparkConnectBackend(options)
 
@@ -485,7 +485,7 @@ async def test_the_catalogs_own_session_is_another_when_catalogs_are() -> None:
         server.answers["ExecutePlan"] = execute
         told = {"grav": 1}
         backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port))
-        service = SparkConnectService(backend, told_catalogs=lambda: told)
+        service = SparkConnectService(backend, session_catalogs=lambda: told)
         for _ in range(2):
             await service.query("SHOW a")
         told = {"grav": 2}

@@ -611,7 +611,7 @@ async def test_the_service_opens_other_sessions_when_catalogs_are_others() -> No
     async with FakeHiveServer() as server:
         server.on("Q", Answer.text(("x",)))
         told = {"grav": 1}
-        service = SparkThriftService(backend_for(server), told_catalogs=lambda: told)
+        service = SparkThriftService(backend_for(server), session_catalogs=lambda: told)
         for _ in range(2):
             await service.query("Q")
         assert len(server.opened) == 1

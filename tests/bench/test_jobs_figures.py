@@ -52,7 +52,7 @@ PART = 5_000_000
 DISK_BYTES = 2_200
 """For each event of a part: rows with their indexes, PostgreSQL's log, and the copies on their way."""
 LAPS = 400
-MOST_WARMING = 40
+MAX_WARMING = 40
 """Times so many laps, at most."""
 GROWTH = 1.2
 PACK = """\
@@ -318,7 +318,7 @@ async def test_a_gateway_while_its_record_is_archived(
             record.begin("a gateway and Spark get warm")
             # Spark compiles for two minutes: whoever does not wait compares a cold one to a warm one.
             warm = [p50(client, LAPS), p50(client, LAPS)]
-            while len(warm) < MOST_WARMING and min(warm[-2:]) < 0.98 * min(warm[:-2], default=1e9):
+            while len(warm) < MAX_WARMING and min(warm[-2:]) < 0.98 * min(warm[:-2], default=1e9):
                 warm.append(p50(client, LAPS))
             record.begin("p50 of a gateway, alone and while the archive drains its PostgreSQL")
             alone = p50(client, LAPS)

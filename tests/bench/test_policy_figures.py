@@ -21,7 +21,7 @@ import structlog
 from aiohttp import web
 
 from gateway.app.collector_tuning import freeze_survivors, uncollected
-from gateway.app.rules import RulesInForce
+from gateway.app.rules import PolicyRegistry
 from gateway.model.catalog import Column
 from gateway.model.context import NO_CONTEXT
 from gateway.model.policy import (
@@ -297,7 +297,7 @@ async def test_a_ranger_admin_with_many_policies(record: Record, tmp_path: Path)
         source = RangerAdminSettings(service=SERVICE, urls=(admin.url,), cache=tmp_path)
         settings = PolicySettings(ranger=(source,), catalogs={"hive": SERVICE})
         swapped: list[float] = []
-        rules = RulesInForce(
+        rules = PolicyRegistry(
             settings, ReaderThatCounts(), on_change=lambda _: swapped.append(time.perf_counter())
         )
         before = resident_mb()

@@ -276,7 +276,7 @@ async def test_what_is_due_for_longest_is_walked_first(connection: Any) -> None:
 
 
 async def test_so_many_directories_are_noted_and_no_more(connection: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(found, "MOST_KEPT", 2)
+    monkeypatch.setattr(found, "MAX_KEPT", 2)
     files = {"a": 1, "b": 1, "c": 1}
     await found.keep(connection, LAKE, "", Round(files=files, formats={}, reached="", unread=1))
     assert set(await found.no_tables(connection, LAKE)) == {"a", "b"}

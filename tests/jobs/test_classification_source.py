@@ -109,7 +109,7 @@ def test_a_level_more_is_asked_of_where_there_may_be_one() -> None:
 
 
 def test_a_catalog_without_end_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.jobs.classification.source.MOST_NAMESPACES", 3)
+    monkeypatch.setattr("gateway.jobs.classification.source.MAX_NAMESPACES", 3)
     with pytest.raises(Unreadable, match=r"^more than 3 databases$"):
         Nested().tables("lake")
 

@@ -35,8 +35,8 @@ from tests.jobs.records import NOW, fill
 from tests.jobs.test_replay import recorded
 from tests.jobs.worker import Ran, Worker, proof_of
 from tests.judge_world import World
+from tests.pipeline.test_definers import world_of
 from tests.speed import patience
-from tests.test_pipeline_definers import world_of
 
 DATA: dict[str, list[tuple[Any, ...]]] = {
     "spark_catalog.hr.employee": [

@@ -141,7 +141,7 @@ async def test_what_is_remembered_of_large_statements_is_bounded(graph: Any) -> 
         edges = (f"{sources} -> b.y{i}: x + {number} TRANSFORMATION" for i in range(100))
         await bring(graph, [seen(*edges)], known)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("gateway.lineage.store.MOST_KEPT", 35_000)
+        patched.setattr("gateway.lineage.store.MAX_KEPT", 35_000)
         known.trim()
     assert sum(shape.weight for shape in known._shapes.values()) <= 35_000
     assert len(known._shapes) == 2

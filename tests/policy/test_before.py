@@ -55,7 +55,7 @@ def test_the_stricter_of_two_answers_counts(seed: int) -> None:
             engine.table_view(who, what, COLUMNS, context=context) for engine in (both, one, other)
         )
         assert view.hidden == alone.hidden | earlier.hidden
-        assert view.facets >= alone.facets | earlier.facets
+        assert view.context_dependencies >= alone.context_dependencies | earlier.context_dependencies
         for name in NAMES:
             on_column = AccessRequest(
                 principal=who, resource=what.child("column", name), access="select", context=context

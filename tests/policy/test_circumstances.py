@@ -66,11 +66,11 @@ def test_a_zone_that_a_script_chooses_is_chosen_for_each_circumstance() -> None:
     for context, allowed in ((QUERY, True), (EXPORT, False), (QUERY, True)):
         view = engine.table_view(ANN, SALARY, COLUMNS, context=context)
         assert bool(view.hidden) is not allowed
-        assert view.facets == {"action"}
+        assert view.context_dependencies == {"action"}
         assert engine.visible(ANN, SALARY, context) is allowed
         decision = engine.decide(ask(ANN, SALARY.child("column", "id"), context=context))
         assert decision.allowed is allowed
-        assert decision.facets == {"action"}
+        assert decision.context_dependencies == {"action"}
 
 
 def test_what_a_script_tags_is_tagged_for_each_circumstance() -> None:
@@ -80,7 +80,7 @@ def test_what_a_script_tags_is_tagged_for_each_circumstance() -> None:
         view = engine.table_view(ANN, SALARY, COLUMNS, context=context)
         assert bool(view.hidden) is masked
         assert bool(view.masks) is masked
-        assert view.facets == {"action"}
+        assert view.context_dependencies == {"action"}
 
 
 def test_a_tag_of_which_nobody_can_tell_where_it_is_denies_and_allows_nothing() -> None:

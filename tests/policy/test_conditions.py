@@ -314,7 +314,7 @@ def test_the_condition_of_ranger_s_tag_definition() -> None:
     assert test(Facts(user="ann", tag=tag, tags=(tag,), context=after)) is True
     assert test(Facts(user="ann", tag=tag, tags=(tag,), context=before)) is False
     assert test(Facts(user="ann", tag=tag, tags=(tag,))) is None
-    assert test.facets == {"time", "tags"}
+    assert test.context_dependencies == {"time", "tags"}
 
 
 def test_what_nobody_knows_cannot_be_told() -> None:
@@ -326,19 +326,25 @@ def test_what_nobody_knows_cannot_be_told() -> None:
 
 
 def test_what_of_the_context_a_condition_reads() -> None:
-    def facets(evaluator: str, *values: str, **options: str) -> frozenset[str]:
-        return compile_condition(Condition(type="c", values=values), definition(evaluator, **options)).facets
+    def context_dependencies(evaluator: str, *values: str, **options: str) -> frozenset[str]:
+        return compile_condition(
+            Condition(type="c", values=values), definition(evaluator, **options)
+        ).context_dependencies
 
-    assert facets("RangerIpMatcher", "1.2.3.4") == {"client_ip"}
-    assert facets("RangerIpMatcher", "*") == set()
-    assert facets("RangerTimeOfDayMatcher", "9am-5pm") == {"time"}
-    assert facets("RangerActionMatcher", "x") == {"action"}
-    assert facets("RangerAccessedFromClusterTypeCondition", "x") == {"cluster_type"}
-    assert facets("RangerContextAttributeValueInCondition", "x", attributeName="y") == {"attributes"}
-    assert facets("RangerTagsAllPresentConditionEvaluator", "x") == {"tags"}
-    assert facets("RangerHiveResourcesAccessedTogetherCondition", "a.b.c") == {"accessed_together"}
-    assert facets("RangerScriptConditionEvaluator", "REQ.action == 'x'") == {"action"}
-    assert facets("RangerNothing", "x") == set()
+    assert context_dependencies("RangerIpMatcher", "1.2.3.4") == {"client_ip"}
+    assert context_dependencies("RangerIpMatcher", "*") == set()
+    assert context_dependencies("RangerTimeOfDayMatcher", "9am-5pm") == {"time"}
+    assert context_dependencies("RangerActionMatcher", "x") == {"action"}
+    assert context_dependencies("RangerAccessedFromClusterTypeCondition", "x") == {"cluster_type"}
+    assert context_dependencies("RangerContextAttributeValueInCondition", "x", attributeName="y") == {
+        "attributes"
+    }
+    assert context_dependencies("RangerTagsAllPresentConditionEvaluator", "x") == {"tags"}
+    assert context_dependencies("RangerHiveResourcesAccessedTogetherCondition", "a.b.c") == {
+        "accessed_together"
+    }
+    assert context_dependencies("RangerScriptConditionEvaluator", "REQ.action == 'x'") == {"action"}
+    assert context_dependencies("RangerNothing", "x") == set()
 
 
 EVALUATORS = [

@@ -104,7 +104,7 @@ def test_an_item_under_a_condition_counts_where_it_holds() -> None:
     )
     assert engine.decide(ask(ANN, SALARY, context=OFFICE)).allowed
     assert not engine.decide(ask(ANN, SALARY, context=HOME)).allowed
-    assert engine.decide(ask(ANN, SALARY, context=HOME)).facets == {"client_ip"}
+    assert engine.decide(ask(ANN, SALARY, context=HOME)).context_dependencies == {"client_ip"}
     assert engine.visible(ANN, SALARY, OFFICE)
     assert not engine.visible(ANN, SALARY, HOME)
     assert engine.visible(ANN, SALARY, OFFICE)
@@ -217,7 +217,7 @@ def test_a_view_is_used_again_only_where_nothing_differs_that_matters() -> None:
         policy_set(policy(1, on("c", "hr", "*", "*"), allow=(item(("ann",), conditions=IN_OFFICE),)))
     )
     view = engine.table_view(ANN, SALARY, COLUMNS, context=OFFICE)
-    assert view.facets == {"client_ip"}
+    assert view.context_dependencies == {"client_ip"}
     assert not view.hidden
     assert engine.table_view(ANN, SALARY, COLUMNS, context=HOME).hidden == {"id", "ssn"}
     again = replace(HOME, action="QUERY")
@@ -292,7 +292,7 @@ def test_tags_deny_mask_and_are_told() -> None:
         ask(BOB, SALARY.child("column", "id"), context=AccessContext(tags=(Tag(type="PII"),)))
     )
     assert not other.allowed
-    assert other.facets == {"tags"}
+    assert other.context_dependencies == {"tags"}
 
 
 def test_a_tag_that_holds_for_a_time_makes_the_answer_one_for_that_time() -> None:
@@ -303,7 +303,7 @@ def test_a_tag_that_holds_for_a_time_makes_the_answer_one_for_that_time() -> Non
     assert engine.table_view(BOB, SALARY, COLUMNS, context=early).hidden == {"ssn"}
     assert engine.table_view(BOB, SALARY, COLUMNS, context=late).hidden == set()
     assert engine.table_view(BOB, SALARY, COLUMNS).hidden == {"ssn"}
-    assert "time" in engine.decide(ask(BOB, SALARY.child("column", "ssn"), context=late)).facets
+    assert "time" in engine.decide(ask(BOB, SALARY.child("column", "ssn"), context=late)).context_dependencies
 
 
 def test_attributes_and_memberships_come_from_login_and_store() -> None:
@@ -371,7 +371,7 @@ def test_audit_filters_come_before_the_flags_of_policies() -> None:
     engine = Engine(policy_set(EVERYTHING, audit=by_action))
     decision = engine.decide(ask(ANN, SALARY, context=AccessContext(action="META")))
     assert not decision.audited
-    assert decision.facets == {"action"}
+    assert decision.context_dependencies == {"action"}
 
 
 def test_what_may_be_denied_below_a_database() -> None:

@@ -367,7 +367,7 @@ def check_view(engine: Engine, principal: Principal, table: Resource, context: A
 
 
 def _bare(obligation: ColumnMask | RowFilter | None) -> object:
-    return obligation and replace(obligation, facets=frozenset())
+    return obligation and replace(obligation, context_dependencies=frozenset())
 
 
 @settings(max_examples=tries(60), deadline=None)
@@ -390,11 +390,14 @@ def test_what_is_remembered_is_right_in_every_context(seed: int) -> None:
         for access in (ANY_ACCESS, "select"):
             request = AccessRequest(principal=principal, resource=table, access=access, context=context)
             asked = fresh.decide(request)
-            assert engine.allows(principal, table, access, context) == (asked.allowed, asked.facets)
+            assert engine.allows(principal, table, access, context) == (
+                asked.allowed,
+                asked.context_dependencies,
+            )
         one = engine.table_view(principal, table, columns, context=context)
         other = fresh.table_view(principal, table, columns, context=context)
         assert one.hidden == other.hidden
-        assert one.facets == other.facets
+        assert one.context_dependencies == other.context_dependencies
         assert {n: _bare(m) for n, m in one.masks.items()} == {n: _bare(m) for n, m in other.masks.items()}
         assert _bare(one.row_filter) == _bare(other.row_filter)
         assert list(one.allowed.values()) == list(other.allowed.values())

@@ -407,11 +407,11 @@ FACETS = [
 
 @pytest.mark.parametrize(("script", "expected"), FACETS)
 def test_what_of_the_context_a_script_reads(script: str, expected: set[str]) -> None:
-    assert parse(script).facets == expected
+    assert parse(script).context_dependencies == expected
 
 
 def test_a_script_over_the_whole_request_reads_all_of_it() -> None:
-    assert parse("Object.keys(REQ).length > 0").facets >= {
+    assert parse("Object.keys(REQ).length > 0").context_dependencies >= {
         "time",
         "client_ip",
         "action",

@@ -97,7 +97,7 @@ def seen_at(engine: Engine, user: str, table: str, at: datetime) -> tuple[object
     view = engine.table_view(principal, resource, COLUMNS, context=AccessContext(time=at))
     rows = view.row_filter and view.row_filter.expression
     masks = {name: mask.expression for name, mask in view.masks.items()}
-    return (sorted(view.hidden), masks, rows), view.facets
+    return (sorted(view.hidden), masks, rows), view.context_dependencies
 
 
 def changed_somehow(gds: dict[str, Any], chance: random.Random) -> None:
@@ -138,12 +138,12 @@ def test_histories_of_what_is_shared(seed: int) -> None:
             changed_somehow(gds, chance)
             engine = Engine(hive(world, **gds), base=engine)
         user, table, at = chance.choice(PEOPLE), chance.choice(["leads", "lots", "all"]), chance.choice(DAYS)
-        seen, facets = seen_at(engine, user, table, at)
+        seen, context_dependencies = seen_at(engine, user, table, at)
         anew = Engine(hive(world, **gds))
-        assert (seen, facets) == seen_at(anew, user, table, at), (seed, user, table, at)
+        assert (seen, context_dependencies) == seen_at(anew, user, table, at), (seed, user, table, at)
         if seen != seen_at(anew, user, table, chance.choice(DAYS))[0]:
             # What is not the same at all times says so: a clearance is used again only where it does not.
-            assert TIME in facets, (seed, user, table)
+            assert TIME in context_dependencies, (seed, user, table)
             moved += 1
     assert moved or seed
 

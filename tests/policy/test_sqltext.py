@@ -13,7 +13,7 @@ from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
-from gateway.policy.sqltext import bind, facets_of, faults_of, sample, string_literal
+from gateway.policy.sqltext import bind, context_dependencies_of, faults_of, sample, string_literal
 from tests.effort import tries
 
 FACTS = Facts(
@@ -167,9 +167,9 @@ def test_samples_for_a_parser(text: str, expected: str) -> None:
 
 
 def test_what_of_the_context_a_text_reads() -> None:
-    assert facets_of("a = '${{REQ.action}}' and b = ${{HAS_TAG('x')}}") == {"action", "tags"}
-    assert facets_of("a = {USER} and b = '${{USER.dept}}'") == set()
-    assert facets_of("a = ${{nonsense}}") == set()
+    assert context_dependencies_of("a = '${{REQ.action}}' and b = ${{HAS_TAG('x')}}") == {"action", "tags"}
+    assert context_dependencies_of("a = {USER} and b = '${{USER.dept}}'") == set()
+    assert context_dependencies_of("a = ${{nonsense}}") == set()
     facts = Facts(user="ann", context=AccessContext(action="QUERY"))
     assert bind("a = '${{REQ.action}}'", facts) == "a = 'QUERY'"
 
@@ -280,7 +280,7 @@ def test_any_policy_text_is_refused_or_bound(text: str, user: str) -> None:
     facts = Facts(user=user, user_attributes={"a": (user,)})
     bind(text, facts)
     sample(text)
-    facets_of(text)
+    context_dependencies_of(text)
     if not faults_of(text, "filter"):
         bound = bind(text, facts)
         assert bound is None or "{USER" not in bound
@@ -320,5 +320,5 @@ def test_resource_values_that_are_refused() -> None:
 
 
 def test_what_of_the_context_a_resource_value_reads() -> None:
-    assert compile_template("a${{REQ.action}}b${{USER.x}}").facets == {"action"}
-    assert compile_template("plain").facets == set()
+    assert compile_template("a${{REQ.action}}b${{USER.x}}").context_dependencies == {"action"}
+    assert compile_template("plain").context_dependencies == set()

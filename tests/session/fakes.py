@@ -511,7 +511,7 @@ class World:
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
-                told_catalogs=lambda: self.told,
+                session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
             ),
             backend or self.backend,

@@ -40,10 +40,10 @@ NINE = datetime(2026, 3, 2, 9, 0, 0, tzinfo=UTC)
 
 
 class Judging:
-    """Verdicts over a judge whose clearances depend on `facets`; it remembers the snapshots it was given."""
+    """Verdicts over a judge with `context_dependencies`, which keeps the snapshots that it was given."""
 
-    def __init__(self, *facets: str) -> None:
-        self.facets = frozenset(facets)
+    def __init__(self, *context_dependencies: str) -> None:
+        self.context_dependencies = frozenset(context_dependencies)
         self.seen: list[Snapshot] = []
         self.now = NINE
         self.stale: str | None = None
@@ -71,7 +71,7 @@ class Judging:
         await self.go.wait()
         verdict = await self._judge(statement, snapshot)
         if isinstance(verdict, Cleared):
-            return replace(verdict, facets=self.facets, definers=self.definers)
+            return replace(verdict, context_dependencies=self.context_dependencies, definers=self.definers)
         return verdict
 
     async def ask(self, client: Client = HOME, text: str = "SELECT 1") -> Verdict:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from gateway.sources.backoff import MOST_S, Backoff
+from gateway.sources.backoff import MAX_S, Backoff
 
 
 def test_waits_double_up_to_a_limit_and_start_again_after_an_answer() -> None:
     backoff = Backoff(30, Random(7))
     waits = [backoff.failed() for _ in range(12)]
-    for wait, most in zip(waits, (1, 2, 4, 8, 16, 32, 64, *[MOST_S] * 5), strict=True):
+    for wait, most in zip(waits, (1, 2, 4, 8, 16, 32, 64, *[MAX_S] * 5), strict=True):
         assert most / 2 <= wait <= most
     assert 27 <= backoff.succeeded() <= 30
     assert backoff.failed() <= 1
@@ -18,7 +18,7 @@ def test_waits_double_up_to_a_limit_and_start_again_after_an_answer() -> None:
 
 def test_days_without_an_answer_overflow_nothing() -> None:
     backoff = Backoff(30, Random(7))
-    assert max(backoff.failed() for _ in range(5000)) <= MOST_S
+    assert max(backoff.failed() for _ in range(5000)) <= MAX_S
 
 
 def test_two_gateways_do_not_ask_at_the_same_times() -> None:

@@ -192,7 +192,7 @@ def test_a_tag_on_a_nested_namespace_is_on_it() -> None:
         found = rules_of(Metalake(tags=(tag,)), ["pg"], name="l", service="spark", privileges=False)
         put = [tuple(one.values[0] for one in tagged.resources.values()) for tagged in found.tagged]
         assert put == places
-        assert found.not_mapped == ({} if places else {"tags on TABLE": 1})
+        assert found.unmapped_privileges == ({} if places else {"tags on TABLE": 1})
 
 
 def test_groups_and_their_denials() -> None:
@@ -246,7 +246,7 @@ def test_what_cannot_be_mapped_is_counted() -> None:
     fileset = (MetadataObject("FILESET", ("fs", "a", "b")), (MetalakePrivilege("READ_FILESET"),))
     tags = (MetalakeTag(name="t", objects=(MetadataObject("TOPIC", ("k", "x", "y")),)),)
     found = rules(lake(on("pg", "CREATE_VIEW", "SELECT_VIEW", "CREATE_CATALOG"), fileset, tags=tags))
-    assert found.not_mapped == {
+    assert found.unmapped_privileges == {
         "ALLOW CREATE_CATALOG on CATALOG": 1,
         "ALLOW CREATE_VIEW on CATALOG": 1,
         "ALLOW READ_FILESET on FILESET": 1,

@@ -11,7 +11,7 @@ import yaml
 
 from gateway.model.reading import Reading, RelationRole
 from gateway.reader.pool import ReaderPool
-from gateway.sql.leakproof import MOST_CHARS, MOST_CHARS_OF_ALL, Scanned, leakproof
+from gateway.sql.leakproof import MAX_CHARS, MAX_CHARS_OF_ALL, Scanned, leakproof
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -80,7 +80,7 @@ def bracketed(copy: str) -> str:
 async def test_a_very_long_condition_is_left_out(reader: ReaderPool) -> None:
     words = ", ".join(f"'{number:040}'" for number in range(500))
     text = f"SELECT * FROM sales WHERE region IN ({words}) AND id = 5"
-    assert len(text) > MOST_CHARS
+    assert len(text) > MAX_CHARS
     assert await copies_of(reader, text) == {"sales": ["(TRY_CAST(`id` AS INT) = (5))"]}
 
 
@@ -101,7 +101,7 @@ async def test_what_all_scans_get_together_is_bounded(reader: ReaderPool) -> Non
     found = leakproof(await reader.read_plan(text), text, scanned, frozenset()).copies
     taken = [copies for copies in found.values() if copies]
     assert 0 < len(taken) < len(found) == 20
-    assert sum(len(copy) for copies in taken for copy in copies) <= MOST_CHARS_OF_ALL
+    assert sum(len(copy) for copies in taken for copy in copies) <= MAX_CHARS_OF_ALL
 
 
 async def test_many_wide_tables_take_no_long_time(reader: ReaderPool) -> None:

@@ -30,8 +30,8 @@ from gateway.database.texts import storable
 from gateway.errors import Faults, PoliciesStale
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, edge_as_json
 from gateway.lineage.graph import (
-    MOST_DEPTH,
-    MOST_EDGES,
+    MAX_DEPTH,
+    MAX_EDGES,
     Ambiguous,
     Carries,
     Direction,
@@ -55,16 +55,16 @@ MAX_AT_ONCE = 4
 MAX_OF_ONE = 2
 TIMEOUT_S = 60.0
 """For one request."""
-MOST_CHARS = 4_000
+MAX_CHARS = 4_000
 """Of one parameter."""
-MOST_ENDS = 50
+MAX_ENDS = 50
 """Pairs of columns of one question for paths."""
 DEPTH = 10
 LIMIT = 1_000
 PATHS = 20
-MOST_PATHS = 200
+MAX_PATHS = 200
 PAGE = 100
-MOST_PAGE = 1_000
+MAX_PAGE = 1_000
 
 OpenGraph = Callable[[], AbstractAsyncContextManager[Any]]
 """Yields a connection to the graph that sees one instant and writes nothing."""
@@ -105,8 +105,8 @@ class _Asked:
         value = self.request.query.get(name, default)
         if value is None or (not value.strip() and default is None):
             raise BadRequest(f"parameter `{name}` is missing")
-        if len(value) > MOST_CHARS:
-            raise BadRequest(f"parameter `{name}` has more than {MOST_CHARS:,} characters")
+        if len(value) > MAX_CHARS:
+            raise BadRequest(f"parameter `{name}` has more than {MAX_CHARS:,} characters")
         if storable(value) != value:
             raise BadRequest(f"parameter `{name}` holds a character that no name has")
         return value
@@ -179,7 +179,7 @@ class LineageApi:
 async def _columns(asked: _Asked) -> web.Response:
     """Search columns by a part of their names."""
     asked.take("text", "after", "limit")
-    limit = asked.number("limit", PAGE, MOST_PAGE)
+    limit = asked.number("limit", PAGE, MAX_PAGE)
     after = _after(asked.text("after", ""))
     found, cut_off = await search(
         asked.connection, asked.text("text", ""), asked.knows, after=after, limit=limit + 1
@@ -223,8 +223,8 @@ def _walking(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]
 
 
 async def _walk(asked: _Asked, direction: Direction) -> GraphAnswer:
-    depth = asked.number("depth", DEPTH, MOST_DEPTH)
-    limit = asked.number("limit", LIMIT, MOST_EDGES)
+    depth = asked.number("depth", DEPTH, MAX_DEPTH)
+    limit = asked.number("limit", LIMIT, MAX_EDGES)
     start = await asked.columns("column")
     return await walk(asked.connection, start, direction, asked.knows, depth=depth, most_edges=limit)
 
@@ -238,12 +238,12 @@ async def _impact(asked: _Asked) -> web.Response:
 async def _paths(asked: _Asked) -> web.Response:
     """Tell by which edges one column comes to be in another."""
     asked.take("from", "to", "depth", "limit", "format")
-    depth = asked.number("depth", DEPTH, MOST_DEPTH)
-    most = asked.number("limit", PATHS, MOST_PATHS)
+    depth = asked.number("depth", DEPTH, MAX_DEPTH)
+    most = asked.number("limit", PATHS, MAX_PATHS)
     shape = asked.choice("format", "json", "mermaid", "dot")
     sources, targets = await asked.columns("from"), await asked.columns("to")
-    if len(sources) * len(targets) > MOST_ENDS:
-        raise BadRequest(f"that is more than {MOST_ENDS} pairs of columns; name columns, not tables")
+    if len(sources) * len(targets) > MAX_ENDS:
+        raise BadRequest(f"that is more than {MAX_ENDS} pairs of columns; name columns, not tables")
     found = Ways()
     for source, target in product(sources, targets):
         some = await ways(asked.connection, source, target, asked.knows, depth=depth, most=most)

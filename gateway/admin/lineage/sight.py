@@ -23,9 +23,9 @@ from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import Engine
 from gateway.session.ports import Catalog
 
-MOST_OWNERS = 500
+MAX_OWNERS = 500
 """Tables whose owner one question has looked up in Spark."""
-MOST_TEXTS = 20_000
+MAX_TEXTS = 20_000
 """Columns that are looked at before expressions are shown; where there are more, no expression is."""
 _IN_ONE_GO = 100
 """Decisions between two looks at what else the event loop has to do: one takes some 20 µs."""
@@ -165,7 +165,7 @@ class Sight:
     async def _ask_owner(self, table: _OwnedTable) -> bool:
         """Look up who owns a table; return whether that is known now."""
         self._owners_asked += 1
-        if self._owners_asked > MOST_OWNERS:
+        if self._owners_asked > MAX_OWNERS:
             return False
         try:
             found = (await self._catalog.look_up([table.name])).table(table.name)
@@ -210,9 +210,9 @@ class Sight:
         """Return all that columns have ever been made of; None when that is too much to look at."""
         in_order = sorted(targets)
         rows = await self._connection.fetch(
-            _FEEDING, [t.dataset for t in in_order], [t.name for t in in_order], MOST_TEXTS + 1
+            _FEEDING, [t.dataset for t in in_order], [t.name for t in in_order], MAX_TEXTS + 1
         )
-        if len(rows) > MOST_TEXTS:
+        if len(rows) > MAX_TEXTS:
             return None
         feeding: dict[GraphColumn, list[GraphColumn]] = {}
         for row in rows:
@@ -228,9 +228,9 @@ class Sight:
             "SELECT d.name AS dataset, c.name FROM sluice.lineage_dataset d"
             " JOIN sluice.lineage_column c ON c.dataset = d.id WHERE d.name = ANY($1::text[]) LIMIT $2",
             names,
-            MOST_TEXTS + 1,
+            MAX_TEXTS + 1,
         )
-        if len(rows) > MOST_TEXTS:
+        if len(rows) > MAX_TEXTS:
             return None
         columns = [GraphColumn(row["dataset"], row["name"]) for row in rows]
         columns += [GraphColumn(dataset, ANY_COLUMN) for dataset in names]

@@ -23,8 +23,8 @@ from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import (
     apply_policy,
     delete_policy,
+    existing_policy_options,
     offer_policy,
-    offered_how,
     update_policy,
 )
 from gateway.admin.ranger.policy_search import (
@@ -103,7 +103,7 @@ async def _create(call: ApiCall) -> web.Response:
     body = await call.checked(POLICY)
 
     async def offer(writing: WriteTransaction, access: Access) -> Body:
-        return await offer_policy(writing, access, call.principal, body, **offered_how(call))
+        return await offer_policy(writing, access, call.principal, body, **existing_policy_options(call))
 
     return with_unchecked(call, answer(await call.change(offer)))
 

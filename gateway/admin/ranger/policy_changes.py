@@ -123,7 +123,7 @@ async def offer_policy(
     return await create_policy(writing, access, principal, body)
 
 
-def offered_how(call: ApiCall) -> dict[str, bool]:
+def existing_policy_options(call: ApiCall) -> dict[str, bool]:
     """Return what the parameters of a call say of policies that are there already, for `offer_policy`."""
     return {
         "update": call.flag("updateIfExists"),

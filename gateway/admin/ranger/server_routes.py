@@ -10,7 +10,7 @@ from gateway.admin.ranger.kinds import ObjectKind
 _HISTORY = "trx_records"
 _NOT_KEPT = ("login_records", "policy_export_logs")
 """Kinds of records of Ranger's that are kept elsewhere here: the audit record has its own keeping."""
-_MOST_DAYS = 36_500
+_MAX_DAYS = 36_500
 
 
 async def _purge_changes(call: ApiCall) -> web.Response:
@@ -50,7 +50,7 @@ def _purged(type_: str, total: int, gone: int) -> dict[str, object]:
 
 def _days(call: ApiCall, name: str, default: int) -> int:
     days = call.number(name, default)
-    if not 1 <= days <= _MOST_DAYS:
+    if not 1 <= days <= _MAX_DAYS:
         raise bad_request(f"`{name}` is a number of days, 1 or more")
     return days
 

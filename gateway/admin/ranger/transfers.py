@@ -26,7 +26,7 @@ from gateway.admin.ranger.calls import (
 )
 from gateway.admin.ranger.json_fields import Object, read
 from gateway.admin.ranger.kinds import Body, ObjectKind
-from gateway.admin.ranger.policy_changes import delete_policy, offer_policy, offered_how
+from gateway.admin.ranger.policy_changes import delete_policy, existing_policy_options, offer_policy
 from gateway.admin.ranger.policy_search import search_policies
 from gateway.admin.ranger.roles import create_role, replace_role
 from gateway.admin.ranger.searching import MAX_PAGE, find
@@ -126,7 +126,7 @@ async def _put(call: ApiCall, writing: WriteTransaction, access: Access, policie
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
         try:
-            await offer_policy(writing, access, call.principal, policy, **offered_how(call))
+            await offer_policy(writing, access, call.principal, policy, **existing_policy_options(call))
         except Invalid as error:
             failures += located(error.failures, i, policy.get("name"))
         if i % 50 == 0:

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-MOST_TEXT = 4_000
+MAX_TEXT = 4_000
 """Characters of a value that are looked at."""
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(:)?')
-MOST_LEAVES = 500
+MAX_LEAVES = 500
 """Values that one nested value gives."""
-MOST_DEPTH = 20
-MOST_KEYS = 200
+MAX_DEPTH = 20
+MAX_KEYS = 200
 """Keys that are looked at, each like a column."""
 MANY_KEYS = 20
 """So many keys of one object that are each in few texts are data."""
@@ -63,7 +63,7 @@ def inner_columns(
     ]
     descent = _Descent({field.lower() for field in fields}, maps=maps)
     descent.into(found, (), 0, split=True)
-    return sorted(descent.columns, key=lambda one: -len(one.values))[:MOST_KEYS]
+    return sorted(descent.columns, key=lambda one: -len(one.values))[:MAX_KEYS]
 
 
 _BEGINS = re.compile(r'\{\s*"|\[\s*["{\[]')
@@ -102,7 +102,7 @@ class _Descent:
             return keys
         total = len({text for key in texts for text in texts[key]})
         rare = frozenset(key for key in keys if len(texts[key]) <= max(1, FEW_TEXTS * total))
-        return rare if len(rare) >= (MANY_KEYS if total >= LEAST_TEXTS else MOST_KEYS) else frozenset()
+        return rare if len(rare) >= (MANY_KEYS if total >= LEAST_TEXTS else MAX_KEYS) else frozenset()
 
 
 def leaves(text: str) -> list[tuple[_Path, str]] | None:
@@ -139,7 +139,7 @@ def is_json(text: str, *, cut: bool = False) -> bool:
 
 
 def _gather(value: Any, path: _Path, found: list[tuple[_Path, str]]) -> None:
-    if len(found) >= MOST_LEAVES or len(path) > MOST_DEPTH:
+    if len(found) >= MAX_LEAVES or len(path) > MAX_DEPTH:
         return
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -160,7 +160,7 @@ def _cut_leaves(text: str) -> list[tuple[_Path, str]] | None:
         if one[2]:
             key = (one[1],)
         found.append((key, "" if one[2] else one[1]))
-        if len(found) >= MOST_LEAVES:
+        if len(found) >= MAX_LEAVES:
             break
     return found or None
 
@@ -170,7 +170,7 @@ def distinct(values: Iterable[str]) -> dict[str, int]:
 
     Empty ones are none, nor are those that only say so, as `n/a` and `-`.
     """
-    return Counter(text for value in values if _says_something(text := value[:MOST_TEXT].strip()))
+    return Counter(text for value in values if _says_something(text := value[:MAX_TEXT].strip()))
 
 
 def _says_something(text: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from gateway.jobs.classification.scoring import Evidence
 from gateway.jobs.classification.source import TableParts
 
-MOST_NAME_BYTES = 2_000
+MAX_NAME_BYTES = 2_000
 """Of all names of a proposal together; PostgreSQL's indexes take no more than some 2,700."""
 PROPOSED, ACCEPTED = "proposed", "accepted"
 
@@ -148,7 +148,7 @@ class _Table:
                 )
             return 0
         names = (*self._found.table, column, tag)
-        if has or sum(len(n.encode()) for n in names) > MOST_NAME_BYTES:
+        if has or sum(len(n.encode()) for n in names) > MAX_NAME_BYTES:
             return 0
         attributes = []
         for one in findings:

@@ -13,8 +13,8 @@ from gateway.jobs.classification.days import years_between
 from gateway.jobs.classification.formats import Formats
 from gateway.jobs.classification.names import Phrases, words
 from gateway.jobs.classification.nested import (
-    MOST_KEYS,
-    MOST_TEXT,
+    MAX_KEYS,
+    MAX_TEXT,
     Inner,
     distinct,
     inner_columns,
@@ -122,7 +122,7 @@ class Scorer:
 
         A value of `value_chars` was cut.
         """
-        self._cut_at = min(value_chars, MOST_TEXT)
+        self._cut_at = min(value_chars, MAX_TEXT)
         self._rules = classifiers.classes
         self._names = {rule.name: _RulePhrases(rule) for rule in self._rules}
         self._formats: dict[str, tuple[_Formats, _Formats, _Formats]] = {
@@ -165,7 +165,7 @@ class Scorer:
         if whole is not None:
             found.append(whole)
         if column.kind == "text":
-            cut = {text[:MOST_TEXT].strip() for text in column.values if len(text) >= self._cut_at}
+            cut = {text[:MAX_TEXT].strip() for text in column.values if len(text) >= self._cut_at}
             coded = [value for value in counted if is_json(value, cut=value in cut)]
             texts: Mapping[str, int] = counted
             if coded and len(coded) >= _JSON_SHARE * len(counted):
@@ -316,7 +316,7 @@ class Scorer:
 
     def _nested(self, column: Sampled) -> list[Evidence]:
         """Look into a struct, list or map, which comes as JSON."""
-        columns = [Inner((field,), []) for field in column.fields[:MOST_KEYS]]
+        columns = [Inner((field,), []) for field in column.fields[:MAX_KEYS]]
         if column.values:
             texts = ((value, 1) for value in column.values)
             columns = inner_columns(texts, fields=column.fields, maps=column.maps)

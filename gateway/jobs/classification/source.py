@@ -23,15 +23,15 @@ from gateway.model.files import SESSION_CATALOG
 
 COLUMNS_AT_ONCE = 50
 """Of one statement."""
-MOST_NAMESPACES = 50_000
+MAX_NAMESPACES = 50_000
 """Of a catalog, as many as the gateway lists; it also refuses those with too many levels."""
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 """Values of partition columns that strata are chosen of."""
 NESTED_CHARS = 8
 """How many times a plain value's characters a nested one may have."""
 LONG_DIGITS = 6
 """So many has a whole number that is not taken for a measure: the shortest numbers of documents have them."""
-MOST_DIGITS = 40
+MAX_DIGITS = 40
 """Of a whole number; Spark's decimals have 38."""
 _VOLATILE = re.compile(r"last access|created by|^owner$|current-snapshot-timestamp", re.IGNORECASE)
 """What DESCRIBE says that is another at each look or says nothing about the data."""
@@ -153,8 +153,8 @@ class GatewaySource:
         level = self._listed("DATABASES", catalog)
         while level:
             found += level
-            if len(found) > MOST_NAMESPACES:
-                raise Unreadable(f"more than {MOST_NAMESPACES:,} databases")
+            if len(found) > MAX_NAMESPACES:
+                raise Unreadable(f"more than {MAX_NAMESPACES:,} databases")
             if catalog.lower() == SESSION_CATALOG:
                 break  # it has one level
             below: list[tuple[str, ...]] = []
@@ -223,7 +223,7 @@ class GatewaySource:
             return []
         names = ", ".join(map(quote, described.partitioned_by))
         try:
-            rows = self._rows(f"SELECT DISTINCT {names} FROM {self._quoted(table)} LIMIT {MOST_PARTITIONS}")
+            rows = self._rows(f"SELECT DISTINCT {names} FROM {self._quoted(table)} LIMIT {MAX_PARTITIONS}")
         except Unconverted:
             return []  # what is read of the columns comes as text
         return sorted(rows, key=repr)
@@ -410,7 +410,7 @@ def whole_numbers(values: Sequence[str]) -> list[str]:
         if number.is_nan():
             found.append(value)
             continue
-        if not number.is_finite() or number.adjusted() > MOST_DIGITS or number != number.to_integral_value():
+        if not number.is_finite() or number.adjusted() > MAX_DIGITS or number != number.to_integral_value():
             return []
         numbers += 1
         long += abs(number) >= 10 ** (LONG_DIGITS - 1)

@@ -272,7 +272,7 @@ class _Proof:
         )
         if not isinstance(verdict, Cleared):
             return REFUSED
-        if "accessed_together" in verdict.facets:
+        if "accessed_together" in verdict.context_dependencies:
             # Of a copy, which stands for one table, nobody knows what it is read with.
             return TOGETHER
         try:

@@ -56,7 +56,7 @@ UNUSED_GRANT, SHADOWED, WIDE, UNUSED_EXEMPTION = (
 BY_USE, FAR, UNGOVERNED = "group-by-use", "far-from-peers", "no-policy"
 READS = frozenset({"select", "use", "show"})
 """Access types of an item that grants reading and nothing else."""
-MOST_CASES = 5
+MAX_CASES = 5
 _WHOEVER = frozenset({"{USER}", "{OWNER}"})
 
 
@@ -249,7 +249,7 @@ class Adviser:
             *(Principal(user="somebody", groups=frozenset({group})) for group in sorted(item.groups)),
             *(Principal(user="somebody", roles=frozenset({role})) for role in sorted(item.roles)),
         ]
-        return [case_of(after, who, column, part) for who in people[:MOST_CASES]]
+        return [case_of(after, who, column, part) for who in people[:MAX_CASES]]
 
     # -- policies that change no answer --------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class Adviser:
                 subject=one.subject,
                 title=f"`{one.policy.name}` decides nothing: no answer is another without it",
                 edits=[{"do": "remove_policy", **one.address}],
-                cases=cases[:MOST_CASES],
+                cases=cases[:MAX_CASES],
                 evidence={**self.period.told(), "known_tables": self._known(key)},
             )
 
@@ -334,7 +334,7 @@ class Adviser:
 
             after = Engine(with_policies(self.policies, less), base=self._now)
             cases = []
-            for each in of_policy[:MOST_CASES]:
+            for each in of_policy[:MAX_CASES]:
                 table = table_of(self.policies, each.name)
                 if table is not None and each.column not in ("*", ""):
                     who = Principal(user=each.user, groups=frozenset(each.groups))
@@ -428,7 +428,7 @@ class Adviser:
             if shared:
                 on.append({**dict(table.elements), "column": one_or_all(shared)})
                 given += [table.child("column", column) for column in shared]
-                if len(cases) < MOST_CASES:
+                if len(cases) < MAX_CASES:
                     who = {"user": people[0].user, "groups": sorted(people[0].groups)}
                     cases.append(as_case(some(who), table.child("column", shared[0]), {"effect": "allow"}))
         if len(on) < 1:
@@ -436,12 +436,12 @@ class Adviser:
         if self._have_a_role(frozenset(users), given):
             return None
         digest = hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:8]
-        subject, told = f"by_use_{digest}", ", ".join(users[:MOST_CASES])
+        subject, told = f"by_use_{digest}", ", ".join(users[:MAX_CASES])
         roles, named = {one.name for one in self.policies.roles}, self._names()
         role = next(
             one for one in _numbered(subject, "_") if one not in roles and f"what {one} read" not in named
         )
-        more = f" and {len(users) - MOST_CASES} more" if len(users) > MOST_CASES else ""
+        more = f" and {len(users) - MAX_CASES} more" if len(users) > MAX_CASES else ""
         policy = {
             "name": f"what {role} read",
             "on": on[0] if len(on) == 1 else on,
@@ -505,7 +505,7 @@ class Adviser:
             as_case(
                 some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
             )
-            for table in tables[:MOST_CASES]
+            for table in tables[:MAX_CASES]
         ]
         return Advice(
             kind=FAR,

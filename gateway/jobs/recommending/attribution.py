@@ -36,7 +36,7 @@ USES = (
 ATTRIBUTED = f"part string, policy string, item int, {USES}"
 KNOWN = "table_name string, column_name string"
 SPOKEN = f"policy string, {KNOWN}"
-MOST_PROBED = 200
+MAX_PROBED = 200
 """Columns with masks of their own that a use of unknown columns counts for."""
 CHUNK = 500
 
@@ -357,7 +357,7 @@ def _named_columns(policies: Sequence[Policy]) -> tuple[str, ...]:
             for resources in (policy.resources, *policy.additional_resources):
                 values = resources.get("column")
                 names.update(dict.fromkeys(values.values if values is not None else ()))
-    return tuple(list(names)[:MOST_PROBED])
+    return tuple(list(names)[:MAX_PROBED])
 
 
 def _chunks(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

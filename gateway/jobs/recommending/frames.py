@@ -14,9 +14,9 @@ USE = (
 )
 """A day's use, in the lake."""
 _KEYS = ("user_name", "groups", "table_name", "column_name")
-MOST_COLUMNS = 200
+MAX_COLUMNS = 200
 """Columns of a table that are told by name."""
-MOST_BUNDLES = 12
+MAX_BUNDLES = 12
 """Bundles of tables of one user that count for groups: so many have 4,096 sets in common at most."""
 
 
@@ -140,7 +140,7 @@ def unlike(found: Any, peers: Peers) -> Any:
             f.sum(f.col("odd").cast("int")).alias("odd"),
             f.sum(f.when(odd, f.col("recent")).otherwise(0)).alias("statements"),
             f.unix_micros(f.max(f.when(odd, f.col("last_at")))).alias("last_at"),
-            f.slice(f.array_sort(f.collect_list(f.when(odd, f.col("table_name")))), 1, MOST_COLUMNS).alias(
+            f.slice(f.array_sort(f.collect_list(f.when(odd, f.col("table_name")))), 1, MAX_COLUMNS).alias(
                 "odd_tables"
             ),
         )
@@ -188,7 +188,7 @@ def groups_by_use(found: Any, bundled: Any, peers: Peers, most: int) -> Any:
     order = Window.partitionBy("user_name").orderBy(f.desc("width"), "bundle")
     baskets = (
         of_users.withColumn("place", f.row_number().over(order))
-        .where(f.col("place") <= MOST_BUNDLES)
+        .where(f.col("place") <= MAX_BUNDLES)
         .groupBy("user_name")
         .agg(f.array_sort(f.collect_list("bundle")).alias("items"))
     )
@@ -225,7 +225,7 @@ def columns(found: Any, names: Any) -> Any:
         found.where("recent > 0 AND column_name NOT IN ('*', '')")
         .join(names, "table_name")
         .groupBy("table_name")
-        .agg(f.slice(f.array_sort(f.collect_set("column_name")), 1, MOST_COLUMNS).alias("columns"))
+        .agg(f.slice(f.array_sort(f.collect_set("column_name")), 1, MAX_COLUMNS).alias("columns"))
     )
 
 

@@ -50,7 +50,7 @@ from gateway.model.principal import Principal
 
 VERSION = 1
 TABLE, SOURCE = "recommend_use", "rollup_usage"
-MOST_TRIES = 3
+MAX_TRIES = 3
 _KNOWN_SQL = """
 SELECT d.name AS table_name, c.name AS column_name FROM sluice.lineage_dataset d
   JOIN sluice.lineage_column c ON c.dataset = d.id
@@ -151,14 +151,14 @@ class _Recommend:
         changed = sorted(day for day, source in sources.items() if known.get(day) != source)
         for number, day in enumerate(changed, 1):
             work.progress(f"{day}: use, day {number} of {len(changed)}")
-            for attempt in range(1, MOST_TRIES + 1):
+            for attempt in range(1, MAX_TRIES + 1):
                 try:
                     await self._day(day, sources[day])
                     break
                 except Exception:
                     # The roll-ups may have put other files in the place of those that were being read.
                     now = (await self._sources()).get(day)
-                    if attempt == MOST_TRIES or now is None or now == sources[day]:
+                    if attempt == MAX_TRIES or now is None or now == sources[day]:
                         raise
                     sources[day] = now
         return changed

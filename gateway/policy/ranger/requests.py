@@ -35,7 +35,7 @@ _OWN_CONTEXT = frozenset(
 )
 """Keys of a request's context that are no attributes."""
 _IGNORED_UNLESS_DENIED = ("IGNOREIFNOTDENIEDACCESSTYPES", "IGNOREIFNOTDENIED")
-_MOST_VALUES = 256
+_MAX_VALUES = 256
 _NAMES = {"col": "{col}", "colType": "{colType}", "type": "{type}"}
 """Tokens of custom masks, which stay: the column is not known here."""
 
@@ -317,8 +317,8 @@ class _Request:
     def _values(self, value: object, level: str) -> tuple[str, ...]:
         if isinstance(value, list | tuple):
             found = tuple([text for text in map(literal, value) if text is not None])
-            if len(found) > _MOST_VALUES:
-                self._reader.fault(("resource", level), f"more than {_MOST_VALUES} values of one level")
+            if len(found) > _MAX_VALUES:
+                self._reader.fault(("resource", level), f"more than {_MAX_VALUES} values of one level")
             if len(found) == len(value):
                 return found
         elif value is None:

@@ -23,7 +23,7 @@ __all__ = ["CannotTell", "PolicyScript", "ScriptValue", "Untranslatable", "parse
 class PolicyScript:
     """A parsed script."""
 
-    facets: frozenset[str]
+    context_dependencies: frozenset[str]
     """Fields of the AccessContext that it reads."""
     _run: Callable[[ScriptScope], ScriptValue] = field(repr=False)
 
@@ -50,7 +50,7 @@ def parse(text: str) -> PolicyScript:
     """Parse a script; raise Untranslatable for what is not of our language."""
     parser = Program(text)
     run = parser.program()
-    return PolicyScript(frozenset(parser.facets), run)
+    return PolicyScript(frozenset(parser.context_dependencies), run)
 
 
 # Statements of the language: expressions, `if`, variables, and assignments to `result` and `ctx.result`.

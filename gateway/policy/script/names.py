@@ -29,7 +29,7 @@ from gateway.policy.script.values import (
     truthy,
 )
 
-NOTHING: Final[frozenset[str]] = frozenset()
+NO_NAMES: Final[frozenset[str]] = frozenset()
 TAGS: Final = frozenset({"tags"})
 ROLES: Final = frozenset({"roles"})
 AT: Final = frozenset({TIME})
@@ -54,7 +54,7 @@ class Function:
 
     fewest: int
     most: int
-    facets: frozenset[str]
+    context_dependencies: frozenset[str]
     call: Call
 
 
@@ -121,15 +121,15 @@ def _instant(scope: ScriptScope) -> ScriptInstant:
 
 
 REQUEST: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
-    "user": (NOTHING, lambda s: s.facts.user),
-    "userGroups": (NOTHING, lambda s: _texts(s.facts.groups)),
+    "user": (NO_NAMES, lambda s: s.facts.user),
+    "userGroups": (NO_NAMES, lambda s: _texts(s.facts.groups)),
     "userRoles": (ROLES, lambda s: _texts(s.facts.roles)),
-    "userAttributes": (NOTHING, user),
-    "userGroupAttributes": (NOTHING, _groups),
-    "uga": (NOTHING, _group_values),
-    "resource": (NOTHING, _resource),
-    "accessType": (NOTHING, lambda s: _or_null(s.facts.access)),
-    "resourceMatchingScope": (NOTHING, lambda s: s.facts.scope),
+    "userAttributes": (NO_NAMES, user),
+    "userGroupAttributes": (NO_NAMES, _groups),
+    "uga": (NO_NAMES, _group_values),
+    "resource": (NO_NAMES, _resource),
+    "accessType": (NO_NAMES, lambda s: _or_null(s.facts.access)),
+    "resourceMatchingScope": (NO_NAMES, lambda s: s.facts.scope),
     "accessTime": (AT, lambda s: _instant(s).milliseconds),
     "action": (frozenset({"action"}), lambda s: _or_null(s.facts.context.action)),
     "clientIPAddress": (frozenset({"client_ip"}), lambda s: s.facts.context.client_ip),
@@ -143,15 +143,15 @@ REQUEST: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
 """Fields of `REQ`."""
 
 VARIABLES: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
-    "USER": (NOTHING, user),
-    "UG": (NOTHING, _groups),
-    "UGA": (NOTHING, _group_values),
-    "UGNAMES": (NOTHING, lambda s: _texts(s.facts.groups)),
+    "USER": (NO_NAMES, user),
+    "UG": (NO_NAMES, _groups),
+    "UGA": (NO_NAMES, _group_values),
+    "UGNAMES": (NO_NAMES, lambda s: _texts(s.facts.groups)),
     "URNAMES": (ROLES, lambda s: _texts(s.facts.roles)),
     "TAG": (TAGS, lambda s: {} if s.facts.tag is None else _tag_record(s.facts.tag)),
     "TAGS": (TAGS, _tags),
     "TAGNAMES": (TAGS, lambda s: _texts({tag.type for tag in s.facts.tags})),
-    "RES": (NOTHING, _resource),
+    "RES": (NO_NAMES, _resource),
     "tag": (TAGS, _tag_object),
     "tagAttr": (TAGS, lambda s: {} if s.facts.tag is None else dict(s.facts.tag.attributes)),
 }
@@ -179,14 +179,16 @@ def _joined(items: Iterable[str], arguments: tuple[ScriptValue, ...], *, quoted:
     return joined
 
 
-def _names_function(items: Items, facets: frozenset[str], *, quoted: bool) -> Function:
-    return Function(0, 4, facets, lambda s, a: _joined(items(s), a, quoted=quoted))
+def _names_function(items: Items, context_dependencies: frozenset[str], *, quoted: bool) -> Function:
+    return Function(0, 4, context_dependencies, lambda s, a: _joined(items(s), a, quoted=quoted))
 
 
 def _values_function(
-    items: Callable[[ScriptScope, str], Iterable[str]], facets: frozenset[str], *, quoted: bool
+    items: Callable[[ScriptScope, str], Iterable[str]], context_dependencies: frozenset[str], *, quoted: bool
 ) -> Function:
-    return Function(1, 5, facets, lambda s, a: _joined(items(s, to_text(a[0])), a[1:], quoted=quoted))
+    return Function(
+        1, 5, context_dependencies, lambda s, a: _joined(items(s, to_text(a[0])), a[1:], quoted=quoted)
+    )
 
 
 def _user_values(scope: ScriptScope, name: str) -> Iterable[str]:
@@ -212,16 +214,16 @@ def _tag_attribute_names(scope: ScriptScope) -> Iterable[str]:
 
 
 _NAME_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Items]]] = {
-    "UG_NAMES": ("ugNames", NOTHING, lambda s: sorted(s.facts.groups)),
+    "UG_NAMES": ("ugNames", NO_NAMES, lambda s: sorted(s.facts.groups)),
     "UR_NAMES": ("urNames", ROLES, lambda s: sorted(s.facts.roles)),
     "TAG_NAMES": ("tagNames", TAGS, lambda s: sorted({tag.type for tag in s.facts.tags})),
-    "USER_ATTR_NAMES": ("userAttrNames", NOTHING, lambda s: sorted(s.facts.user_attributes)),
-    "UG_ATTR_NAMES": ("ugAttrNames", NOTHING, _group_attribute_names),
+    "USER_ATTR_NAMES": ("userAttrNames", NO_NAMES, lambda s: sorted(s.facts.user_attributes)),
+    "UG_ATTR_NAMES": ("ugAttrNames", NO_NAMES, _group_attribute_names),
     "TAG_ATTR_NAMES": ("tagAttrNames", TAGS, _tag_attribute_names),
 }
 _VALUE_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Callable[[ScriptScope, str], Iterable[str]]]]] = {
-    "USER_ATTR": ("userAttr", NOTHING, _user_values),
-    "UG_ATTR": ("ugAttr", NOTHING, _group_attribute),
+    "USER_ATTR": ("userAttr", NO_NAMES, _user_values),
+    "UG_ATTR": ("ugAttr", NO_NAMES, _group_attribute),
     "TAG_ATTR": ("tagAttr", TAGS, _tag_attribute),
 }
 
@@ -306,12 +308,12 @@ def _set_result(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> Scrip
     return UNDEFINED
 
 
-def _plain(facets: frozenset[str], get: Getter) -> Function:
-    return Function(0, 0, facets, lambda s, _: get(s))
+def _plain(context_dependencies: frozenset[str], get: Getter) -> Function:
+    return Function(0, 0, context_dependencies, lambda s, _: get(s))
 
 
-def _test(facets: frozenset[str], holds: Callable[[ScriptScope, str], bool]) -> Function:
-    return Function(1, 1, facets, lambda s, a: holds(s, to_text(a[0])))
+def _test(context_dependencies: frozenset[str], holds: Callable[[ScriptScope, str], bool]) -> Function:
+    return Function(1, 1, context_dependencies, lambda s, a: holds(s, to_text(a[0])))
 
 
 def _has_group_attribute(scope: ScriptScope, name: str) -> bool:
@@ -337,10 +339,10 @@ CONTEXT: dict[str, Function] = {
     },
     "getSessionId": _plain(frozenset({"session_id"}), lambda s: _or_null(s.facts.context.session_id)),
     "getAccessTime": _plain(AT, _instant),
-    "getResource": _plain(NOTHING, lambda s: "/".join(s.facts.resource.values())),
+    "getResource": _plain(NO_NAMES, lambda s: "/".join(s.facts.resource.values())),
     "getRequestContextAttribute": Function(1, 1, frozenset({"attributes"}), _context_attribute),
-    "isAccessTypeAny": _plain(NOTHING, lambda s: s.facts.access in ("", ANY_ACCESS)),
-    "isAccessTypeDelegatedAdmin": _plain(NOTHING, lambda s: s.facts.access == ADMIN_ACCESS),
+    "isAccessTypeAny": _plain(NO_NAMES, lambda s: s.facts.access in ("", ANY_ACCESS)),
+    "isAccessTypeDelegatedAdmin": _plain(NO_NAMES, lambda s: s.facts.access == ADMIN_ACCESS),
     "getCurrentTag": _plain(TAGS, _tag_object),
     "getCurrentTagType": _plain(TAGS, lambda s: None if s.facts.tag is None else s.facts.tag.type),
     "getAllTagTypes": _plain(TAGS, lambda s: _texts({tag.type for tag in s.facts.tags})),
@@ -349,7 +351,7 @@ CONTEXT: dict[str, Function] = {
     "getAttributeValue": Function(1, 2, TAGS, _attribute),
     "getAttributeValueForAllMatchingTags": Function(2, 2, TAGS, _attribute_of_all),
     "getTagAttributeAsDate": Function(2, 2, TAGS, lambda s, a: _date(_attribute(s, a))),
-    "getAsDate": Function(1, 1, NOTHING, lambda _, a: _date(None if is_nothing(a[0]) else to_text(a[0]))),
+    "getAsDate": Function(1, 1, NO_NAMES, lambda _, a: _date(None if is_nothing(a[0]) else to_text(a[0]))),
     "isAccessedAfter": Function(1, 2, TAGS | AT, _accessed_after),
     "isAccessedBefore": Function(1, 2, TAGS | AT, _accessed_before),
     "isAccessTimeAfter": Function(1, 2, AT, lambda s, a: _between(s, a[0], None, _zone(a, 1))),
@@ -357,15 +359,15 @@ CONTEXT: dict[str, Function] = {
     "isAccessTimeBetween": Function(2, 3, AT, lambda s, a: _between(s, a[0], a[1], _zone(a, 2))),
     "hasTag": _test(TAGS, lambda s, name: any(tag.type == name for tag in s.facts.tags)),
     "hasAnyTag": _plain(TAGS, lambda s: bool(s.facts.tags)),
-    "hasUserAttr": _test(NOTHING, lambda s, name: name in user(s)),
-    "hasUgAttr": _test(NOTHING, _has_group_attribute),
+    "hasUserAttr": _test(NO_NAMES, lambda s, name: name in user(s)),
+    "hasUgAttr": _test(NO_NAMES, _has_group_attribute),
     "hasTagAttr": _test(TAGS, _has_tag_attribute),
-    "isInGroup": _test(NOTHING, lambda s, name: name in s.facts.groups),
+    "isInGroup": _test(NO_NAMES, lambda s, name: name in s.facts.groups),
     "isInRole": _test(ROLES, lambda s, name: name in s.facts.roles),
-    "isInAnyGroup": _plain(NOTHING, lambda s: bool(s.facts.groups)),
+    "isInAnyGroup": _plain(NO_NAMES, lambda s: bool(s.facts.groups)),
     "isInAnyRole": _plain(ROLES, lambda s: bool(s.facts.roles)),
-    "getResult": _plain(NOTHING, lambda s: s.result),
-    "setResult": Function(1, 1, NOTHING, _set_result),
+    "getResult": _plain(NO_NAMES, lambda s: s.result),
+    "setResult": Function(1, 1, NO_NAMES, _set_result),
 }
 """Methods of `ctx`; those called `getX` may also be read as `ctx.x`."""
 
@@ -384,7 +386,7 @@ CALLED: dict[str, Function] = {
 
 
 def _not(function: Function) -> Function:
-    return Function(0, 0, function.facets, lambda s, a: not function.call(s, a))
+    return Function(0, 0, function.context_dependencies, lambda s, a: not function.call(s, a))
 
 
 BARE: dict[str, Function] = {
@@ -399,18 +401,18 @@ BARE: dict[str, Function] = {
 
 
 def _add_lists() -> None:
-    for macro, (method, facets, names) in _NAME_LISTS.items():
+    for macro, (method, context_dependencies, names) in _NAME_LISTS.items():
         for quoted, mark, short in ((False, "", ""), (True, "_Q", "Q")):
-            listed = _names_function(names, facets, quoted=quoted)
+            listed = _names_function(names, context_dependencies, quoted=quoted)
             CALLED[f"GET_{macro}{mark}"] = CONTEXT[f"{method}{short}"] = listed
-            bare = Function(0, 0, facets, listed.call)
+            bare = Function(0, 0, context_dependencies, listed.call)
             BARE[f"{macro}{mark}_CSV"] = CONTEXT[f"{method}Csv{short}"] = bare
-    for macro, (method, facets, values) in _VALUE_LISTS.items():
+    for macro, (method, context_dependencies, values) in _VALUE_LISTS.items():
         for quoted, mark, short in ((False, "", ""), (True, "_Q", "Q")):
-            listed = _values_function(values, facets, quoted=quoted)
+            listed = _values_function(values, context_dependencies, quoted=quoted)
             CALLED[f"GET_{macro}{mark}"] = CONTEXT[f"{method}{short}"] = listed
             if macro != "USER_ATTR":
-                single = Function(1, 1, facets, listed.call)
+                single = Function(1, 1, context_dependencies, listed.call)
                 CALLED[f"GET_{macro}{mark}_CSV"] = CONTEXT[f"{method}Csv{short}"] = single
 
 

@@ -16,7 +16,7 @@ from gateway.policy.script.names import (
     BARE,
     CALLED,
     CONTEXT,
-    NOTHING,
+    NO_NAMES,
     REQUEST,
     VARIABLES,
     Function,
@@ -121,13 +121,13 @@ GLOBALS: Final[Mapping[str, Callable[[ScriptValue], ScriptValue]]] = {
 
 
 class Parser(Cursor):
-    """Reads one script. `facets` grows with every name that depends on the circumstances of an access."""
+    """Reads one script. `context_dependencies` grows with every name that depends on the access at hand."""
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self._depth = 0
         self._variables: set[str] = {"result"}
-        self.facets: set[str] = set()
+        self.context_dependencies: set[str] = set()
 
     def _go_deeper(self) -> None:
         self._depth += 1
@@ -312,8 +312,8 @@ class Parser(Cursor):
             constant = CONSTANTS[name]
             return _CompiledPart(lambda _: constant)
         if name in VARIABLES:
-            facets, get = VARIABLES[name]
-            self.facets |= facets
+            context_dependencies, get = VARIABLES[name]
+            self.context_dependencies |= context_dependencies
             return _CompiledPart(get)
         if name == "REQ":
             return self._request()
@@ -340,15 +340,15 @@ class Parser(Cursor):
         elif self._is("[") and self._peek(1).kind == "text" and self._is("]", 2):
             name, length = unescaped(self._peek(1).text), 3
         if name is None:
-            self.facets |= {facet for facets, _ in REQUEST.values() for facet in facets}
+            self.context_dependencies |= {one for read, _ in REQUEST.values() for one in read}
             return _CompiledPart(lambda scope: {key: get(scope) for key, (_, get) in REQUEST.items()})
         if name not in REQUEST:
             raise self._refused(
                 f"is not a field of `REQ`; it has {', '.join(f'`{each}`' for each in REQUEST)}"
             )
         self._at += length
-        facets, get = REQUEST[name]
-        self.facets |= facets
+        context_dependencies, get = REQUEST[name]
+        self.context_dependencies |= context_dependencies
         return _CompiledPart(get)
 
     def _context(self) -> _CompiledPart:
@@ -364,7 +364,7 @@ class Parser(Cursor):
         if read is None or read.fewest:
             raise self._refused("is not a property of `ctx`")
         self._at += 2
-        self.facets |= read.facets
+        self.context_dependencies |= read.context_dependencies
         return _CompiledPart(lambda scope: read.call(scope, ()))
 
     def _macro(self, name: str) -> _CompiledPart:
@@ -372,7 +372,7 @@ class Parser(Cursor):
             if self._is("("):
                 raise self._refused(f"follows `{name}`, which takes no brackets")
             bare = BARE[name]
-            self.facets |= bare.facets
+            self.context_dependencies |= bare.context_dependencies
             return _CompiledPart(lambda scope: bare.call(scope, ()))
         if not self._is("("):
             raise self._refused(f"follows `{name}`, which needs brackets")
@@ -381,7 +381,7 @@ class Parser(Cursor):
     def _call(self, name: str, function: Function) -> _CompiledPart:
         arguments = self._arguments(name, function.fewest, function.most)
         self._look_at_times(name, arguments)
-        self.facets |= function.facets or NOTHING
+        self.context_dependencies |= function.context_dependencies or NO_NAMES
         runs = tuple(argument.run for argument in arguments)
         call = function.call
         return self._part(lambda scope: call(scope, tuple([run(scope) for run in runs])), *arguments)

@@ -107,7 +107,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
                 if operation.ended.is_set():
                     return None
                 operation.begin_again()
-                return await barriers.while_views_stay(
+                return await barriers.retry_if_views_changed(
                     lambda: self.prepare(session, session.client),
                     lambda: self._handed_over_again(operation),
                     wait_s=self._limits.catalog_wait_s,
@@ -233,7 +233,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         self, session: ConnectSession, plan: PlanRequest, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
         """Begin a client's plan in a session that is ready for it. The session is locked."""
-        return await barriers.while_views_stay(
+        return await barriers.retry_if_views_changed(
             lambda: self.prepare(session, client),
             lambda: self._begin(session, self.statement(session, plan), client, options),
             wait_s=self._limits.catalog_wait_s,

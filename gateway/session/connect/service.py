@@ -325,8 +325,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
         # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
         # reader does. What comes after goes to this session of this process or nowhere.
-        told_catalogs = self._dependencies.told_catalogs
-        catalogs = frozenset(told_catalogs().items())
+        session_catalogs = self._dependencies.session_catalogs
+        catalogs = frozenset(session_catalogs().items())
         opened = await self._backend.open_session(session.session_id, session.principal.user, observed)
         session.server_session, session.own_settings = opened.id, opened.own_settings
         session.lived_on = bool(observed)
@@ -334,7 +334,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         settings = changed(opened.settings, opened.own_settings)
         # What is the same before and after was so when Spark was told. Of what a session that lived on had
         # been told before, nobody knows whether it is the same.
-        told = catalogs & frozenset(told_catalogs().items())
+        told = catalogs & frozenset(session_catalogs().items())
         catalogs = frozenset(one for one in told if one[0] not in opened.known_catalogs)
         session.context = replace(session.context, settings=settings, catalogs=catalogs)
         session.given_settings |= given(opened.settings, opened.own_settings)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Governed = Literal["same", "refused", "elsewhere"]
+RewrittenStatement = Literal["same", "refused", "elsewhere"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Scenario:
     name: str
     group: str
     run: Callable[[Place], Any] = field(repr=False)
-    governed: Governed
+    governed: RewrittenStatement
     """Under masks, filters and hidden columns: the `same` as over a governed copy, `refused` by the gateway,
     or compared `elsewhere` (what it shows differs between a table and its copy)."""
     since: tuple[int, int]
@@ -71,7 +71,7 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    group: str, *, governed: Governed = "same", since: tuple[int, int] = (4, 2), daily: bool = False
+    group: str, *, governed: RewrittenStatement = "same", since: tuple[int, int] = (4, 2), daily: bool = False
 ) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
     """Register a function as a scenario under its own name."""
 

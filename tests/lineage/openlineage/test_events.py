@@ -258,7 +258,10 @@ def test_a_table_that_is_read_and_written_is_both() -> None:
 def test_the_text_of_a_data_frame_is_source_code() -> None:
     facets = checked(WRITER, replace(PAY, text="df.write…", is_sql=False))[-1]["job"]["facets"]
     assert list(facets) == ["sourceCode"]
-    assert (facets["sourceCode"]["language"], facets["sourceCode"]["sourceCode"]) == ("python", "df.write…")
+    assert (
+        facets["sourceCode"]["language"],
+        facets["sourceCode"]["sourceCode"],
+    ) == ("python", "df.write…")
 
 
 def test_an_event_that_is_too_long_is_shortened_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -750,7 +750,7 @@ class World:
                     "temp_views": dict(views),
                     "relations": dict(relations),
                 },
-                told_catalogs=lambda: self.told,
+                session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
             ),
             self.spark,

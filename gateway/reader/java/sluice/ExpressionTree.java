@@ -35,8 +35,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  */
 final class ExpressionTree {
     private static final List NONE = new ArrayList();
-    private static final int MOST_NODES = 2000;
-    private static final int MOST_LEVELS = 100;
+    private static final int MAX_NODES = 2000;
+    private static final int MAX_LEVELS = 100;
 
     private final ParsedText parsed;
     /** Name node → its span; empty within an expression, where nobody asks. */
@@ -52,14 +52,14 @@ final class ExpressionTree {
     static Map of(ParsedText parsed) {
         ExpressionTree tree = new ExpressionTree(parsed, new LinkedHashMap());
         Map told = tree.expression((Expression) parsed.root, 0);
-        return tree.nodes > MOST_NODES ? null : told;
+        return tree.nodes > MAX_NODES ? null : told;
     }
 
     /** The tree of a statement, or null for one that is too large. */
     static Map ofStatement(ParsedText parsed) {
         ExpressionTree tree = new ExpressionTree(parsed, new PlanWalk(parsed).nameSpans);
         Map told = tree.plan((LogicalPlan) parsed.root, 0);
-        return tree.nodes > MOST_NODES ? null : told;
+        return tree.nodes > MAX_NODES ? null : told;
     }
 
     private Map expression(Expression expression, int level) {
@@ -163,8 +163,8 @@ final class ExpressionTree {
 
     /** Whether the tree has become too large; then it is given up as a whole. */
     private boolean full(int level) {
-        nodes = level > MOST_LEVELS ? MOST_NODES + 1 : nodes + 1;
-        return nodes > MOST_NODES;
+        nodes = level > MAX_LEVELS ? MAX_NODES + 1 : nodes + 1;
+        return nodes > MAX_NODES;
     }
 
     private List expressions(Object seq, int level) {

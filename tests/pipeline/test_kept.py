@@ -299,13 +299,13 @@ async def test_what_policies_read_is_told_and_a_period_makes_another_text(
             verdict = await judge(statement, snapshot, reader)
             assert isinstance(verdict, Cleared), verdict
             assert verdict.policy_tables == {TableName("spark_catalog", "lab", "blocked")}
-            assert (verdict.period, "period" in verdict.facets) == (period, True)
+            assert (verdict.period, "period" in verdict.context_dependencies) == (period, True)
             assert f"REPEATABLE ({period})" in verdict.forwarded
             forwarded_texts.add(verdict.forwarded)
     assert len(forwarded_texts) == 4
     other = await over_thrift(world, reader, "SELECT * FROM owned")
     assert isinstance(other, Cleared)
-    assert (other.policy_tables, "period" in other.facets) == (frozenset[TableName](), False)
+    assert (other.policy_tables, "period" in other.context_dependencies) == (frozenset[TableName](), False)
 
 
 async def test_only_the_gateway_has_a_table_looked_at_again(world: World, reader: ReaderPool) -> None:

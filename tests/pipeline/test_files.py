@@ -13,8 +13,8 @@ from gateway.model.statement import Cleared, PlanRequest, Refused
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 from tests.judge_world import World
+from tests.pipeline.test_kept import command, over_connect, over_thrift
 from tests.plan.frames import message, table
-from tests.test_pipeline_kept import command, over_connect, over_thrift
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

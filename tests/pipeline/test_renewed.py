@@ -31,9 +31,9 @@ from gateway.plan.walk_steps import ROOTS, message_types
 from gateway.reader.pool import ReaderPool
 from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.wire.connect import pb
+from tests.pipeline.test_barriers import PLANS, world
 from tests.plan.frames import Frame, command, message, sql, table
 from tests.session.fakes import FakeAuthority, FakeCatalog
-from tests.test_pipeline_barriers import PLANS, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -18,8 +18,8 @@ from gateway.model.statement import (
 )
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
+from tests.pipeline.test_kept import execute
 from tests.plan.frames import sql
-from tests.test_pipeline_kept import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

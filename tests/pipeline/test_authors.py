@@ -15,8 +15,8 @@ from gateway.model.statement import Cleared, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.sql.metric_views import metric_view
 from tests.judge_world import CASES, World
+from tests.pipeline.test_plans import execute
 from tests.plan.frames import sql, table
-from tests.test_pipeline_plans import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

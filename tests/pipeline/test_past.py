@@ -14,8 +14,8 @@ from gateway.model.statement import Cleared, NeedsCatalog, Refused, SessionConte
 from gateway.pipeline import judge
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import BARRIERS, World
+from tests.pipeline.test_plans import analyze, execute
 from tests.plan.frames import table
-from tests.test_pipeline_plans import analyze, execute
 
 WORLD: Mapping[str, Any] = {
     "catalogs": ["spark_catalog"],

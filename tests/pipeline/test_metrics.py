@@ -16,8 +16,8 @@ from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.sql.metric_views import metric_view
 from tests.judge_world import CASES, World
+from tests.pipeline.test_plans import analyze, execute, refused, sql_command
 from tests.plan.frames import Frame, sql, table
-from tests.test_pipeline_plans import analyze, execute, refused, sql_command
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,8 +10,8 @@ from gateway.model.statement import CatalogChanged, Cleared, PlanRequest, Sessio
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 from tests.judge_world import World
+from tests.pipeline.test_kept import DATA, command, execute, make_view, over_connect, over_thrift, persist
 from tests.plan.frames import message, sql, table
-from tests.test_pipeline_kept import DATA, command, execute, make_view, over_connect, over_thrift, persist
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,8 +10,8 @@ from gateway.model.catalog import TableKind, TableName
 from gateway.model.statement import Refused
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
+from tests.pipeline.test_plans import analyze, execute, refused
 from tests.plan.frames import sql, table
-from tests.test_pipeline_plans import analyze, execute, refused
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
