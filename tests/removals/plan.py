@@ -8,7 +8,7 @@ REMOVALS = (
     Removal(
         "a later value of withColumns may use the name of an earlier one",
         "plan.analyse_relations",
-        "                place.written[name] = place.written.get(name, NOTHING) | origins\n",
+        "                place.written[name] = place.written.get(name, NO_ORIGINS) | origins\n",
         "                pass\n",
         "pipeline.test_hidden_columns",
     ),
@@ -174,7 +174,7 @@ REMOVALS = (
         "fields without a row",
         "plan.walk_steps",
         'return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")',
-        "return Step(Op.NOTHING)",
+        "return Step(Op.NO_ORIGINS)",
         "plan.test_table",
     ),
     # What the walk reads

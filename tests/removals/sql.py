@@ -262,7 +262,7 @@ REMOVALS = (
     Removal(
         "the names of a generator's columns are names beside the others",
         "sql.analyse_walk",
-        "written.update(dict.fromkeys(names, NOTHING))",
+        "written.update(dict.fromkeys(names, NO_ORIGINS))",
         "pass",
         "pipeline.test_hidden_columns",
     ),
