@@ -44,6 +44,7 @@ def nested_text(body: RewrittenStatement | None, *, personal: bool = True) -> st
     is."""
     if body is None:
         return None
+    # RULE (listed-view-written-out, view-texts-guarded)
     return body.text if body.walled or body.listed or (personal and body.personal) else None
 
 

@@ -365,13 +365,13 @@ async def _renew(
     verdict = without_ended_views(session, await judge(statement))
     if isinstance(verdict, Cleared) and not view.inlined:
         # Spark looks the names in it up again whenever it is read, by what its session knows.
-        stale = session.changed_tables(verdict, changed)
+        stale = session.changed_tables(verdict, changed)  # RULE (text-view-renewed)
         await _look_at(stale, statement, verdict, run)
         session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
     origin = CachedRelation(
         basis=view.basis, policies_version=view.policies_version, statement_id=view.statement_id
     )
-    same = view.made.same(verdict) and not session.is_outdated(view, changed)
+    same = view.made.same(verdict) and not session.is_outdated(view, changed)  # RULE (plan-view-renewed)
     if same and await still_right(origin, version, judge):
         session.view_still_right(view, version)
         return
