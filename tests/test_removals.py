@@ -9,13 +9,18 @@ from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
+from tests.histories.mends import MENDS
 from tests.policy import removals as of_policies
 from tests.removals import run as of_statements
 from tests.removals.marks import by_name, find, marks
 from tests.removals.operations import NoSuchPart
 from tests.removing import ROOT, Removal
 
-REMOVALS = (*of_statements.REMOVALS, *of_policies.REMOVALS)
+REMOVALS = (
+    *of_statements.REMOVALS,
+    *of_policies.REMOVALS,
+    *(removal for mends in MENDS.values() for removal in mends if removal not in of_statements.REMOVALS),
+)
 
 
 @cache

@@ -78,6 +78,7 @@ def checkpoint_of(
     # RULE (checkpoint-sources, checkpoint-expression-policies)
     rest = [FORM, sources, sorted(_obligations(scan) for scan in scans)]
     directory = f"{root.url.rstrip('/')}/{_name(FORM, user, chosen)}"  # RULE (checkpoint-principal)
+    # RULE (checkpoint-one-stream)
     return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
 
 

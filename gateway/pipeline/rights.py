@@ -80,7 +80,7 @@ def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -
     principal = principal_of(definer, principals.get)  # RULE (definer-name-reused)
     if principal is None:
         return _closed(view.name, user_of(definer), judging)  # RULE (definer-exists)
-    # RULE (definer-access)
+    # RULE (definer-access, read-by-definer)
     return Rights(readers=readers, accessors=(principal,), definer=principal, view=view.name)
 
 

@@ -160,6 +160,7 @@ def scanned_tables(
         if name is not None and table is None:
             return None
         columns = table.columns if table is not None else ()
+        # RULE (hidden-columns-absent)
         if table is not None and not hidden and prepared.place.depth == 0:
             columns = evaluation.selectable(table)
         folded = name.folded() if name is not None else None

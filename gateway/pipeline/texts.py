@@ -318,6 +318,7 @@ async def finish(
     )
     if isinstance(guarded, Unsupported):
         return not_governable(guarded)
+    # RULE (collation-beside-policies)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
         return not_governable(collated("the statement"))
     records = scan_records(seen, evaluation)

@@ -149,6 +149,7 @@ async def bind(
     until = asyncio.get_running_loop().time() + wait_s
     while isinstance(verdict, Cleared):
         request = LockRequest.of(verdict, session.judged_by(verdict))
+        # RULE (names-held)
         hold = await locks.acquire(request, until=until, by=session.number)
         if hold is None:
             return _busy(verdict, request), NO_LOCKS

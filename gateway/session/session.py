@@ -202,6 +202,7 @@ class NameResolution:
         those that somebody else changed, and those that have become something else where sessions keep what a
         table is."""
         ordered = sorted(cleared.policy_tables, key=str)
+        # RULE (policy-tables-looked-at)
         read = [table for table in ordered if self.looked_at.get(table) != cleared.period]
         return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
 

@@ -240,7 +240,7 @@ def rename_table(scope: CommandScope) -> Required:
         ),
         pins=(existing,),
         # Views name what they read, and vouch for it: what is renamed may be read through one from then on.
-        read=(existing.table,),
+        read=(existing.table,),  # RULE (renaming-reads)
         renamed=((existing.table, new),),
         effects=(CatalogChanged((existing.table, new)),),
     )

@@ -252,6 +252,7 @@ class Evaluation:
             *(one.table for one in required.named),
             *(one.table for one in required.written if not one.creates),
         )
+        # RULE (command-needs-table)
         return next((name for name in about if self.catalog.table(name) is None), None)
 
     def commanded(self, required: Required, obliged_views: frozenset[TableName]) -> Denied | None:
@@ -288,7 +289,7 @@ class Evaluation:
                     f"{self.principal.user}, so this kind of statement on it is refused"
                     + (f"; {required.instead}" if required.instead else "")
                 )
-        return self._named(required) or self._renamed(required)
+        return self._named(required) or self._renamed(required)  # RULE (new-name-opens-nothing)
 
     def _removed(self, required: Required) -> Denied | None:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
