@@ -1,7 +1,7 @@
 """The mends of issue 9, and how each is taken out: its history must fail then.
 
 `python -m tests.histories mends` starts a gateway without each, one after the other, and runs its history.
-The way is that of `tests/removing.py`.
+The way is that of `tests/removals/removing.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.removals.operations import Argument, Becomes, DropArgument, DropOperand, Literal, Never
 from tests.removals.pipeline import REMOVALS
-from tests.removing import Removal, changed
+from tests.removals.removing import Removal, changed
 
 _RULES = {removal.name: removal for removal in REMOVALS}
 

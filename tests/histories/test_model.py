@@ -14,7 +14,7 @@ from tests.histories.model import State
 from tests.histories.shrink import shrunk
 from tests.histories.steps import Step
 from tests.histories.world import LATE, TABLES, secrets_in
-from tests.removing import Finder, changed
+from tests.removals.removing import Finder, changed
 
 
 def shown(state: State, by: str, name: str) -> str:

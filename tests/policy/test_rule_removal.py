@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.policy.removals import REMOVALS
-from tests.removing import TURNS, Removal, told_by
+from tests.removals.removing import TURNS, Removal, told_by
 from tests.shares import in_turn
 
 

@@ -15,7 +15,7 @@ from tests.removals.operations import (
     Statement,
     Uncalled,
 )
-from tests.removing import Removal
+from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(

@@ -4,7 +4,7 @@ notice."""
 from __future__ import annotations
 
 from tests.removals.operations import Always, Becomes, Condition, Deleted, Never, Uncalled
-from tests.removing import Removal
+from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(

@@ -17,7 +17,7 @@ from tests.removals.operations import (
     Never,
     Statement,
 )
-from tests.removing import Removal
+from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(

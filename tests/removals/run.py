@@ -31,7 +31,7 @@ from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
 from tests.removals import doors, operators, pipeline, plan, session, sql
-from tests.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
+from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
 

@@ -12,7 +12,7 @@ from tests.removals.operations import (
     Operand,
     Statement,
 )
-from tests.removing import Removal
+from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(

@@ -21,7 +21,7 @@ from tests.removals.operations import (
     Statement,
     Uncalled,
 )
-from tests.removing import Removal
+from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal("global-aggregate-row", "an aggregation has a row of nothing", Never(), "pipeline.test_metrics"),
@@ -35,7 +35,7 @@ REMOVALS = (
         "drop-unseen-by-name",
         "removing what is not seen takes drop by name",
         Never(),
-        "test_removing_documented pipeline.test_pipeline",
+        "pipeline.test_removing_documented pipeline.test_pipeline",
     ),
     Removal(
         "drop-masked-database-by-name",
@@ -440,13 +440,13 @@ REMOVALS = (
         "cascade-hidden-below",
         "CASCADE is a matter of what is hidden below",
         Becomes("False"),
-        "test_removing_documented",
+        "pipeline.test_removing_documented",
     ),
     Removal(
         "cascade-hidden-columns",
         "CASCADE is a matter of columns that are hidden below",
         DropOperand(0),
-        "test_removing_documented",
+        "pipeline.test_removing_documented",
     ),
     Removal("invisible-is-absent", "what is not visible does not exist", Never(), "pipeline.test_pipeline"),
     Removal(

@@ -1,7 +1,7 @@
-"""Each rule of `sql/`, `plan/` and `pipeline/` is held by a test: take it out, and some test notices.
+"""Each rule that a table of this folder names is held by a test: take it out, and some test notices.
 
-For the engine's rules there is tests/policy/test_rule_removal.py; both use tests/removing.py. By day a
-quarter of them, on each day others, for some 50 s of CPU in one process with one reader. A rule that
+For the engine's rules there is tests/policy/test_rule_removal.py; both use tests/removals/removing.py. By day
+a sixteenth of them, on each day others, for some 50 s of CPU in one process with one reader. A rule that
 nothing notices has lost its test: give it one back.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.removals.removing import TURNS, Removal, told_by
 from tests.removals.run import NOTHING, REMOVALS, UNCHANGED
-from tests.removing import TURNS, Removal, told_by
 from tests.shares import in_turn
 
 

@@ -25,7 +25,7 @@ from tests.removals.marks import by_name, find
 from tests.removals.operations import NoSuchPart, Operation
 from tests.speed import patience
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOOR = "__init__.py"
 
 TURNS = 16

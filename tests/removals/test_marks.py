@@ -14,7 +14,7 @@ from tests.policy import removals as of_policies
 from tests.removals import run as of_statements
 from tests.removals.marks import by_name, find, marks
 from tests.removals.operations import NoSuchPart
-from tests.removing import ROOT, Removal
+from tests.removals.removing import ROOT, Removal
 
 REMOVALS = (
     *of_statements.REMOVALS,
