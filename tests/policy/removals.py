@@ -1,7 +1,8 @@
 """Takes one rule after the other out of the policy engine, and tells which case notices.
 
 Run as `python -m tests.policy.removals`: for each entry of REMOVALS one module is changed, the package is
-imported with it, and the cases of the named files run until one fails that held before. A rule whose removal no case notices is not held by the cases. Prints JSON: name → what noticed it.
+imported with it, and the cases of the named files run until one fails that held before.
+A rule whose removal no case notices is not held by the cases. Prints JSON: name → what noticed it.
 """
 
 from __future__ import annotations
