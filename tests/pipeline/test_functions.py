@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pyspark.sql.connect import functions as F
 
 from gateway.catalog.describe import function_from_rows
 from gateway.model.catalog import FUNCTION, Table, TableName
@@ -60,9 +61,11 @@ async def test_what_a_function_reads_is_looked_at_as_what_a_statement_reads(
 ) -> None:
     made = world(body)
     text = f"SELECT spark_catalog.hr.{call}()"
+    frame = sql("SELECT 1").select(F.call_function(f"spark_catalog.hr.{call}"))
     for verdict in (
         await made.judge(text, reader, user="bob"),
         await made.judge_plan(execute(sql(text)), reader, user="bob"),
+        await made.judge_plan(execute(frame), reader, user="bob"),
     ):
         assert isinstance(verdict, Cleared), verdict
         assert {CALLED, DEPARTMENT} <= verdict.names

@@ -1290,4 +1290,47 @@ REMOVALS = (
         "text, reading, context",
         "pipeline.test_pipeline",
     ),
+    # What functions in SQL read, and whose things are
+    Removal(
+        "what functions of a text read is looked at again",
+        "pipeline.texts",
+        "names=(authors.names | called).union(",
+        "names=authors.names.union(",
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "what functions of a plan read is looked at again",
+        "pipeline.plans",
+        "replace(authors, names=authors.names | called)",
+        "authors",
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "what functions of policies read is looked at once a period",
+        "pipeline.policies",
+        "return self.called.union(",
+        "return frozenset(",
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "a function is no table to be looked at",
+        "pipeline",
+        " if name.version != FUNCTION)",
+        ")",
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "who has the name of another has nothing of his checkpoints",
+        "pipeline.checkpoints",
+        "who = judging.principal.identity",
+        "who = judging.principal.user",
+        "pipeline.test_checkpoints",
+    ),
+    Removal(
+        "a policy is of a user and not of his name",
+        "admin.ranger.obliging",
+        "if set(writers_of(policy)) == {principal.identity}:",
+        'if {policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}:',
+        "admin.ranger.test_authors",
+    ),
 )

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.admin.ranger.access import PolicyText, TextQuestion
-from gateway.model.principal import Principal
-from gateway.policy.authors import OPTION, WRITERS, digest
+from gateway.admin.ranger.definitions import ServiceType
+from gateway.admin.ranger.obliging import author_of, taken_from_others
+from gateway.model.principal import Principal, identity_of
+from gateway.policy.authors import OPTION, WRITERS, digest, with_writers
 from tests.admin.conftest import IDS, Served, read_text
 from tests.admin.ranger.test_access import API, filtering, masking, with_delegate
 from tests.admin.ranger.test_grants_and_files import upload
@@ -146,3 +148,14 @@ async def test_a_policy_is_of_a_user_and_not_of_his_name(
     monkeypatch.setitem(IDS, "bob", "5d1f0c9ab3e2")
     assert (await put(served, off, "bob"))["isEnabled"] is False
     assert (await served.ask("DELETE", path, user="bob"))[0] == 204
+
+
+@pytest.mark.parametrize(("created", "updated"), [("5d1f", "77aa"), ("77aa", "5d1f"), ("", ""), ("5d1f", "")])
+def test_only_what_a_user_himself_wrote_is_his_to_take_back(created: str, updated: str) -> None:
+    stored = {"name": "rows", "policyType": 2, "createdBy": "bob", "updatedBy": "bob"}
+    stored = with_writers(stored, created, updated)
+    for id_ in ("5d1f", "77aa", ""):
+        bob = Principal(user="bob", id=id_)
+        taken = taken_from_others(bob, ServiceType({}), [], stored=stored, policy=None)
+        assert taken == ([] if {created, updated} == {id_} else ["rows"])
+        assert author_of(stored, stored) == identity_of("bob", updated)
