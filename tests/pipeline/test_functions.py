@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pyspark.sql.connect import functions as F
+from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 
 from gateway.catalog.describe import function_from_rows
 from gateway.model.catalog import FUNCTION, Table, TableName
