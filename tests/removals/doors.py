@@ -174,4 +174,18 @@ REMOVALS = (
         "            if self._unreadable:\n                self._at_fault()\n            self._tell(",
         "frontends.test_users",
     ),
+    Removal(
+        "rule files that are still written to are not read",
+        "app.rules",
+        "await settled(lambda: fingerprint(self._settings), self._seen)",
+        "pass",
+        "app.test_rules",
+    ),
+    Removal(
+        "nor is a user file",
+        "frontends.users",
+        "await settled(lambda: _stamp(self._path), self._stamp)",
+        "pass",
+        "frontends.test_users",
+    ),
 )
