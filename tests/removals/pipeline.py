@@ -244,7 +244,7 @@ REMOVALS = (
     Removal(
         "a checkpoint belongs to its principal",
         "pipeline.checkpoints",
-        "_name(FORM, user, chosen)",
+        "_name(FORM, who, chosen)",
         "_name(FORM, chosen)",
         "pipeline.test_checkpoints",
     ),
@@ -652,8 +652,8 @@ REMOVALS = (
     Removal(
         "identities of policies",
         "pipeline.policies",
-        "return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)",
-        "return _Checked(text, frozenset(read), changes, by_row, reading.tree)",
+        "    text = guard.apply(text, splices)\n",
+        "",
         "pipeline.test_plans",
     ),
     # Texts within plans
