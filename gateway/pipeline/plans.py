@@ -27,6 +27,7 @@ from gateway.model.statement import (
 from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
+from gateway.pipeline.functions import called_by, read_by
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
 from gateway.pipeline.judging import (
     Judging,
@@ -271,6 +272,9 @@ class _Plan:
             return not_governable(authors)
         if isinstance(authors, NeedsCatalog):
             return authors
+        called = await read_by(called_by(facts.required), judging.reader, judging.snapshot.catalog)
+        if isinstance(called, NeedsCatalog):
+            return called
         barred = reads.barred(bodies)
         opened = await reads.opened(bodies, barred, alone=self._may_place(texts))
         views = reads.queried(bodies, barred, opened)
@@ -321,7 +325,7 @@ class _Plan:
             seen,
             guarding,
             metrics,
-            authors,
+            replace(authors, names=authors.names | called),  # RULE (plan-functions-read)
             governed,
             bodies,
             policies,

@@ -16,6 +16,7 @@ from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSet
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
+from gateway.pipeline.functions import called_by, read_by
 from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
 from gateway.pipeline.judging import (
     Judging,
@@ -298,6 +299,9 @@ async def finish(
         return not_governable(authors)
     if isinstance(authors, NeedsCatalog):
         return authors
+    called = await read_by(called_by(prepared.functions), judging.reader, judging.snapshot.catalog)
+    if isinstance(called, NeedsCatalog):
+        return called
     barred = reads.barred(bodies)
     alone = prepared.place.alone and not required.shares
     opened = await reads.opened(bodies, barred, alone=alone)
@@ -405,7 +409,8 @@ async def finish(
     found = Findings(
         decisions=tuple(evaluation.decisions),
         scans=records,
-        names=authors.names.union(name.folded() for name in _judged_by(prepared, policies)),
+        # RULE (text-functions-read)
+        names=(authors.names | called).union(name.folded() for name in _judged_by(prepared, policies)),
         answer=evaluation.answer(required, undisclosed_names(bodies)),
         readers_agree=agreement(usage) if prepared.scans else None,
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),

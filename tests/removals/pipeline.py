@@ -840,4 +840,41 @@ REMOVALS = (
         DropOperand(0),
         "pipeline.test_pipeline",
     ),
+    # What functions in SQL read, and whose things are
+    Removal(
+        "text-functions-read",
+        "what functions of a text read is looked at again",
+        DropOperand(1),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "plan-functions-read",
+        "what functions of a plan read is looked at again",
+        Becomes("authors"),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "policy-functions-read",
+        "what functions of policies read is looked at once a period",
+        Becomes("frozenset(TableName.of(parts) for parts in self.relations)"),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "functions-no-tables",
+        "a function is no table to be looked at",
+        Always(),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "checkpoint-identity",
+        "who has the name of another has nothing of his checkpoints",
+        Becomes("judging.principal.user"),
+        "pipeline.test_checkpoints",
+    ),
+    Removal(
+        "policy-of-user",
+        "a policy is of a user and not of his name",
+        Condition('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),
+        "admin.ranger.test_authors",
+    ),
 )
