@@ -169,9 +169,8 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
 
 
 def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
-    tables = (
-        name for name in sorted(names, key=str) if name.version != FUNCTION
-    )  # RULE (functions-no-tables)
+    # RULE (functions-no-tables)
+    tables = (name for name in sorted(names, key=str) if name.version != FUNCTION)
     return tuple(t for name in tables if (t := snapshot.catalog.table(name)) is not None)
 
 

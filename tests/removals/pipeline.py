@@ -446,7 +446,7 @@ REMOVALS = (
         Becomes("False"),
         "pipeline.test_plans",
     ),
-    Removal("policy-identities", "identities of policies", Argument(0, "text"), "pipeline.test_plans"),
+    Removal("policy-identities", "identities of policies", Deleted(), "pipeline.test_plans"),
     # Texts within plans
     Removal("plan-text-arguments", "arguments of texts within plans", Becomes("None"), "pipeline.test_plans"),
     Removal("plan-text-schemas", "schemas that are arguments", Deleted(), "pipeline.test_plans"),
