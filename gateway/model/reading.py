@@ -137,14 +137,24 @@ class Identity:
     """Whether a bare one is a column for certain: what its clause reads gives that name to one."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExtractedValue:
+    """`m['k']`: of a map or of a struct, which Spark shows otherwise."""
+
+    parts: tuple[str, ...]
+    key: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnnamedColumn:
     """What Spark calls the column of an item of a select list that has no alias."""
 
     span: Span
     """All of the item."""
-    pieces: tuple[str | tuple[str, ...], ...]
+    pieces: tuple[str | tuple[str, ...] | ExtractedValue, ...]
     """The name: text, and the parts of references, which stand there as what they mean is called."""
+    cast: bool
+    """Whether it is a cast of a reference: that of a column has the column's own name."""
     plain: bool
     """Whether it is the name only where all that it refers to are numbers, strings and the like: with dates
     and intervals Spark puts other functions in the place of some operators."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from gateway.plan.analyse_expressions import parts_of
 from gateway.plan.lineage_structs import NUMBERS, built_type, literal_name
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.lineage_types import is_plain
+from gateway.sql.lineage_types import is_map, is_plain
 from gateway.wire.connect import pb
 
 MAX_DEPTH = 20
@@ -57,13 +57,22 @@ def _name(expression: pb.Expression, shown: Shown, depth: int) -> str | None:
         case "cast" if not depth and expression.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
             return _cast(expression.cast.expr.unresolved_attribute, shown)
         case "unresolved_extract_value":
-            extract = expression.unresolved_extract_value
-            of, what = _name(extract.child, shown, depth + 1), extract.extraction.literal
-            text = what.string if what.WhichOneof("literal_type") == "string" else None
-            return f"{of}.{text.lower()}" if of is not None and text is not None else None
+            return _extracted(expression.unresolved_extract_value, shown, depth)
         case "window" | "common_inline_user_defined_function":
             return None
     return None
+
+
+def _extracted(extract: pb.Expression.UnresolvedExtractValue, shown: Shown, depth: int) -> str | None:
+    of, key = _name(extract.child, shown, depth + 1), literal_name(extract.extraction.literal)
+    if of is None or key is None:
+        return None
+    if extract.extraction.literal.WhichOneof("literal_type") != "string":
+        return f"{of}[{key}]"
+    type_ = built_type(extract.child, lambda column: shown(column)[1])
+    if not type_:
+        return None
+    return f"{of}[{key}]" if is_map(type_) else f"{of}.{key}"
 
 
 def _cast(column: pb.Expression.UnresolvedAttribute, shown: Shown) -> str | None:

@@ -16,6 +16,7 @@ from gateway.model.reading import (
     ColumnRef,
     CommandNode,
     ExpressionNode,
+    ExtractedValue,
     FieldValue,
     FunctionRef,
     Identity,
@@ -98,11 +99,16 @@ def _column_name(told: JsonReply) -> UnnamedColumn:
     start, end = told["span"]
     found = _HOLE.split(told["name"])
     pieces = tuple(
-        tuple(told["holes"][int(piece)]) if i % 2 else piece
+        _hole(told["holes"][int(piece)]) if i % 2 else piece
         for i, piece in enumerate(found)
         if i % 2 or piece
     )
-    return UnnamedColumn(span=Span(start, end), pieces=pieces, plain=told["plain"])
+    return UnnamedColumn(span=Span(start, end), pieces=pieces, cast=told["cast"], plain=told["plain"])
+
+
+def _hole(told: JsonReply) -> tuple[str, ...] | ExtractedValue:
+    parts = tuple(told["parts"])
+    return ExtractedValue(parts, told["key"]) if "key" in told else parts
 
 
 def not_read_of(reply: JsonReply) -> NotRead:

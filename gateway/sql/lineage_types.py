@@ -22,8 +22,15 @@ def struct_fields(type_: str) -> list[str] | None:
 
 
 def field_type(type_: str, name: str) -> str:
-    """Return the type of a struct's field, empty where that is not known."""
+    """Return the type of a struct's field, or of a map's values; empty where that is not known."""
+    if is_map(type_):
+        return _split(type_.strip()[4:-1])[-1].strip()
     return dict(_fields(type_) or ()).get(name, "")
+
+
+def is_map(type_: str) -> bool:
+    """Whether a type is a map."""
+    return type_.strip()[:4].lower() == "map<"
 
 
 def struct_of(fields: Iterable[tuple[str, str]]) -> str:
@@ -39,8 +46,12 @@ def _fields(type_: str) -> list[tuple[str, str]] | None:
     text = type_.strip()
     if not (text[:7].lower() == "struct<" and text.endswith(">")):
         return None
-    found, depth, at, quoted = list[tuple[str, str]](), 0, 0, False
-    inner = text[7:-1]
+    return [field_ for one in _split(text[7:-1]) if (field_ := _field(one))[0]]
+
+
+def _split(inner: str) -> list[str]:
+    """Return what stands between the commas of a type, but for those in types within."""
+    found, depth, at, quoted = list[str](), 0, 0, False
     for i, sign in enumerate(inner + ","):
         if sign == "`":
             quoted = not quoted
@@ -51,9 +62,9 @@ def _fields(type_: str) -> list[tuple[str, str]] | None:
         elif sign in ">)":
             depth -= 1
         elif sign == "," and depth == 0:
-            found.append(_field(inner[at:i]))
+            found.append(inner[at:i])
             at = i + 1
-    return [field_ for field_ in found if field_[0]]
+    return found
 
 
 def _field(field_: str) -> tuple[str, str]:

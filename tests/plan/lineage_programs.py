@@ -205,6 +205,16 @@ VALUES: dict[str, Program] = {
         lambda s: s.table("a").select(F.struct("x", F.col("y").alias("q")).alias("n")),
         "SELECT struct(x, y AS q) AS n FROM a",
     ),
+    "fields of structs that are built": Program(
+        lambda s: s.table("a").select(
+            F.struct(F.col("x").alias("n"), F.col("y").alias("m"))["n"].alias("p"),
+            F.named_struct(F.lit("n"), "x", F.lit("m"), "y").getField("M").alias("q"),
+            F.struct("x", "s.f", F.col("z") + 1).f.alias("r"),
+            F.struct(F.struct("x", "y").alias("o"), "z").o.y.alias("t"),
+        ),
+        "SELECT struct(x AS n, y AS m).n AS p, named_struct('n', x, 'm', y).M AS q, "
+        "struct(x, s.f, z + 1).f AS r, struct(struct(x, y) AS o, z).o.y AS t FROM a",
+    ),
     "stars of structs": Program(
         lambda s: (
             s.table("a")

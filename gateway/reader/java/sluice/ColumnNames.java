@@ -83,11 +83,14 @@ final class ColumnNames {
     }
 
     private final DataType type;
-    /** Name parts of the references, by the number of their hole. */
+    /** What the holes are, by number: name parts, and the key of what is taken out of a map or a struct. */
     private final List holes = new ArrayList();
 
     /** Arguments of the lambda functions around, lower case. */
     private final List variables = new ArrayList();
+
+    /** Whether it is a cast of a hole. */
+    private boolean cast;
 
     private ColumnNames(DataType type) {
         this.type = type;
@@ -143,6 +146,7 @@ final class ColumnNames {
         Map told = new LinkedHashMap();
         told.put("name", name);
         told.put("holes", holes.holes);
+        told.put("cast", Boolean.valueOf(holes.cast));
         // With dates and intervals Spark puts other functions in the place of some operators.
         told.put("plain", Boolean.valueOf(
             !name.equals(new ColumnNames(DataTypes.DateType).name(written, windows))));
@@ -166,8 +170,8 @@ final class ColumnNames {
             if (resolved instanceof Generator) {
                 return null;
             }
-            boolean cast = resolved instanceof Cast && ((Cast) resolved).child() instanceof AttributeReference;
-            String name = pretty(cast ? ((Cast) resolved).child() : resolved);
+            cast = resolved instanceof Cast && ((Cast) resolved).child() instanceof AttributeReference;
+            String name = pretty(resolved);
             return name.length() > MAX_CHARS ? null : name;
         } catch (Exception unknown) {
             return null;
@@ -186,13 +190,13 @@ final class ColumnNames {
     /** The expression with Spark's functions in the place of their names. `within`: a call. */
     private Expression resolved(Expression node, Map windows, boolean within) throws Exception {
         if (node instanceof UnresolvedAttribute) {
-            return hole(ScalaValues.strings(((UnresolvedAttribute) node).nameParts()));
+            return hole(ScalaValues.strings(((UnresolvedAttribute) node).nameParts()), null);
         }
         if (node instanceof UnresolvedNamedLambdaVariable) {
             // Within a lambda function the parser makes one of every name.
             List parts = ScalaValues.strings(((UnresolvedNamedLambdaVariable) node).nameParts());
             if (!variables.contains(((String) parts.get(0)).toLowerCase(Locale.ROOT))) {
-                return hole(parts);
+                return hole(parts, null);
             }
             if (parts.size() > 1) {
                 throw new Unknown();
@@ -235,6 +239,12 @@ final class ColumnNames {
             Expression at = (Expression) found.get(1);
             if (!(at instanceof Literal)) {
                 throw new Unknown();
+            }
+            Object key = ((Literal) at).value();
+            if (at.dataType() == DataTypes.StringType && key != null
+                && children.get(0) instanceof UnresolvedAttribute) {
+                // A map and a struct look different.
+                return hole(ScalaValues.strings(((UnresolvedAttribute) children.get(0)).nameParts()), key.toString());
             }
             // By number an array and a map look the same; by name it takes the type.
             return at.dataType() == DataTypes.IntegerType && of.dataType() == type
@@ -282,11 +292,16 @@ final class ColumnNames {
             new java.util.concurrent.atomic.AtomicReference());
     }
 
-    private Expression hole(List parts) {
-        int number = holes.indexOf(parts);
+    private Expression hole(List parts, String key) {
+        Map hole = new LinkedHashMap();
+        hole.put("parts", parts);
+        if (key != null) {
+            hole.put("key", key);
+        }
+        int number = holes.indexOf(hole);
         if (number < 0) {
             number = holes.size();
-            holes.add(parts);
+            holes.add(hole);
         }
         return new AttributeReference(
             OPEN + String.valueOf(number) + CLOSE, type, true, Metadata.empty(),
@@ -308,9 +323,7 @@ final class ColumnNames {
         String name = ((String) parts.get(parts.size() - 1)).toLowerCase(Locale.ROOT);
         boolean unusual = parts.size() != 1 || REACHING.contains(name)
             || isSet(ScalaValues.callOr(call, "ignoreNulls", null))
-            || Boolean.TRUE.equals(ScalaValues.callOr(call, "isInternal", null))
-            || !ScalaValues.list((scala.collection.Iterable)
-                ScalaValues.callOr(call, "orderingWithinGroup", ScalaValues.scalaList(new ArrayList()))).isEmpty();
+            || Boolean.TRUE.equals(ScalaValues.callOr(call, "isInternal", null));
         if (unusual) {
             throw new Unknown();
         }
@@ -340,6 +353,11 @@ final class ColumnNames {
         if (made instanceof Generator && within) {
             throw new Unknown();
         }
+        List orders = ScalaValues.list((scala.collection.Iterable)
+            ScalaValues.callOr(call, "orderingWithinGroup", ScalaValues.scalaList(new ArrayList())));
+        if (!orders.isEmpty()) {
+            made = ordered(made, orders, windows);
+        }
         if (made instanceof AggregateFunction && !(made instanceof AggregateWindowFunction)) {
             scala.Option filter = call.filter();
             if (filter.isDefined()) {
@@ -351,6 +369,24 @@ final class ColumnNames {
             throw new Unknown();
         }
         return made instanceof org.apache.spark.sql.catalyst.expressions.HigherOrderFunction ? bound(made) : made;
+    }
+
+    /** The function with its WITHIN GROUP. */
+    private Expression ordered(Expression function, List orders, Map windows) throws Exception {
+        Class sorting = ScalaValues.known("org.apache.spark.sql.catalyst.expressions.aggregate.SupportsOrderingWithinGroup");
+        if (sorting == null || !sorting.isInstance(function)) {
+            throw new Unknown();
+        }
+        List found = new ArrayList();
+        for (int i = 0; i < orders.size(); i++) {
+            found.add(resolved((Expression) orders.get(i), windows, true));
+        }
+        Method fill = ScalaValues.method(
+            sorting, "withOrderingWithinGroup", new Class[] {scala.collection.immutable.Seq.class});
+        if (fill == null) {
+            throw new Unknown();
+        }
+        return (Expression) fill.invoke(function, new Object[] {ScalaValues.scalaList(found)});
     }
 
     /** Whether a flag is set, which newer Sparks have as an option. */
