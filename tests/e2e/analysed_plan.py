@@ -149,7 +149,7 @@ _TAKEN = re.compile(r"\.(\w+)")
 
 
 def _taken(text: str) -> str:
-    """Put what is taken of a struct that an expression builds in its place: `named_struct(n, x#1, m, y#2).n`."""
+    """Put what is taken of a struct that is built in its place: `named_struct(n, x#1, m, y#2).n`."""
     for match in _STRUCT.finditer(text):
         depth = 1
         for i in range(match.end(), len(text)):
