@@ -9,6 +9,7 @@ _QUOTED = re.compile(r"\s*`((?:[^`]|``)*)`\s*:?(.*)", re.DOTALL)
 COUNTS = frozenset({"count", "count_if", "approx_count_distinct", "regr_count"})
 """Functions that give a BIGINT, whatever they are given."""
 _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
+_TEXTS = frozenset("string char varchar".split())
 _PLAIN = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric string char "
     "varchar".split()
@@ -78,6 +79,15 @@ def _field(field_: str) -> tuple[str, str]:
 def is_plain(type_: str) -> bool:
     """Whether a type is of numbers or strings: not of dates, times, intervals, or anything nested."""
     return type_.strip().lower().split("(")[0].split(" ")[0] in _PLAIN
+
+
+def kind_of(type_: str) -> str:
+    """Return `number`, `date` or `timestamp`, by which Spark takes another function for an operator; empty
+    for any other type."""
+    word = type_.strip().lower()
+    if is_plain(word):
+        return "" if word.split("(")[0].split(" ")[0] in _TEXTS else "number"
+    return word if word in ("date", "timestamp") else ""
 
 
 def sum_type(type_: str) -> str:

@@ -73,6 +73,13 @@ final class ColumnNames {
         "reflect", "java_method", "try_reflect", "from_avro", "to_avro", "schema_of_avro", "from_protobuf",
         "to_protobuf",
     }));
+    /** References of an item up to which it is named by what they may be. */
+    private static final int MAX_DATED = 2;
+    private static final String[] KINDS = {"number", "date", "timestamp"};
+    private static final DataType[] TYPES = {DataTypes.IntegerType, DataTypes.DateType, DataTypes.TimestampType};
+    /** What Spark puts in the place of operators on dates; null before Spark 4.0. */
+    private static final Class DATED =
+        ScalaValues.known("org.apache.spark.sql.catalyst.analysis.BinaryArithmeticWithDatetimeResolver$");
     private static final Object PRETTY = org.apache.spark.sql.catalyst.util.package$.MODULE$;
 
     /** That Spark's name is not known here. */
@@ -83,6 +90,8 @@ final class ColumnNames {
     }
 
     private final DataType type;
+    /** Types of single references, by their parts. */
+    private Map types = new LinkedHashMap();
     /** What the holes are, by number: name parts, and the key of what is taken out of a map or a struct. */
     private final List holes = new ArrayList();
 
@@ -145,12 +154,67 @@ final class ColumnNames {
         }
         Map told = new LinkedHashMap();
         told.put("name", name);
+        told.put("dated", new ArrayList());
         told.put("holes", holes.holes);
         told.put("cast", Boolean.valueOf(holes.cast));
         // With dates and intervals Spark puts other functions in the place of some operators.
         told.put("plain", Boolean.valueOf(
             !name.equals(new ColumnNames(DataTypes.DateType).name(written, windows))));
+        if (Boolean.TRUE.equals(told.get("plain"))) {
+            told.put("dated", dated(written, windows));
+        }
         return told;
+    }
+
+    /** The names where some of the references are dates or timestamps, with what each of them is then. */
+    private static List dated(Expression written, Map windows) {
+        List found = new ArrayList();
+        List references = new ArrayList();
+        if (DATED == null || !collected(written, references) || references.size() > MAX_DATED) {
+            return found;
+        }
+        int combinations = (int) Math.pow(KINDS.length, references.size());
+        for (int i = 1; i < combinations; i++) {
+            ColumnNames names = new ColumnNames(DataTypes.IntegerType);
+            List kinds = new ArrayList();
+            for (int at = 0, left = i; at < references.size(); at++, left /= KINDS.length) {
+                names.types.put(references.get(at), TYPES[left % KINDS.length]);
+                Map kind = new LinkedHashMap();
+                kind.put("parts", references.get(at));
+                kind.put("kind", KINDS[left % KINDS.length]);
+                kinds.add(kind);
+            }
+            String name = names.name(written, windows);
+            if (name != null) {
+                Map told = new LinkedHashMap();
+                told.put("where", kinds);
+                told.put("name", name);
+                told.put("holes", names.holes);
+                found.add(told);
+            }
+        }
+        return found;
+    }
+
+    /** Whether all that an expression refers to are columns by their names, which are added. */
+    private static boolean collected(Expression node, List references) {
+        if (node instanceof UnresolvedAttribute) {
+            List parts = ScalaValues.strings(((UnresolvedAttribute) node).nameParts());
+            if (!references.contains(parts)) {
+                references.add(parts);
+            }
+            return true;
+        }
+        if (node instanceof UnresolvedExtractValue || node instanceof LambdaFunction) {
+            return false;
+        }
+        List children = ScalaValues.list(node.children());
+        for (int i = 0; i < children.size(); i++) {
+            if (!collected((Expression) children.get(i), references)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static Map windows(KeepingParser spark, String clause) {
@@ -254,8 +318,9 @@ final class ColumnNames {
             throw new Unknown();
         }
         if (node instanceof Add || node instanceof Subtract) {
-            requirePlain((Expression) found.get(0));
-            requirePlain((Expression) found.get(1));
+            Expression computed = (Expression) node.withNewChildren(ScalaValues.scalaList(found));
+            return isPlain((Expression) found.get(0)) && isPlain((Expression) found.get(1))
+                ? computed : datedArithmetic(computed, found);
         }
         if (node instanceof WindowExpression) {
             return framed((Expression) found.get(0), (WindowSpecDefinition) found.get(1));
@@ -303,18 +368,35 @@ final class ColumnNames {
             number = holes.size();
             holes.add(hole);
         }
+        Object of = key == null ? types.get(parts) : null;
         return new AttributeReference(
-            OPEN + String.valueOf(number) + CLOSE, type, true, Metadata.empty(),
+            OPEN + String.valueOf(number) + CLOSE, of == null ? type : (DataType) of, true, Metadata.empty(),
             NamedExpression$.MODULE$.newExprId(), ScalaValues.scalaList(new ArrayList()));
     }
 
-    private static void requirePlain(Expression operand) {
+    private static boolean isPlain(Expression operand) {
         DataType of = operand.dataType();
-        boolean plain = of instanceof org.apache.spark.sql.types.NumericType
+        return of instanceof org.apache.spark.sql.types.NumericType
             || of instanceof org.apache.spark.sql.types.StringType;
-        if (!plain) {
+    }
+
+    /** What Spark makes of a sum or a difference with dates or intervals in it. */
+    private static Expression datedArithmetic(Expression computed, List operands) throws Exception {
+        for (int i = 0; i < operands.size(); i++) {
+            DataType of = ((Expression) operands.get(i)).dataType();
+            boolean known = of == DataTypes.DateType || of == DataTypes.TimestampType
+                || of instanceof org.apache.spark.sql.types.NumericType
+                || of instanceof org.apache.spark.sql.types.DayTimeIntervalType
+                || of instanceof org.apache.spark.sql.types.YearMonthIntervalType;
+            if (!known) {
+                throw new Unknown();
+            }
+        }
+        if (DATED == null) {
             throw new Unknown();
         }
+        Method resolve = ScalaValues.method(DATED, "resolve", new Class[] {Expression.class});
+        return (Expression) resolve.invoke(DATED.getField("MODULE$").get(null), new Object[] {computed});
     }
 
     /** A call of a function that Spark has built in. */
