@@ -5,12 +5,12 @@ A later operation of the plan may name it so. Where Spark's name is not known fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gateway.plan.analyse_expressions import parts_of
 from gateway.plan.lineage_structs import NUMBERS, built_type, literal_name
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.lineage_types import is_map, is_plain
+from gateway.sql.lineage_types import is_map, is_plain, kind_of
 from gateway.wire.connect import pb
 
 MAX_DEPTH = 20
@@ -99,6 +99,26 @@ def _is_plain(operand: pb.Expression, shown: Shown) -> bool:
     return is_plain(built_type(operand, lambda column: shown(column)[1]))
 
 
+def _dated(
+    operator: str, left: pb.Expression, right: pb.Expression, names: Sequence[str], shown: Shown
+) -> str | None:
+    """Return what Spark calls a sum or a difference with dates in it."""
+    first, second = (
+        "number" if _is_plain(one, shown) else kind_of(built_type(one, lambda column: shown(column)[1]))
+        for one in (left, right)
+    )
+    match first, operator, second:
+        case "date", "+", "number":
+            return f"date_add({names[0]}, {names[1]})"
+        case "number", "+", "date":
+            return f"date_add({names[1]}, {names[0]})"
+        case "date", "-", "number":
+            return f"date_sub({names[0]}, {names[1]})"
+        case "date" | "timestamp", "-", "date" | "timestamp":
+            return f"({names[0]} - {names[1]})"
+    return None
+
+
 def _function(function: pb.Expression.UnresolvedFunction, shown: Shown, depth: int) -> str | None:
     name = function.function_name.lower()
     if len(function.arguments) > MAX_DEPTH:
@@ -109,7 +129,7 @@ def _function(function: pb.Expression.UnresolvedFunction, shown: Shown, depth: i
         return None
     if name in _OPERATORS and len(known) == 2:
         if name in "+-" and not all(_is_plain(argument, shown) for argument in function.arguments):
-            return None
+            return _dated(name, function.arguments[0], function.arguments[1], known, shown)
         return f"({known[0]} {_OPERATORS[name]} {known[1]})"
     if not name.isidentifier():
         return None

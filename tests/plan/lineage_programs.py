@@ -244,6 +244,19 @@ VALUES: dict[str, Program] = {
         ),
         "SELECT max(p.ssn), concat(p.ssn, '-', p.ssn), p.x + 1, sum(p.s.f), max(x) * 2 FROM a p",
     ),
+    "dates and what is taken out without an alias": Program(
+        lambda s: s.table("named").select(
+            F.col("d") + 1,
+            F.col("d") - F.col("ts"),
+            F.max("d").over(Window.partitionBy("id")).alias("w"),
+            F.col("m")["K"],
+            F.col("m")["k"] + 1,
+            F.upper(F.col("s")["f"]),
+            F.col("arr")[0],
+        ),
+        "SELECT d + 1, d - ts, max(d) OVER (PARTITION BY id) AS w, m['K'], m['k'] + 1, upper(s['f']), arr[0] "
+        "FROM named",
+    ),
     "columns without an alias that are referred to": Program(
         lambda s: (
             s.table("a")
