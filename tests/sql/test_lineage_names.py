@@ -67,6 +67,8 @@ async def test_a_name_is_found_again_within_a_statement(reader: ReaderPool, quer
         ("x + 1", "(x + 1)"),
         ("d + 1", "date_add(d, 1)"),
         ("d + name", "*"),
+        ("d - id", "date_sub(d, id)"),
+        ("d - d", "(d - d)"),
         ("d - ts", "(d - ts)"),
         ("ts + interval 1 hour", "ts + interval '01' hour"),
         ("m['K']", "m[k]"),

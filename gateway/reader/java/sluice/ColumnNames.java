@@ -100,6 +100,8 @@ final class ColumnNames {
 
     /** Whether it is a cast of a hole. */
     private boolean cast;
+    /** Whether a sum or a difference has dates or intervals in it. */
+    private boolean computes;
 
     private ColumnNames(DataType type) {
         this.type = type;
@@ -158,8 +160,8 @@ final class ColumnNames {
         told.put("holes", holes.holes);
         told.put("cast", Boolean.valueOf(holes.cast));
         // With dates and intervals Spark puts other functions in the place of some operators.
-        told.put("plain", Boolean.valueOf(
-            !name.equals(new ColumnNames(DataTypes.DateType).name(written, windows))));
+        ColumnNames dates = new ColumnNames(DataTypes.DateType);
+        told.put("plain", Boolean.valueOf(!name.equals(dates.name(written, windows)) || dates.computes));
         if (Boolean.TRUE.equals(told.get("plain"))) {
             told.put("dated", dated(written, windows));
         }
@@ -381,7 +383,8 @@ final class ColumnNames {
     }
 
     /** What Spark makes of a sum or a difference with dates or intervals in it. */
-    private static Expression datedArithmetic(Expression computed, List operands) throws Exception {
+    private Expression datedArithmetic(Expression computed, List operands) throws Exception {
+        computes = true;
         for (int i = 0; i < operands.size(); i++) {
             DataType of = ((Expression) operands.get(i)).dataType();
             boolean known = of == DataTypes.DateType || of == DataTypes.TimestampType
