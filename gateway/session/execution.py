@@ -17,7 +17,7 @@ from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed
+from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
@@ -72,7 +72,8 @@ class Execution(Deciding[Session, ThriftOperation]):
         """Run one statement; return when Spark has it, or has no room for it yet, or with `wait` when Spark
         has ended it.
 
-        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
+        What is refused is an operation that has failed, or with `wait` a StatementRefused. Raises
+        StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
         await session.lock.acquire()
         waits = False
@@ -86,11 +87,26 @@ class Execution(Deciding[Session, ThriftOperation]):
                     timeout_s,
                     lambda left_s: self._begin(session, text, left_s, waited=operation),
                 )
+        except StatementRefused as refused:
+            if wait:
+                raise
+            operation = self._refused(session, refused)
         finally:
             if not waits:
                 session.lock.release()
         if wait:
             await self._wait(operation)
+        return operation
+
+    def _refused(self, session: Session, refused: StatementRefused) -> ThriftOperation:
+        """Return a refusal, which is on record, as the operation that Spark has of a statement in the
+        background, also of one that it does not parse."""
+        session.require_open()
+        operation = ThriftOperation(session, new_handle(), refused.statement_id, EXECUTE_STATEMENT)
+        operation.completed = True  # what is refused has no end on record
+        operation.error = refused
+        operation.life.on(Event.FAIL)
+        session.operations[operation.handle.guid] = operation
         return operation
 
     async def _begin(
