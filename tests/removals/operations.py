@@ -312,10 +312,10 @@ class _Drop(Operation):
         self.nths = nths
 
     def apply(self, block: list[Any], index: int, line: int | None = None) -> None:
-        found = [one for one in covered(block[index], line) if self.fits(one)]
-        if max(self.nths) >= len(found):
-            raise NoSuchPart(f"of what it could drop there are {len(found)}")
-        for nth in sorted(self.nths, reverse=True):  # so the others keep their indices
+        for nth in sorted(self.nths, reverse=True):  # so the others keep their numbers
+            found = [one for one in covered(block[index], line) if self.fits(one)]
+            if nth >= len(found):
+                raise NoSuchPart(f"of what it could drop there are {len(found)}")
             self.drop(found[nth])
 
     def fits(self, place: Place) -> bool:
