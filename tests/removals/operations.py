@@ -312,11 +312,15 @@ class _Drop(Operation):
         self.nths = nths
 
     def apply(self, block: list[Any], index: int, line: int | None = None) -> None:
-        for nth in sorted(self.nths, reverse=True):  # so the others keep their numbers
-            found = [one for one in covered(block[index], line) if self.fits(one)]
-            if nth >= len(found):
-                raise NoSuchPart(f"of what it could drop there are {len(found)}")
-            self.drop(found[nth])
+        found = self._fitting(block[index], line)
+        if max(self.nths) >= len(found):
+            raise NoSuchPart(f"of what it could drop there are {len(found)}")
+        for part in [found[nth].part for nth in self.nths]:
+            # Where the others stand is another place after each.
+            self.drop(next(one for one in self._fitting(block[index], line) if one.part is part))
+
+    def _fitting(self, node: Marked, line: int | None) -> list[Place]:
+        return [one for one in covered(node, line) if self.fits(one)]
 
     def fits(self, place: Place) -> bool:
         raise NotImplementedError
