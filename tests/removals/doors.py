@@ -149,8 +149,8 @@ REMOVALS = (
     Removal(
         "no stream goes on reading files that are looked through",
         "session.deciding",
-        "return self._verdicts.without_streams(verdict, session.judged_by)",
-        "return verdict",
+        "        verdict = self._verdicts.without_streams(verdict, session.judged_by)\n",
+        "",
         "session.test_datasets",
     ),
     Removal(
