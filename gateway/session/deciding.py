@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gateway.errors import LimitExceeded
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import Decided, EndpointOperation, EndpointSession, changes_names
+from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession, changes_names
 from gateway.session.failures import StatementRefused, overtaken
 from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
@@ -28,7 +28,7 @@ JUDGED_ANEW = "it waited for Spark and was judged anew"
 RUN_AGAIN = "a table that its policies read was written anew meanwhile; it was judged anew and run again"
 
 
-class Endpoint(RunsStatements[S_contra], Protocol[S_contra, E_contra]):
+class EndpointPort(RunsStatements[S_contra], Protocol[S_contra, E_contra]):
     """What deciding needs of an endpoint. The session is locked in every call."""
 
     async def wait_for_end(self, operation: E_contra) -> None:
@@ -58,8 +58,8 @@ class ViewsMoved(Exception):
 class Deciding(Generic[S, E]):
     """The order of judging. The session is locked in every call."""
 
-    def __init__(self, dependencies: Dependencies, endpoint: Endpoint[S, E]) -> None:
-        self._endpoint: Endpoint[S, E] = endpoint
+    def __init__(self, dependencies: Dependencies, endpoint: EndpointPort[S, E]) -> None:
+        self._endpoint: EndpointPort[S, E] = endpoint
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._locks = dependencies.locks
@@ -74,7 +74,7 @@ class Deciding(Generic[S, E]):
         *,
         earlier: E | None = None,
         operation_id: str = "",
-    ) -> Decided:
+    ) -> DecidedStatement:
         """Decide on a statement of a client's, and record it; by what names mean once the session is ready.
 
         `earlier`: the operation, where it was decided before and has waited, or is run again. Raises
@@ -93,7 +93,7 @@ class Deciding(Generic[S, E]):
 
     async def decide_inside(
         self, session: S, statement: Statement, client: Client, *, operation_id: str = ""
-    ) -> Decided:
+    ) -> DecidedStatement:
         """Decide on a statement of the gateway's own, while it works on one of a client's."""
         try:
             return await self._judge_and_record(session, statement, client, None, operation_id, inside=True)
@@ -109,7 +109,7 @@ class Deciding(Generic[S, E]):
         operation_id: str,
         *,
         inside: bool = False,
-    ) -> Decided:
+    ) -> DecidedStatement:
         """Raises ViewsMoved too."""
         if earlier is None:
             session.require_place(self._limits.operations_per_session)
@@ -133,7 +133,7 @@ class Deciding(Generic[S, E]):
             locks.release()
             raise
         basis = session.basis_of(verdict) if self._limits.end_results_on_policy_change else ()
-        return Decided(
+        return DecidedStatement(
             cleared=verdict,
             statement_id=statement_id,
             locks=locks,

@@ -52,7 +52,7 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class DecidedStatement:
     """A statement that may pass and is on record."""
 
     cleared: Cleared
@@ -80,7 +80,7 @@ class EndpointOperation(RecordedCall):
         self.cleared: Cleared | None = None
         """None for a metadata call, of which there is no verdict."""
         self.basis: Basis = ()
-        """As Decided has it."""
+        """As DecidedStatement has it."""
         self.policies_version = -1
         self.hold = NO_LOCKS
         """The names of the catalog that it needs as they are, or changes."""
@@ -89,7 +89,7 @@ class EndpointOperation(RecordedCall):
         """Whether it has failed once, for files that are gone, and was run again."""
         self.used_at = self.started
 
-    def take(self, decided: Decided) -> None:
+    def take(self, decided: DecidedStatement) -> None:
         """Become the operation of what was decided, and hold its names."""
         self.cleared, self.hold = decided.cleared, decided.locks
         self.policies_version, self.basis = decided.policies_version, decided.basis

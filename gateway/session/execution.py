@@ -16,7 +16,7 @@ from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import Decided
+from gateway.session.endpoint import DecidedStatement
 from gateway.session.failures import StatementFailed, overtaken
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
@@ -139,7 +139,7 @@ class Execution:
     async def _start(
         self,
         session: Session,
-        decided: Decided,
+        decided: DecidedStatement,
         timeout_s: int = 0,
         *,
         waited: ThriftOperation | None = None,

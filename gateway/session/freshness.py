@@ -31,7 +31,7 @@ MAX_LOOKS = 5
 NOT_THERE = "42P01"
 """The SQLSTATE of a table or view that is not there."""
 
-S_contra = TypeVar("S_contra", bound=NameResolution, contravariant=True)
+N_contra = TypeVar("N_contra", bound=NameResolution, contravariant=True)
 S = TypeVar("S", bound=NameResolution)
 
 
@@ -45,13 +45,13 @@ class JudgesStatements(Protocol):
     async def judge(self, statement: Statement, client: Client) -> Verdict: ...
 
 
-class RunsStatements(Protocol[S_contra]):
+class RunsStatements(Protocol[N_contra]):
     """An endpoint, as far as it is needed here."""
 
-    def own(self, session: S_contra, text: str) -> Statement:
+    def own(self, session: N_contra, text: str) -> Statement:
         """Return a text of the gateway's own as a statement of the session."""
 
-    async def run_inside(self, session: S_contra, statement: Statement, client: Client) -> object:
+    async def run_inside(self, session: N_contra, statement: Statement, client: Client) -> object:
         """Run a statement of the gateway's own to its end, in a session that is locked: decided on and
         recorded like any. Raises StatementRefused and StatementFailed."""
 

@@ -33,7 +33,7 @@ from gateway.session.connect.operation import (
 from gateway.session.connect.streams import Streams
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import Decided, changes_names
+from gateway.session.endpoint import DecidedStatement, changes_names
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
@@ -216,7 +216,7 @@ class ConnectExecution:
         return await self._without_changed_checkpoint(session, verdict, verdict.checkpoint, client)
 
     async def _hand_over(
-        self, session: ConnectSession, decided: Decided, client: Client, options: ExecutionOptions
+        self, session: ConnectSession, decided: DecidedStatement, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
         """Register what was decided; of what the gateway works off itself, begin it."""
         cleared = decided.cleared

@@ -14,7 +14,7 @@ from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
 from gateway.session.connect.errors import Redaction
-from gateway.session.endpoint import Decided, EndpointOperation, EndpointSession
+from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession
 from gateway.session.failures import CallRefusal, StatementRefused, overtaken
 from gateway.session.identifiers import new_uuid
 from gateway.session.states import Event
@@ -157,7 +157,7 @@ class ConnectOperation(EndpointOperation):
         self,
         session: ConnectSession,
         options: ExecutionOptions,
-        decided: Decided,
+        decided: DecidedStatement,
         *,
         buffer: BufferedAnswer | None = None,
     ) -> None:
