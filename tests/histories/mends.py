@@ -29,8 +29,8 @@ MENDS: Mapping[int, Sequence[Removal]] = {
     4: (
         Removal(
             "no collation reaches a policy",
-            "pipeline.texts",
-            "if default_collation(reading) and any(",
+            "pipeline.rewrite_texts",
+            "if default_collation(prepared.reading) and any(",
             "if False and any(",
             "4-collations",
         ),
