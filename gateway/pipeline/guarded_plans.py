@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -13,6 +12,7 @@ from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obl
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.policies import Policies
+from gateway.pipeline.sources import ReadSources
 from gateway.plan.facts import PlanFacts, Read
 from gateway.plan.guard import Edits, full_name, guard_read, pin_read, read_suffix
 from gateway.plan.reading import TableRead
@@ -52,20 +52,18 @@ def place_of(position: int) -> Span:
 
 async def guard_reads(
     facts: PlanFacts,
-    policies: Policies,
-    bodies: Mapping[TableName, RewrittenStatement],
+    sources: ReadSources,
     narrowed: Mapping[Span, RewrittenStatement],
     below: Mapping[Span, Below],
-    barred: AbstractSet[TableName],
     metrics: Mapping[Span, tuple[str, RewrittenStatement]],
     judging: Judging,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
 
-    `narrowed`: the texts of views with conditions from above them, and `below`: what stands with the filters,
-    both by the places of the reads; `barred`: the views with a barrier above them; `metrics`: what stands for
-    metric views, by the places of the reads.
+    All by the places of the reads: `narrowed`, the texts of views with conditions from above them; `below`,
+    what stands with the filters; `metrics`, what stands for metric views.
     """
+    policies, bodies, barred = sources.policies, sources.bodies, sources.barred
     found = []
     views_with_obligations = names_with_obligations(bodies)
     written: dict[tuple[TableName, str, bool, str | None, Below], str | None] = {}

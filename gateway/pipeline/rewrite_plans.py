@@ -190,30 +190,17 @@ class DecidedPlan:
     async def guard_reads(self, sources: ReadSources) -> _PlanGuards | NotRewritten:
         """Say what stands in for each read, with conditions below barriers and metric views written out."""
         facts, judging = self.facts, self.judging
-        policies, bodies, barred = sources.policies, sources.bodies, sources.barred
         views = sources.queried
         placed = await in_turn(lambda: self._placed(sources, views))
         narrowed = await sources.narrowed(placed)
         if isinstance(narrowed, NotRewritten):
             return narrowed
         metrics: WrittenReads | NotRewritten = refuse_unsupported(
-            await write_out_reads(
-                self.reading,
-                facts,
-                self.texts,
-                policies,
-                bodies,
-                barred,
-                sources.reads.rows,
-                judging,
-                self.original,
-            )
+            await write_out_reads(self.reading, facts, self.texts, sources, judging, self.original)
         )
         if isinstance(metrics, NotRewritten):
             return metrics
-        reads = await guard_reads(
-            facts, policies, bodies, narrowed, placed.below, barred, metrics.queries, judging
-        )
+        reads = await guard_reads(facts, sources, narrowed, placed.below, metrics.queries, judging)
         if isinstance(reads, Unsupported):
             return not_governable(reads)
         return _PlanGuards(metrics=metrics, reads=reads)
@@ -366,15 +353,7 @@ class DecidedPlan:
         if start is None:
             return None
         return checkpoint_of(
-            start,
-            self.facts,
-            self.texts,
-            guards.reads,
-            governed,
-            sources.bodies,
-            sources.policies,
-            scans,
-            self.judging,
+            start, self.facts, self.texts, guards.reads, governed, sources, scans, self.judging
         )
 
     async def write(

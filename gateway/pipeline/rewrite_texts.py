@@ -159,22 +159,26 @@ class _Text:
     async def guard_scans(self, sources: ReadSources) -> _TextGuards | NotRewritten:
         """Say what stands in for each scan, with conditions below barriers and metric views written out."""
         prepared, judging, evaluation = self.prepared, self.judging, self.evaluation
-        policies, bodies, barred = sources.policies, sources.bodies, sources.barred
-        placed = await below_text(prepared, policies, judging, sources.queried)
+        placed = await below_text(prepared, sources.policies, judging, sources.queried)
         narrowed = await sources.narrowed(placed)
         if isinstance(narrowed, NotRewritten):
             return narrowed
         metrics: WrittenOut | NotRewritten = NO_METRICS
         if not prepared.required.shares:
-            personal, rows = binds(prepared, judging), sources.reads.rows
             metrics = refuse_unsupported(
-                await write_out(prepared, policies, bodies, barred, rows, judging, personal=personal)
+                await write_out(
+                    prepared,
+                    sources.policies,
+                    sources.bodies,
+                    sources.barred,
+                    sources.reads.rows,
+                    judging,
+                    personal=binds(prepared, judging),
+                )
             )
         if isinstance(metrics, NotRewritten):
             return metrics
-        scans = guarded_scans(
-            prepared, policies, bodies, narrowed, placed.below, barred, metrics, evaluation, judging
-        )
+        scans = guarded_scans(prepared, sources, narrowed, placed.below, metrics, evaluation, judging)
         if isinstance(scans, Unsupported):
             return not_governable(scans)
         if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):

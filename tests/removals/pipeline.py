@@ -251,14 +251,14 @@ REMOVALS = (
     Removal(
         "a checkpoint belongs to its sources",
         "pipeline.checkpoints",
-        "rest = [FORM, sources, sorted(",
+        "rest = [FORM, streamed, sorted(",
         "rest = [FORM, sorted(",
         "pipeline.test_checkpoints",
     ),
     Removal(
         "a checkpoint belongs to the policies of its sources",
         "pipeline.checkpoints",
-        "read.streaming, read.changes, lasting_query(one, bodies, policies)]",
+        "read.streaming, read.changes, query]",
         "read.streaming, read.changes]",
         "pipeline.test_checkpoints",
     ),
